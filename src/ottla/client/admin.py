@@ -4,9 +4,9 @@ Kafka's counterpart: `Admin`. Commands ask through it, and hold no request or re
 """
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ottla.base.closing import Closing
 from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
@@ -21,7 +21,7 @@ MAX_TIMESTAMP = -3
 """In the place of a time: the record with the largest timestamp."""
 
 
-class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin):
+class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, Closing):
     """An admin client; use it in a `with` statement.
 
     `target` is an open `Log`, a data directory, or `HOST:PORT[,HOST:PORT]` with a client's
@@ -49,17 +49,6 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin):
         client = ClientSettings(security=parse_security(settings or {}))
         self._own = open_target(target, client)
         super().__init__(self._own)
-
-    def __enter__(self) -> "Admin":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the connections that were made for this admin."""

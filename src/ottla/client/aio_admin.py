@@ -7,9 +7,9 @@ one thread at a time.
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from ottla.base.closing import AsyncClosing
 from ottla.client import admin
 from ottla.client.cluster import Cluster
 
@@ -32,7 +32,7 @@ def _in_thread(
     return ask
 
 
-class Admin:
+class Admin(AsyncClosing):
     """`ottla.Admin`, whose methods are coroutines. Use it in an `async with` statement.
 
     >>> async with ottla.aio.Admin("localhost:9092") as admin:
@@ -49,17 +49,6 @@ class Admin:
         self._settings = settings
         self._admin: admin.Admin | None = None
         self._turn = asyncio.Lock()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Closes the connections that were made for this admin."""

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 from ottla.base.addresses import Address
+from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
@@ -114,7 +114,7 @@ class ClusterTopic:
     leaders: Mapping[int, int]
 
 
-class Cluster:
+class Cluster(Closing):
     """Use it in a `with` statement; connections are made when they are needed, and kept."""
 
     def __init__(
@@ -146,17 +146,6 @@ class Cluster:
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         if topics is None:
             self.refresh()
-
-    def __enter__(self) -> "Cluster":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self.disconnect()

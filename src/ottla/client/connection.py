@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ottla.base.addresses import address_text
+from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, ProtocolError, UserError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.codec.primitives import Output
@@ -65,7 +66,7 @@ class Connection(Protocol):
     ) -> None: ...
 
 
-class SocketConnection:
+class SocketConnection(Closing):
     """A `Connection` over a socket. What goes wrong on the way is an `UnreachableError`."""
 
     def __init__(
@@ -109,17 +110,6 @@ class SocketConnection:
             except BaseException:
                 self.close()
                 raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         # A thread that waits for an answer would otherwise wait on.

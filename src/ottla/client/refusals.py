@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, RefusalError, UserError
+from ottla.base.errors import ApiError, RefusalError, UserError, nearest
 
 _TAKEN_OVER = (
     "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
@@ -35,9 +35,7 @@ class UnknownTopicError(UserError):
     """There is no such topic; the text names the one that was perhaps meant."""
 
     def __init__(self, topic: str, names: Iterable[str]) -> None:
-        from difflib import get_close_matches
-
-        close = get_close_matches(topic, list(names), n=1)
+        close = nearest(topic, names)
         hint = f"did you mean {close[0]}?" if close else "create it first"
         super().__init__(f"there is no topic {topic}; {hint}")
         self.topic = topic

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.times import duration_ms
-from ottla.config.setting import setting, with_values
+from ottla.config.setting import setting, value_text, with_values
 
 BY_DURATION = "by_duration:"
 
@@ -159,6 +159,4 @@ def consumer_config(settings: Mapping[str, Any]) -> ConsumerConfig:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(value) if isinstance(value, list | tuple) else str(value)
+    return ",".join(value) if isinstance(value, list | tuple) else value_text(value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.config.setting import setting, with_values
+from ottla.config.setting import setting, value_text, with_values
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -121,10 +121,7 @@ class ProducerConfig:
 
 def producer_config(settings: Mapping[str, Any]) -> ProducerConfig:
     """Of settings by Kafka's names; raises `SettingError`."""
-    texts = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in settings.items()
-    }
+    texts = {name: value_text(value) for name, value in settings.items()}
     config = with_values(ProducerConfig(), texts, "producer")
     if config.transactional_id and not config.is_idempotent:
         raise UserError("transactional.id needs acks=all and enable.idempotence=true; set both")

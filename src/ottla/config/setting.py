@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ottla.base.errors import UserError
+from ottla.base.errors import UserError, nearest
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -148,11 +148,14 @@ def with_values(config: Config, values: Mapping[str, str], owner: str = "topic")
     return dataclasses.replace(config, **changes)  # type: ignore[type-var]
 
 
+def value_text(value: Any) -> str:
+    """A value that a program hands in, as a file of settings would write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def unknown_setting(name: str, names: list[str], owner: str = "topic") -> SettingError:
     """The error for a name that is none of `names`, with the one that was perhaps meant."""
-    import difflib
-
-    close = difflib.get_close_matches(name, names, n=1)
+    close = nearest(name, names)
     hint = f"; did you mean {close[0]}?" if close else ""
     return SettingError(
         name,

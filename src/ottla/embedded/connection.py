@@ -9,9 +9,9 @@ would suspend it (`base/turns.py`).
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter, sleep
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from ottla.base.closing import Closing
 from ottla.base.errors import UserError
 from ottla.base.files import FileSlice
 from ottla.base.timestamps import Timestamps
@@ -39,7 +39,7 @@ YIELD_S = 50e-6
 """Long enough for a thread that waits for the lock to get it."""
 
 
-class InProcessConnection:
+class InProcessConnection(Closing):
     """A `client.connection.Connection` to a log. Any thread may use it; `close` leaves the log."""
 
     def __init__(self, log: Log, *, client_id: str = "ottla") -> None:
@@ -53,17 +53,6 @@ class InProcessConnection:
     def address(self) -> str:
         """The data directory."""
         return self._log.broker.directories[0].path
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Also of what another thread waits for, as where a socket is shut down."""

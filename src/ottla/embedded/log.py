@@ -28,6 +28,7 @@ from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
+from ottla.config.setting import value_text
 from ottla.embedded import live_reading
 from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
@@ -126,7 +127,8 @@ def open_in(
     settings: Mapping[str, Any] | None = None,
 ) -> "Log":
     """The same, to write too, in an environment that may be a test's."""
-    texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
+    given = settings or {}
+    texts = with_local_defaults({name: value_text(value) for name, value in given.items()})
     on_close: Callable[[], None] = leave
     if path == MEMORY:
         path, on_close = make_directory()
@@ -157,10 +159,6 @@ def _loaded_broker(
         broker.close()
         raise
     return broker
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 Parameters = ParamSpec("Parameters")
@@ -387,7 +385,7 @@ class Log(ReadableLog):
         self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:
         """Makes a topic; `config` are topic settings by Kafka's names. Raises `ApiError`."""
-        overrides = {key: _text(value) for key, value in (config or {}).items()}
+        overrides = {key: value_text(value) for key, value in (config or {}).items()}
         self._create_topic(NewTopic(name=name, partition_count=partitions, overrides=overrides))
 
     @_done_whole

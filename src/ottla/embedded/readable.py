@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import TypeVar
 
+from ottla.base.closing import Closing
 from ottla.base.partitions import TopicPartition
 from ottla.embedded.scanning import Region, Scan, Tail
 from ottla.record.record import Record
@@ -12,19 +12,8 @@ from ottla.record.record import Record
 Self = TypeVar("Self", bound="ReadableLog")
 
 
-class ReadableLog(ABC):
+class ReadableLog(Closing, ABC):
     """Topics to read, by record, as tables, and as they come."""
-
-    def __enter__(self: Self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @abstractmethod
     def close(self) -> None:

@@ -12,9 +12,9 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
 from ottla.embedded.environment import Environment
 from ottla.embedded.log import Log, RecordMetadata, open_in
@@ -40,7 +40,7 @@ MS_PER = {
 Text = str | bytes
 
 
-class LocalBroker:
+class LocalBroker(Closing):
     """One broker over one directory. Use it in a `with` statement."""
 
     def __init__(
@@ -62,17 +62,6 @@ class LocalBroker:
             clock=self.clock, file_system=self.disk, handlers=self.injections.handler_of
         )
         return open_in(environment, self.directory, self._settings)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """The disk is sound again by then, so that the end of a test is no failure of its own."""

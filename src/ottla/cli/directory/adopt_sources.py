@@ -17,6 +17,7 @@ from ottla.base.extras import needed_for
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
 from ottla.config.broker import topic_settings_by_broker_name
+from ottla.config.setting import value_text
 
 TopicSettings = dict[str, dict[str, str]]
 """The settings of each topic that has its own ones; none for a topic that has the defaults."""
@@ -68,7 +69,7 @@ def _texts(values: Any, where: str) -> dict[str, str]:
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             texts[name] = ",".join(value)
         elif isinstance(value, str | int | float):
-            texts[name] = str(value).lower() if isinstance(value, bool) else str(value)
+            texts[name] = value_text(value)
         else:
             raise UserError(f"{where}: the value of {name} must be a text or a number")
     return texts

@@ -11,7 +11,7 @@ from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.records import ConsumerRecord, Decoding
-from ottla.client.security import parse_security
+from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
 from ottla.config.consumer import ConsumerConfig, consumer_config
 
@@ -19,8 +19,6 @@ Topics = str | re.Pattern[str] | Iterable[str]
 Offsets = Mapping[TopicPartition, int]
 Placed = Iterable[TopicPartition] | Mapping[TopicPartition, int | None]
 Listener = Callable[[list[TopicPartition]], Any]
-
-MILLISECONDS = 1000
 
 
 def make_core(
@@ -31,7 +29,7 @@ def make_core(
     assignors: Sequence[PartitionAssignor],
 ) -> ConsumerCore:
     """Of what an application hands in; raises `UserError`."""
-    config, client = client_settings(settings)
+    config, client = consumer_settings(settings)
     decoding = Decoding(key=decoding.key, value=decoding.value, check_crcs=config.check_crcs)
     cluster = open_target(target, client)
     try:
@@ -41,25 +39,13 @@ def make_core(
         raise
 
 
-def client_settings(
+def consumer_settings(
     settings: Mapping[str, Any] | None,
 ) -> tuple[ConsumerConfig, ClientSettings]:
-    """Of settings by Kafka's names, those of security by librdkafka's; raises `UserError`."""
-    given = dict(settings or {})
-    if "group.id" in given:
+    """As `client_settings`; the group is no setting."""
+    if "group.id" in (settings or {}):
         raise UserError("group.id: name the group as group=NAME")
-    security = {name: str(given.pop(name)) for name in list(given) if _is_of_security(name)}
-    config = consumer_config(given)
-    return config, ClientSettings(
-        client_id=config.client_id,
-        request_timeout_s=config.request_timeout_ms / MILLISECONDS,
-        first_pause_s=config.retry_backoff_ms / MILLISECONDS,
-        security=parse_security(security),
-    )
-
-
-def _is_of_security(name: str) -> bool:
-    return name.startswith(("security.", "ssl.", "sasl.", "enable.ssl."))
+    return client_settings(settings, consumer_config)
 
 
 def subscription_of(topics: Topics, *, by_broker: bool) -> Subscription:

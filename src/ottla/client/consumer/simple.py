@@ -6,14 +6,14 @@ Which offset comes next is the caller's to know.
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
-from ottla.client.consumer.arguments import client_settings
+from ottla.client.consumer.arguments import consumer_settings
 from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
@@ -47,7 +47,7 @@ class FetchPosition:
     max_bytes: int = DEFAULT_SIZE
 
 
-class SimpleConsumer:
+class SimpleConsumer(Closing):
     """Reads partitions from given offsets. Use it in a `with` statement, and from one thread."""
 
     def __init__(
@@ -59,7 +59,7 @@ class SimpleConsumer:
         value_deserializer: Deserializer | None = None,
     ) -> None:
         """As `ottla.Consumer`; what concerns groups has no effect."""
-        self._config, client = client_settings(settings)
+        self._config, client = consumer_settings(settings)
         self._decoding = Decoding(
             key=deserializer_of(key_deserializer),
             value=deserializer_of(value_deserializer),
@@ -68,17 +68,6 @@ class SimpleConsumer:
         is_committed = self._config.isolation_level == "read_committed"
         self._isolation = READ_COMMITTED if is_committed else READ_UNCOMMITTED
         self._cluster: Cluster = open_target(target, client)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._cluster.close()

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
+from ottla.base.closing import AsyncClosing
 from ottla.client.producing.accumulator import (
     Headers,
     RecordBatchInMaking,
@@ -23,7 +23,7 @@ from ottla.client.producing.serializers import Serializer
 from ottla.client.target import Target
 
 
-class Producer:
+class Producer(AsyncClosing):
     """Sends records in batches, from one event loop. Use it in an `async with` statement.
 
     Arguments are those of `ottla.Producer`.
@@ -41,17 +41,6 @@ class Producer:
         encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)
         self._core = ProducerCore(target, settings, encoding)
         self._promised: dict[RecordBatchInMaking, list[tuple[int, Any]]] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def send(
         self,

@@ -7,7 +7,6 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import ClientSettings
 from ottla.client.groups import Committed
 from ottla.client.producing.accumulator import (
     Accumulator,
@@ -21,10 +20,10 @@ from ottla.client.producing.partitioners import Partitioner, Partitioning
 from ottla.client.producing.sender import MILLISECONDS, Sender
 from ottla.client.producing.serializers import Serializer, serializer_of
 from ottla.client.refusals import UnknownTopicError
-from ottla.client.security import parse_security
+from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
 from ottla.client.transactions import commit_offset, end_transaction
-from ottla.config.producer import ProducerConfig, producer_config
+from ottla.config.producer import producer_config
 from ottla.record.batch import NO_LEADER_EPOCH
 from ottla.runtime.forks import bind_to_process
 
@@ -56,7 +55,7 @@ class ProducerCore:
     def __init__(
         self, target: Target, settings: Mapping[str, Any] | None, encoding: Encoding
     ) -> None:
-        self.config, client = client_settings(settings)
+        self.config, client = client_settings(settings, producer_config)
         config = self.config
         self._key = serializer_of(encoding.key)
         self._value = serializer_of(encoding.value)
@@ -274,22 +273,6 @@ class ProducerCore:
             finally:
                 sender.added.clear()
                 self._has_offsets = False
-
-
-def client_settings(
-    settings: Mapping[str, Any] | None,
-) -> tuple[ProducerConfig, ClientSettings]:
-    """Of settings by Kafka's names, those of security by librdkafka's; raises `UserError`."""
-    given = dict(settings or {})
-    prefixes = ("security.", "ssl.", "sasl.", "enable.ssl.")
-    security = {name: str(given.pop(name)) for name in list(given) if name.startswith(prefixes)}
-    config = producer_config(given)
-    return config, ClientSettings(
-        client_id=config.client_id,
-        request_timeout_s=config.request_timeout_ms / MILLISECONDS,
-        first_pause_s=config.retry_backoff_ms / MILLISECONDS,
-        security=parse_security(security),
-    )
 
 
 def _refuse(value: object) -> None:

@@ -6,9 +6,9 @@ with ottla.Producer("127.0.0.1:9092", value_serializer="json") as producer:
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self
 
+from ottla.base.closing import Closing
 from ottla.base.errors import OttlaError, UserError
 from ottla.client.loops import check_may_block
 from ottla.client.producing.accumulator import (
@@ -65,7 +65,7 @@ class Sending:
         callback(self)
 
 
-class Producer:
+class Producer(Closing):
     """Sends records in batches. Threads may share it. Use it in a `with` statement.
 
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. `settings` are a
@@ -85,17 +85,6 @@ class Producer:
     ) -> None:
         encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)
         self._core = ProducerCore(target, settings, encoding)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __len__(self) -> int:
         """Records that wait for an answer."""

@@ -1,0 +1,43 @@
+"""Settings that an application hands in: the client's own, and those of its connections."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from ottla.client.cluster import ClientSettings
+from ottla.client.security import parse_security
+
+SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.")
+"""How the names of librdkafka's settings begin that are not Kafka's clients'."""
+
+MILLISECONDS = 1000
+
+
+class ClientConfig(Protocol):
+    """What the settings of producers and of consumers have in common."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def request_timeout_ms(self) -> int: ...
+
+    @property
+    def retry_backoff_ms(self) -> int: ...
+
+
+Config = TypeVar("Config", bound=ClientConfig)
+
+
+def client_settings(
+    settings: Mapping[str, Any] | None, read: Callable[[Mapping[str, Any]], Config]
+) -> tuple[Config, ClientSettings]:
+    """Of settings by Kafka's names, those of security by librdkafka's; raises `UserError`."""
+    given = dict(settings or {})
+    security = {name: str(given.pop(name)) for name in list(given) if name.startswith(SECURITY)}
+    config = read(given)
+    return config, ClientSettings(
+        client_id=config.client_id,
+        request_timeout_s=config.request_timeout_ms / MILLISECONDS,
+        first_pause_s=config.retry_backoff_ms / MILLISECONDS,
+        security=parse_security(security),
+    )
