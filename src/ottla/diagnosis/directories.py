@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry
 from ottla.broker.topics.topics import topic_config
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA, META_PROPERTIES
 from ottla.storage.files.meta_properties import read_meta_properties
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 

@@ -9,9 +9,9 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.files import join, replace_file
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, batch, disk, open_broker

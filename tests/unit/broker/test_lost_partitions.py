@@ -11,7 +11,6 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
@@ -23,6 +22,7 @@ from ottla.storage.files.filenames import (
     INTEGRITY,
     PARTITION_METADATA,
 )
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem

@@ -11,8 +11,8 @@ from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.turns import CURRENT, Turn
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from ottla.testing.recording import IoKind, RecordingFileSystem

@@ -4,12 +4,12 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import join, read_file, replace_file
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
 from ottla.broker.topics.topics import CONSUMER_OFFSETS
 from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.throttle import Throttle
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch

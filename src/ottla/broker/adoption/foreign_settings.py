@@ -25,12 +25,6 @@ from ottla.broker.adoption.adoption_file import (
 from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.cluster_store import read_cluster_state
-from ottla.broker.topics.topic_file import (
-    TOPIC_FILE_NAME,
-    TopicFile,
-    merge_topic_files,
-    read_topic_file,
-)
 from ottla.broker.topics.topics import INTERNAL_TOPICS
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
@@ -42,6 +36,12 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, read_meta_properties
 from ottla.storage.files.partition_metadata import read_topic_id
+from ottla.storage.files.topic_file import (
+    TOPIC_FILE_NAME,
+    TopicFile,
+    merge_topic_files,
+    read_topic_file,
+)
 
 
 class SettingsPlace(Enum):

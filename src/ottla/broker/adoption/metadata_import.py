@@ -20,10 +20,10 @@ from ottla.broker.adoption.adoption_file import ImportedState
 from ottla.broker.adoption.foreign_settings import FoundSettings
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topic_file import TopicEntry
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.records import GROUP_RESOURCE
 from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.storage.files.topic_file import TopicEntry
 
 NAMED_AT_MOST = 5
 

@@ -22,7 +22,6 @@ from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
 from ottla.storage.directory.directory_claim import UnusableDirectoryError, names_in
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.log_directory import LogDirectory
@@ -33,6 +32,7 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
 )
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,6 @@ from ottla.base.errors import UserError
 from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
-from ottla.broker.topics.topic_file import TopicEntry, TopicFile
 from ottla.storage.directory.found_logs import FoundLog, StartupAction
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
@@ -29,6 +28,7 @@ from ottla.storage.files.filenames import (
     PARTITION_METADATA,
     DirectoryState,
 )
+from ottla.storage.files.topic_file import TopicEntry, TopicFile
 
 DirectoryPlan = list[tuple[FoundLog, StartupAction]]
 

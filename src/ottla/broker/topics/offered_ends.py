@@ -7,7 +7,7 @@ is what the broker last wrote down, unless it was stopped cleanly (`ReadOnlyLog.
 from ottla.base.files import join
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 

@@ -8,12 +8,12 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry
 from ottla.broker.topics.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import PARTITION_METADATA
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, write_topic_id
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

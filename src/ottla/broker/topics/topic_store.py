@@ -27,7 +27,6 @@ from ottla.broker.topics.on_disk import (
 )
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.removals import Removals
-from ottla.broker.topics.topic_file import TopicEntry, write_topic_file
 from ottla.broker.topics.topics import (
     POLICY_NAME,
     NewTopic,
@@ -39,6 +38,7 @@ from ottla.broker.topics.topics import (
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.topic_file import TopicEntry, write_topic_file
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_file import TopicEntry
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.storage.files.topic_file import TopicEntry
 
 MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion it still fits a file name."""

@@ -4,10 +4,10 @@ import click
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import OsFileSystem
-from ottla.broker.topics.topic_file import read_topic_file
 from ottla.cli.terminal import ExampleCommand, print_json
 from ottla.storage.diagnosis.giving_up import give_up
 from ottla.storage.files.filenames import parse_directory_name
+from ottla.storage.files.topic_file import read_topic_file
 
 
 @click.command("give-up", cls=ExampleCommand, examples=("ottla log give-up data/ orders-3",))

@@ -20,7 +20,6 @@ from ottla.broker.adoption.foreign_settings import find_settings
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.quotas.quota_changes import QuotaFilter
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
 from ottla.metadata.records import (
@@ -38,6 +37,7 @@ from ottla.metadata.records import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
 

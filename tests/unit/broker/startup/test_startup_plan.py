@@ -7,11 +7,11 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.broker.startup.startup_plan import find_lost, plan_startup
-from ottla.broker.topics.topic_file import TopicEntry, TopicFile
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.found_logs import StartupAction as Action
 from ottla.storage.files.filenames import INTEGRITY, parse_directory_name
 from ottla.storage.files.integrity import Integrity
+from ottla.storage.files.topic_file import TopicEntry, TopicFile
 
 ID, OTHER_ID = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 U, V = "0" * 31 + "a", "0" * 31 + "b"

@@ -5,7 +5,6 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.broker.topics.topic_file import TopicEntry
 from ottla.broker.topics.topics import (
     MAX_PARTITION_COUNT,
     NewTopic,
@@ -16,6 +15,7 @@ from ottla.broker.topics.topics import (
     topic_config,
 )
 from ottla.config.topic import TopicConfig
+from ottla.storage.files.topic_file import TopicEntry
 
 ID = Uuid(b"0123456789abcdef")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, replace_file
 from ottla.base.ids import Uuid
-from ottla.broker.topics.topic_file import (
+from ottla.storage.files.topic_file import (
     TOPIC_FILE_NAME,
     TopicEntry,
     TopicFile,
