@@ -20,7 +20,7 @@ from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
 BROKER = {
-    "base": "clock files timers timestamps",
+    "base": "clock files principal timers timestamps",
     "broker": "background broker waiting",
     "broker/groups": "coordinator",
     "broker/log_jobs": "jobs moves",

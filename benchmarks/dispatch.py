@@ -33,9 +33,9 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.runtime.opening import open_broker
 from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import ClientAddress
+from ottla.server.request_context import Client
 
-PEER = ClientAddress(("127.0.0.1", 9092), "127.0.0.1")
+PEER = Client(("127.0.0.1", 9092), "127.0.0.1")
 TOPIC = "bench"
 VALUE_SIZE = 100
 SLICE_SIZE = 1 << 20

@@ -9,12 +9,12 @@ from ottla.codec.schema import Message, reader
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
 from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import ClientAddress, PendingResponse
+from ottla.server.request_context import Client, PendingResponse
 from ottla.testing.clock import FakeClock
 from tests.support.brokers import at
 
 ADDRESS = ("10.0.0.1", 9092)
-PEER = ClientAddress(ADDRESS, "10.0.0.9")
+PEER = Client(ADDRESS, "10.0.0.9")
 CORRELATION_ID = 77
 
 

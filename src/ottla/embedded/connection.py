@@ -30,11 +30,11 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.server.apis import APIS
 from ottla.server.dispatch import handler_of
-from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
+from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
 
 HOST = "in-process"
-CLIENT = ClientAddress((HOST, 0), HOST)
+CLIENT = Client((HOST, 0), HOST)
 YIELD_S = 50e-6
 """Long enough for a thread that waits for the lock to get it."""
 

@@ -15,7 +15,7 @@ from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.protocol.framing import FrameReader
 from ottla.server.connection_events import ClientWent, CloseReason
-from ottla.server.request_context import ClientAddress, PendingResponse
+from ottla.server.request_context import Client, PendingResponse
 from ottla.server.send_queue import SendQueue
 
 MAX_SEND_FILE_SIZE: Final = 1 << 30
@@ -75,11 +75,12 @@ class Connection:
         peer_name: str,
         advertised: Address | None,
         max_request_size: int,
+        listener: str = "PLAINTEXT",
     ) -> None:
         self.socket = peer
         self.peer_name = peer_name
         self.came_to = _host_and_port(peer.getsockname())
-        self.peer = ClientAddress(advertised or self.came_to, host_of(peer_name))
+        self.peer = Client(advertised or self.came_to, host_of(peer_name), listener=listener)
         self.reader = FrameReader(max_request_size)
         self.frames: Iterator[memoryview] | None = None
         self.output = Output()
@@ -100,7 +101,7 @@ class Connection:
 
     def advertise(self, advertised: Address | None) -> None:
         """Sends the client elsewhere from now on, or again to where it came."""
-        self.peer = ClientAddress(advertised or self.came_to, self.peer.host)
+        self.peer = self.peer._replace(address=advertised or self.came_to)
 
     def receive(self) -> bool:
         """Takes in what has come; `False` when the client has hung up."""

@@ -19,7 +19,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import APIS, Api
-from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
+from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
 from ottla.server.turns import LongAnswer, LongRequests
 
@@ -79,9 +79,7 @@ class Dispatcher:
             self._is_metering = self._broker.quotas.is_active
             self._routes.clear()
 
-    def dispatch(
-        self, frame: Buffer, client: ClientAddress, output: Output
-    ) -> PendingResponse | None:
+    def dispatch(self, frame: Buffer, client: Client, output: Output) -> PendingResponse | None:
         """Answers one request into `output`, or returns what its answer waits for.
 
         Records in the frame must stay there until `Broker.write_out`. Raises `ProtocolError` for a
@@ -126,7 +124,7 @@ class Dispatcher:
         header: RequestHeader,
         frame: Buffer,
         position: int,
-        client: ClientAddress,
+        client: Client,
     ) -> LongAnswer:
         """Begins again with what turned out to be long, as soon as it has its turn."""
         assert self._long_requests is not None

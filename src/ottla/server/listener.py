@@ -548,7 +548,7 @@ class Server:
             return
         try:
             for peer, name in acceptor.accept():
-                self._add(peer, name, acceptor.advertised)
+                self._add(peer, name, acceptor)
                 is_too_fast = self._is_too_fast(acceptor)
                 if self._is_full() or is_too_fast:
                     return
@@ -606,7 +606,7 @@ class Server:
                 self._selector.register(acceptor.socket, EVENT_READ, acceptor)
         self._is_accepting = True
 
-    def _add(self, peer: socket.socket, peer_name: str, advertised: Address | None) -> None:
+    def _add(self, peer: socket.socket, peer_name: str, acceptor: Acceptor) -> None:
         host = host_of(peer_name)
         if not self._host_limits.enter(host):
             limit = self._host_limits.limit_of(host)
@@ -617,9 +617,8 @@ class Server:
         try:
             peer.setblocking(False)
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(
-                peer, peer_name, advertised, self._broker.config.socket_request_max_bytes
-            )
+            max_size = self._broker.config.socket_request_max_bytes
+            connection = Connection(peer, peer_name, acceptor.advertised, max_size, acceptor.name)
         except (OSError, MemoryError):
             peer.close()  # reset before we came to it, or there is no memory for a buffer
             self._host_limits.leave(host)

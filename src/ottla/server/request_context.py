@@ -6,6 +6,7 @@ Kafka's counterpart: `RequestContext`.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError
 from ottla.broker.broker import Broker
@@ -16,11 +17,17 @@ from ottla.protocol.headers import RequestHeader
 ResultT = TypeVar("ResultT")
 
 
-class ClientAddress(NamedTuple):
-    """The two ends of a client's connection: where it is sent back to, and its own host."""
+class Client(NamedTuple):
+    """Who asks: where it is sent back to, its own host, who it is, and the listener it came by.
+
+    Never changed: a client that has logged in is another one.
+    """
 
     address: tuple[str, int]
     host: str
+    principal: Principal = ANONYMOUS
+    listener: str = "PLAINTEXT"
+    protocol: str = "PLAINTEXT"
 
 
 class RequestContext:
@@ -36,7 +43,7 @@ class RequestContext:
         broker: Broker,
         at: Timestamps,
         header: RequestHeader,
-        client: ClientAddress,
+        client: Client,
         can_be_long: bool,
     ) -> None:
         self.broker: Final = broker
@@ -46,6 +53,10 @@ class RequestContext:
         self.client_id: Final = header.client_id
         self.client: Final = client
         self.can_be_long: Final = can_be_long
+
+    @property
+    def principal(self) -> Principal:
+        return self.client.principal
 
     @property
     def who(self) -> str:

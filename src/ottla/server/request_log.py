@@ -18,7 +18,7 @@ from ottla.codec.primitives import Output
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, read_request_header
 from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import ClientAddress, PendingResponse
+from ottla.server.request_context import Client, PendingResponse
 from ottla.server.request_counts import api_title
 from ottla.server.turns import LongAnswer, LongRequests
 
@@ -104,7 +104,7 @@ def parse_filter(text: str) -> RequestFilter:
 class LoggedRequest:
     """A request whose answer is still to come."""
 
-    def __init__(self, header: RequestHeader, client: ClientAddress, size: int) -> None:
+    def __init__(self, header: RequestHeader, client: Client, size: int) -> None:
         self.header = header
         self.client = client
         self.size = size
@@ -141,9 +141,7 @@ class LoggingDispatcher(Dispatcher):
         self._wanted = wanted
         self._now_ms: Callable[[], float] = clock.monotonic_ms
 
-    def dispatch(
-        self, frame: Buffer, client: ClientAddress, output: Output
-    ) -> PendingResponse | None:
+    def dispatch(self, frame: Buffer, client: Client, output: Output) -> PendingResponse | None:
         logged = LoggedRequest(read_request_header(frame)[0], client, len(frame))
         logged.received_ms = self.counts.received_ms
         size, errors = output.size, self._errors_of(logged)

@@ -1,0 +1,22 @@
+"""Who a client is, once it has shown it: what users, ACLs and quotas are kept by.
+
+Kafka's counterparts: `KafkaPrincipal`, `SecurityProtocol`.
+"""
+
+from typing import NamedTuple
+
+USER = "User"
+
+
+class Principal(NamedTuple):
+    """`type` is `User` for all that Kafka's own mechanisms make."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal(USER, "ANONYMOUS")
+"""A client of whom nothing was asked."""
