@@ -4,69 +4,36 @@ Calls may come from any thread; one lock orders them. What the operating system 
 that has returned: it survives the death of the process; `flush` makes it survive a power failure.
 """
 
-import functools
-import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, cast, overload
+from typing import Any, Literal, overload
 
-from ottla.base.addresses import parse_address
 from ottla.base.clock import read_clock
-from ottla.base.errors import ApiError, StorageError, UserError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.files import Buffer
-from ottla.base.open_files import max_open_files
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import NewTopic, Topic
-from ottla.broker.waiting import Waiting
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import with_local_defaults
-from ottla.config.listeners import Listener, client_listeners
 from ottla.config.setting import value_text
 from ottla.embedded import live_reading
 from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
 from ottla.embedded.followed import FollowedLog
-from ottla.embedded.listening import Listening
+from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
-from ottla.embedded.pending import PendingAnswers
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import Region
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
-from ottla.runtime.cleaning import Cleaning, Engine, ThreadEngine
-from ottla.runtime.flusher import Flusher
-from ottla.runtime.forks import bind_to_process
+from ottla.runtime.cleaning import Cleaning, Engine
 from ottla.runtime.interrupts import HeldInterrupts
-from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
-from ottla.runtime.owner_notes import OwnerNotes
-from ottla.runtime.ticker import Ticker
 from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.reader import Isolation
-
-logger = logging.getLogger(__name__)
-
-CLOSED = "this log is closed; open it again"
-FORKED = (
-    "this log was opened by the process that this one was forked from, and belongs to it; "
-    "open the log after the fork, or start processes with multiprocessing's spawn"
-)
-
-TORN = "a call was interrupted in its middle; the next call recovers the log"
-
-OUT_OF_ROOM = (MemoryError, RecursionError)
-"""What may be raised at any place, though it is an ordinary exception."""
-
-PAUSE_S = 0.001
-MAX_WAIT_S = 1.0
-"""After which a waiting thread looks whether a server still sees to the broker's deadlines."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -161,223 +128,8 @@ def _loaded_broker(
     return broker
 
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-
-def _done_whole(
-    method: Callable[Concatenate["Log", Parameters], Result],
-) -> Callable[Concatenate["Log", Parameters], Result]:
-    """A call that changes the log: under its lock, and never left in the middle.
-
-    What may come at any line (Ctrl-C, memory that is out) leaves an unknown state. Then
-    only the disk counts: the log is recovered as after a crash, and the exception is raised.
-    """
-
-    @functools.wraps(method)
-    def whole(self: "Log", *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        self._recover_if_torn()
-        try:
-            with self._lock:
-                self._check_open()
-                try:
-                    return method(self, *args, **kwargs)
-                except BaseException as error:
-                    if not isinstance(error, Exception) or isinstance(error, OUT_OF_ROOM):
-                        self._tear()
-                    raise
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                # It may have come just before `with` released the lock, of which this is all.
-                with suppress(RuntimeError):
-                    self._lock.release()
-            self._recover_if_torn()
-            raise
-
-    return cast(Callable[Concatenate["Log", Parameters], Result], whole)
-
-
-class Log(ReadableLog):
+class Log(HeldBroker, ReadableLog):
     """An open data directory. All its topics are reachable from here."""
-
-    def __init__(
-        self,
-        broker: Broker,
-        environment: Environment,
-        reopen: Callable[[], Broker],
-        on_close: Callable[[], None] = leave,
-    ) -> None:
-        """`reopen` opens the same directories, once no log holds them."""
-        self.broker = broker
-        self.environment = environment
-        self._clock = environment.clock
-        self._reopen = reopen
-        self._on_close = on_close
-        self._lock = threading.RLock()
-        self._listening: Listening | None = None
-        self.pending = PendingAnswers()
-        self._refusal: str | None = None
-        """Why no call is carried out any more."""
-        self._is_given_back = False
-        """Whether the directories are no longer this log's, for it is closed or the parent's."""
-        self._recovering = threading.RLock()
-        self._is_torn = False
-        """Whether a change ended in its middle, so that memory and disk may differ."""
-        self._next_keyless = 0
-        bind_to_process(self)
-        self._start()
-
-    def _start(self) -> None:
-        self._ticker = Ticker(
-            self.broker, clock=self._clock, lock=self._lock, settle=self._settle_tick
-        )
-        self._ticker.start()
-        files = self.environment.file_system
-        self._flusher = Flusher(self.broker, files, clock=self._clock, lock=self._lock)
-        self._flusher.start()
-        engine = ThreadEngine(files, self._lock)
-        self._cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
-        self._cleaning.start()
-
-    def _stop(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
-        self._ticker.stop()
-        self._flusher.stop()
-        self._cleaning.stop()
-
-    def _tear(self) -> None:
-        """No thread may continue with what memory says, which need not be what the disk has."""
-        self._is_torn = True
-        for directory in self.broker.directories:
-            directory.health.failure = StorageError(directory.path, TORN)
-
-    def _recover_if_torn(self) -> None:
-        """Opens the directories again as after a crash, in place of an unknown state."""
-        if not self._is_torn:
-            return
-        with HeldInterrupts(), self._recovering:
-            if not self._is_torn or self._refusal is not None:
-                return
-            self._stop()
-            address = self._listening.address if self._listening is not None else None
-            self._listening = None
-            self._abandon_broker()
-            self.broker = self._reopen()
-            self._is_torn = False
-            self._start()
-            if address is not None:
-                self._listening = self._serve(parse_address(address))
-
-    def _abandon_broker(self) -> None:
-        self.pending.end_all()
-        for directory in self.broker.directories:
-            directory.abandon()
-
-    # One change at a time, for the connections of this process
-
-    @_done_whole
-    def hold(self, deed: Callable[[Broker, Timestamps], Any]) -> Any:
-        """Carries out one change of the broker, and returns what `deed` returns.
-
-        By then what was appended is written out, and who waited for it has an answer.
-        """
-        at = read_clock(self._clock)
-        result = deed(self.broker, at)
-        self.broker.write_out()
-        if self._is_served:
-            assert self._listening is not None
-            self._listening.wake()
-        else:
-            self.pending.end_answered(self.broker, at)
-        return result
-
-    def wait_for(self, pending_id: Waiting[Any], broker: Broker) -> None:
-        """Returns when a broker has handed a pending id back, to any thread.
-
-        Where no server does, the calling thread has the broker see to deadlines that come. Raises
-        `UserError` when the log is closed meanwhile, or recovered.
-        """
-        event = self.pending.event_of(pending_id)
-        try:
-            while event is not None and not event.wait(self.hold(self._advance)):
-                pass
-        except BaseException:
-            self.pending.leave(pending_id)
-            with self._lock:
-                broker.cancel(pending_id)
-            raise
-        self._check_same(broker)
-
-    def stop_waiting(self, pending_id: Waiting[Any], broker: Broker) -> None:
-        """Has the thread that waits for an answer continue without one."""
-        with self._lock:
-            broker.cancel(pending_id)
-            self.pending.end(pending_id)
-
-    def _advance(self, broker: Broker, at: Timestamps) -> float:
-        """Seconds until there is more to do."""
-        if not self._is_served:
-            broker.advance(at)
-        deadline_ms = broker.next_answer_ms
-        if deadline_ms is None or self._is_served:
-            return MAX_WAIT_S
-        return min(max((deadline_ms - at.monotonic_ms) / 1000, PAUSE_S), MAX_WAIT_S)
-
-    @contextmanager
-    def let_others_in(self, broker: Broker) -> Iterator[None]:
-        """In the middle of a long `deed`, where others may see what it has done: frees the lock."""
-        broker.write_out()
-        self._lock.release()
-        try:
-            yield
-        finally:
-            self._lock.acquire()
-        self._check_same(broker)
-
-    def _check_same(self, broker: Broker) -> None:
-        self._check_open()
-        if self.broker is not broker:
-            raise UserError(TORN)
-
-    @property
-    def _is_served(self) -> bool:
-        """Whether a server's loop takes the broker's answers and sees to its deadlines."""
-        return self._listening is not None and self._listening.is_open
-
-    def run_due_jobs(self) -> None:
-        """Does at once what the time that has passed asks for; for clocks that a test moves."""
-        while self._ticker.tick():
-            pass
-        self._flusher.flush_due()
-        self._cleaning.look_again()
-        if self._is_served:
-            assert self._listening is not None
-            self._listening.wake()
-
-    def crash(self) -> None:
-        """Ends as a killed process does: nothing is flushed, and the directories are let go."""
-        self._refusal = CLOSED
-        self._stop()
-        with self._lock:
-            self._abandon_broker()
-            self._is_given_back = True
-
-    def _settle_tick(self) -> None:
-        try:
-            self.hold(lambda broker, at: None)
-        except (StorageError, UserError) as error:
-            # `close` refuses all calls before it stops the ticker, and flushes what is left.
-            if self._refusal is None or isinstance(error, StorageError):
-                logger.error("what came due could not be written: %s", error)
-
-    @contextmanager
-    def looking(self) -> Iterator[Broker]:
-        """The broker for a moment, under the log's lock, to look and change nothing."""
-        self._recover_if_torn()
-        with self._lock:
-            self._check_open()
-            yield self.broker
 
     # Topics
 
@@ -388,12 +140,12 @@ class Log(ReadableLog):
         overrides = {key: value_text(value) for key, value in (config or {}).items()}
         self._create_topic(NewTopic(name=name, partition_count=partitions, overrides=overrides))
 
-    @_done_whole
+    @done_whole
     def _create_topic(self, new: NewTopic) -> None:
         with HeldInterrupts():
             self.broker.create_topic(new)
 
-    @_done_whole
+    @done_whole
     def delete_topic(self, name: str) -> None:
         """Removes a topic with all its records. Raises `UserError` when there is none."""
         with HeldInterrupts():
@@ -437,7 +189,7 @@ class Log(ReadableLog):
         builder.append(key, value, time_ms, headers)
         return self._append(topic, key, partition, builder, time_ms)
 
-    @_done_whole
+    @done_whole
     def _append(
         self,
         topic: str,
@@ -450,7 +202,7 @@ class Log(ReadableLog):
         offset = self._append_batch(topic, chosen, builder)
         return RecordMetadata(topic=topic, partition=chosen, offset=offset, timestamp_ms=time_ms)
 
-    @_done_whole
+    @done_whole
     def append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
         """Appends the records of a builder as one batch; returns the first one's offset."""
         return self._append_batch(topic, partition, builder)
@@ -477,12 +229,12 @@ class Log(ReadableLog):
         appends.append(records)
         return appends.written
 
-    @_done_whole
+    @done_whole
     def append_built(self, topic: str, partition: int, data: Buffer) -> int:
         """Appends one encoded batch; returns the first record's offset."""
         return self._append_data(topic, partition, bytearray(data))
 
-    @_done_whole
+    @done_whole
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
         """Deletes the records before offsets by partition; returns where each starts now."""
         wanted = {TopicPartition(topic, index): offset for index, offset in before.items()}
@@ -545,7 +297,7 @@ class Log(ReadableLog):
 
     # Durability, serving, and the end
 
-    @_done_whole
+    @done_whole
     def flush(self) -> None:
         """fsyncs everything that was appended. Raises `StorageError` if the disk fails."""
         with HeldInterrupts():
@@ -568,88 +320,3 @@ class Log(ReadableLog):
         with HeldInterrupts():
             self._flusher.flush_due()
         return [compact_partition(self, cleaning, one) for one in partitions]
-
-    def listen(self, address: str = "127.0.0.1:9092") -> Listening:
-        """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
-
-        One address at a time: the broker hands what has been waited for to one loop. From then on
-        the process may have more files open (`allow_open_files`).
-        """
-        self._check_open()
-        if self._listening is not None and self._listening.is_open:
-            raise UserError(f"this log listens on {self._listening.address}; close that first")
-        wanted = parse_address(address)
-        allow_open_files()
-        self._listening = self._serve(wanted)
-        return self._listening
-
-    @_done_whole
-    def _serve(self, address: tuple[str, int]) -> Listening:
-        from ottla.server.embedding import Embedding
-        from ottla.server.listener import Server
-
-        self.broker.open_files.limit = max_open_files()
-        advertised = client_listeners(self.broker.config)[0].advertised
-        listener = Listener(name="PLAINTEXT", address=address, advertised=advertised)
-        server = Server(
-            self.broker,
-            [listener],
-            clock=self._clock,
-            embedding=Embedding(
-                lock=self._lock,
-                on_answered=self.pending.end,
-                handlers=self.environment.handlers,
-            ),
-        )
-        server.start()
-        return Listening(server, OwnerNotes(self.broker.directories, server.addresses, "open"))
-
-    def close(self) -> None:
-        """Stops serving, flushes, and leaves the directory clean for the next `open`."""
-        if self._is_given_back:
-            return
-        self._refusal = CLOSED
-        self.pending.end_all()
-        self._stop()
-        with HeldInterrupts(), self._lock:
-            if self._is_torn:
-                self._abandon_broker()
-                self.broker = self._reopen()
-            self.broker.close()
-            self._is_given_back = True
-            self._on_close()
-
-    def abandon(self) -> None:
-        """In a child of a fork: refuses all further calls, and leaves everything to the parent."""
-        if not self._is_given_back:
-            self._refusal = FORKED
-        self._is_given_back = True
-        # The thread that held the lock at the fork is not there to release it.
-        self._lock, self._recovering = threading.RLock(), threading.RLock()
-        if self._listening is not None:
-            self._listening.abandon()
-        for directory in self.broker.directories:
-            directory.health.failure = StorageError(directory.path, FORKED)
-
-    def _check_open(self) -> None:
-        if self._refusal is not None:
-            raise UserError(self._refusal)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a log cannot be pickled; open it in the process that is to use it")
-
-    def find_topic(self, name: str) -> Topic:
-        self._check_open()
-        topic = self.broker.topics.find(name)
-        if topic is None:
-            known = ", ".join(sorted(one.name for one in self.broker.topics)) or "none yet"
-            raise UserError(f"there is no topic {name}; topics here: {known}")
-        return topic
-
-    def find_partition(self, name: str, index: int) -> Partition:
-        topic = self.find_topic(name)
-        found = topic.partitions.get(index)
-        if found is None:
-            count = topic.partition_count
-            raise UserError(f"topic {name} has {count} partitions; {index} is not one of them")
-        return found
