@@ -34,13 +34,22 @@ _TEXT = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:(?:\.\d+)*|-IV(\d+))", re.A
 
 def release_of(text: str) -> tuple[int, ...]:
     """The release line that a version belongs to; raises `ValueError` when there is none."""
+    return step_of(text)[:-1]
+
+
+def step_of(text: str) -> tuple[int, ...]:
+    """The release line and the step, by default its last; later steps are greater.
+
+    Raises `ValueError` when there is none.
+    """
     match = _TEXT.fullmatch(text)
     release = tuple(int(part) for part in match[1].split(".")) if match else ()
     if match is None or release not in RELEASES:
         raise ValueError(f"Version {text} is not a valid version")
-    if match[2] is not None and int(match[2]) >= RELEASES[release]:
+    step = RELEASES[release] - 1 if match[2] is None else int(match[2])
+    if step > max(RELEASES[release] - 1, 0):
         raise ValueError(f"Version {text} is not a valid version")
-    return release
+    return (*release, max(step, 0))
 
 
 @cache

@@ -13,24 +13,21 @@ from ottla.base.errors import ApiError
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 
-BETWEEN_BROKERS: Final = frozenset(
+OF_KRAFT: Final = frozenset(
     {
-        *range(ApiKey.LEADER_AND_ISR, ApiKey.CONTROLLED_SHUTDOWN + 1),
         ApiKey.VOTE,
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,
-        ApiKey.ALTER_PARTITION,
         ApiKey.ENVELOPE,
         ApiKey.FETCH_SNAPSHOT,
         ApiKey.BROKER_REGISTRATION,
         ApiKey.BROKER_HEARTBEAT,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-"""What only brokers and controllers say to each other, and clients never to a broker."""
+"""What the brokers and controllers of a KRaft cluster say to each other."""
 
 YOUNG: Final = frozenset(
     {
@@ -40,7 +37,7 @@ YOUNG: Final = frozenset(
 )
 """Share groups (KIP-932) and streams groups (KIP-1071)."""
 
-DECLARED: Final = frozenset(ApiKey) - BETWEEN_BROKERS - YOUNG
+DECLARED: Final = frozenset(ApiKey) - OF_KRAFT - YOUNG
 """The APIs that have a file here."""
 
 
