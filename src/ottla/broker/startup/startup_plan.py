@@ -131,13 +131,7 @@ def _is_of_another(one: FoundLog, known: TopicFile) -> bool:
 
 def _owner(one: FoundLog, known: TopicFile) -> str | None:
     """The topic that has the log's id, as far as the topic file knows."""
-    if one.topic_id in (None, ZERO_UUID):
-        return None
-    here = known.entries.get(one.name.topic)
-    if here is not None and here.topic_id == one.topic_id:
-        return here.name
-    entries = known.entries.values()
-    return next((entry.name for entry in entries if entry.topic_id == one.topic_id), None)
+    return None if one.topic_id is None else known.owner(one.topic_id, one.name.topic)
 
 
 @dataclass(slots=True)

@@ -32,7 +32,9 @@ from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
 from ottla.storage.files.integrity import Integrity, read_integrity
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
+from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
+from ottla.storage.files.topic_file import topics_if_whole
 from ottla.storage.reading.lost_offsets import lost_front
 
 CHECKPOINTS = {
@@ -130,6 +132,7 @@ class _DirectoryCheck:
         self._options = options
         self._ids: dict[str, tuple[Uuid, str]] = {}
         self._unread_ids: list[tuple[str, Finding]] = []
+        self._topics = topics_if_whole(file_system, report.path)
         mark = join(report.path, filenames.CLEAN_SHUTDOWN)
         self._is_clean = not options.is_live and file_system.status(mark) is not None
 
@@ -147,7 +150,9 @@ class _DirectoryCheck:
                 continue
             key = TopicPartition(parsed.topic, parsed.partition)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
-            logs[key] = self._check_partition(parsed.topic, path, cleaned_until)
+            report = self._check_partition(parsed.topic, path, cleaned_until)
+            if self._is_in_place(path, key):
+                logs[key] = report
         self._add(self._check_topic_ids())
         for name, entries in checkpoints.items():
             self._add(self._check_entries(name, entries, logs))
@@ -174,6 +179,16 @@ class _DirectoryCheck:
                 kind = FindingKind.PARTITION_METADATA
                 self._add(iter([_finding(kind, metadata_path, None, reason)]))
         return report
+
+    def _is_in_place(self, path: str, key: TopicPartition) -> bool:
+        """Whether the log is that of the partition by whose name its directory goes."""
+        try:
+            check_owner(self._files, path, key, self._topics)
+        except CorruptionError as error:
+            kind = FindingKind.WRONG_FILE
+            self._add(iter([_finding(kind, error.path, error.position, error.reason)]))
+            return False
+        return True
 
     def _check_topic_ids(self) -> Iterator[Finding]:
         """Unreadable ones; all partitions of a topic have the same, so another one can help."""

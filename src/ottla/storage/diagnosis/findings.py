@@ -30,7 +30,8 @@ class FindingKind(Enum):
     GAP = "gap"
     """Segments after a gap, in a log that the next start recovers: it would drop them."""
     WRONG_FILE = "wrong_file"
-    """A log file that is another segment's: only a person can put it back."""
+    """Another segment's log file, or a directory under another partition's name: only a person can
+    put it back."""
     LOST_OFFSETS = "lost_offsets"
     """A gap before a segment, in a log that had none there."""
     PARTITION_METADATA = "partition_metadata"

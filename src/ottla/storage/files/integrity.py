@@ -373,21 +373,13 @@ def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
         return None
 
 
-def check_partition(file_system: FileSystem, directory: str, key: TopicPartition) -> None:
-    """Raises `CorruptionError` for a directory that has the name of another partition."""
-    known = _of_directory(file_system, directory)
-    if known is None or known.partition in (None, key):
-        return
-    reason = f"this is the log of {known.partition}; give the directory that name again"
-    raise CorruptionError(join(directory, INTEGRITY), 0, reason)
-
-
 def is_ours_alone(file_system: FileSystem, directory: str) -> bool:
     """Whether nobody but Ottla has written a log; also of a directory that is not there."""
-    return _of_directory(file_system, directory) is not None
+    return written_integrity(file_system, directory) is not None
 
 
-def _of_directory(file_system: FileSystem, directory: str) -> Integrity | None:
+def written_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
+    """As `read_integrity`; `None` also where something else has the directory's name."""
     try:
         return read_integrity(file_system, directory)
     except NotADirectoryError:

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
-from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
 from ottla.base.json_files import json_text, read_json_file, texts, write_json_file
 from ottla.codec.crc32c import crc32c
 
@@ -43,12 +44,28 @@ class TopicFile:
     is_found: bool = True
     """Whether there is a file at all."""
 
+    def owner(self, topic_id: Uuid, name: str) -> str | None:
+        """The topic that has an id: the one of that name if it has it; `None` if none has."""
+        here = self.entries.get(name)
+        if topic_id == ZERO_UUID or (here is not None and here.topic_id == topic_id):
+            return name
+        entries = self.entries.values()
+        return next((entry.name for entry in entries if entry.topic_id == topic_id), None)
+
 
 def read_topic_file(file_system: FileSystem, directory: str) -> TopicFile:
     """An empty one when there is no file; raises `CorruptionError`."""
     path = join(directory, TOPIC_FILE_NAME)
     found = read_json_file(file_system, path, _parse, "a list of topics")
     return TopicFile(entries={}, is_found=False) if found is None else found
+
+
+def topics_if_whole(file_system: FileSystem, directory: str) -> TopicFile:
+    """As `read_topic_file`; an empty one also when the file is damaged, which a start reports."""
+    try:
+        return read_topic_file(file_system, directory)
+    except CorruptionError:
+        return TopicFile(entries={}, is_found=False)
 
 
 def write_topic_file(

@@ -22,11 +22,13 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
-from ottla.storage.files.integrity import check_partition, is_ours_alone
+from ottla.storage.files.integrity import is_ours_alone
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
+from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_files import list_partition
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicFile, topics_if_whole
 from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import (
     Damage,
@@ -84,6 +86,7 @@ class ReadOnlyLogDirectory:
         self._checkpoints: dict[
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
         ] = {}
+        self._topic_file: tuple[FileStatus | None, TopicFile] | None = None
 
     @property
     def was_stopped_cleanly(self) -> bool:
@@ -123,7 +126,8 @@ class ReadOnlyLogDirectory:
         if partition < 0 or "/" in topic:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
-        check_partition(self.file_system, directory, TopicPartition(topic, partition))
+        key = TopicPartition(topic, partition)
+        check_owner(self.file_system, directory, key, self._topics())
         # Before the listing: a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:
@@ -212,6 +216,13 @@ class ReadOnlyLogDirectory:
             known = (status, OffsetCheckpoint(self.file_system, path).find())
             self._checkpoints[name] = known
         return known[1]
+
+    def _topics(self) -> TopicFile:
+        """What Ottla's broker wrote down of topics, read again when it has changed."""
+        status = self.file_system.status(join(self.path, TOPIC_FILE_NAME))
+        if self._topic_file is None or self._topic_file[0] != status:
+            self._topic_file = status, topics_if_whole(self.file_system, self.path)
+        return self._topic_file[1]
 
     def _named_partitions(self) -> NamedPartitions:
         return find_named_partitions(self._find_checkpoint)
