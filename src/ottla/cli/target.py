@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.addresses import parse_address
+from ottla.base.addresses import address_text, parse_address
 from ottla.base.errors import UserError
 from ottla.cli.contexts import Context, read_contexts
 from ottla.cli.settings_files import parse_setting, read_client_settings
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from ottla.client.admin import Admin
-    from ottla.client.cluster import Cluster
+    from ottla.client.cluster import ClientSettings, Cluster
+    from ottla.embedded.log import Log
 
 TARGET_VARIABLE = "OTTLA_TARGET"
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
@@ -91,6 +92,17 @@ class Target:
         """
         return _opened(self, may_create=may_create)
 
+    def for_clients(self, *, may_create: bool = False) -> "AbstractContextManager[Log | str]":
+        """The same as what clients such as `ottla.Producer` take."""
+        return _place(self, may_create=may_create)
+
+    def client_settings(self) -> "ClientSettings":
+        """Raises `UserError` for a setting that no client has."""
+        from ottla.client.cluster import ClientSettings
+        from ottla.client.security import parse_security
+
+        return ClientSettings(security=parse_security(self.settings))
+
     @contextmanager
     def admin(self, *, may_create: bool = False) -> "Iterator[Admin]":
         """The same with what asks a cluster."""
@@ -113,22 +125,29 @@ class Target:
 
 @contextmanager
 def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
-    import time
+    from ottla.client.target import open_target
 
-    from ottla.client.cluster import ClientSettings, Cluster
-    from ottla.client.security import parse_security
+    with (
+        target.for_clients(may_create=may_create) as place,
+        open_target(place, target.client_settings()) as cluster,
+    ):
+        yield cluster
 
+
+@contextmanager
+def _place(target: Target, *, may_create: bool) -> "Iterator[Log | str]":
+    """The addresses of brokers, or a directory's log, which is open within the block."""
     if not may_create:
         target.check_directories()
         _check_holds_log(target.directories)
     addresses = target.broker_addresses()
-    if not addresses:
-        with _opened_directory(target.directories) as cluster:
-            yield cluster
+    if addresses:
+        yield ",".join(address_text(*one) for one in addresses)
         return
-    settings = ClientSettings(security=parse_security(target.settings))
-    with Cluster(addresses, settings, sleep=time.sleep, topics=()) as cluster:
-        yield cluster
+    from ottla.embedded.log import open as open_log
+
+    with open_log(target.directories, AT_REST) as log:
+        yield log
 
 
 def _check_holds_log(directories: Sequence[str]) -> None:
@@ -148,15 +167,6 @@ def _addresses_of_owner(directories: Sequence[str]) -> tuple[tuple[str, int], ..
 
     owner = owner_of(OsFileSystem(), directories[0])
     return () if owner is None else tuple(map(parse_address, owner.addresses))
-
-
-@contextmanager
-def _opened_directory(directories: Sequence[str]) -> "Iterator[Cluster]":
-    from ottla.client.target import open_target
-    from ottla.embedded.log import open as open_log
-
-    with open_log(directories, AT_REST) as log, open_target(log) as cluster:
-        yield cluster
 
 
 def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target:

@@ -1,4 +1,7 @@
-"""Sends packed records to the leaders of their partitions: acks=all, idempotent, in order.
+"""Sends packed columns to the leaders of their partitions: acks=all, idempotent, in order.
+
+`producing/producer.py` takes records one by one and owns its transaction. Spark's sink packs whole
+columns, and its driver ends the transactions of other processes.
 
 One request for each leader is on its way while the caller packs the next records; an answer is
 waited for before that leader's next request, so that a batch sent again is never after its
@@ -6,7 +9,7 @@ successor. Kafka's counterparts: `KafkaProducer`, `Sender`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -53,7 +56,6 @@ class Delivery:
     cluster: Cluster
     transactional_id: str
     left: dict[TopicPartition, Batch]
-    acks: int = ALL_ISR
     _answers: list[Callable[[], Any]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -113,7 +115,7 @@ class Delivery:
             topics.setdefault(name, []).append(data)
         return ProduceRequest(
             transactional_id=self.transactional_id or None,
-            acks=self.acks,
+            acks=ALL_ISR,
             timeout_ms=int(self.cluster.settings.request_timeout_s * MILLISECONDS),
             topic_data=[
                 TopicProduceData(name=name, partition_data=data) for name, data in topics.items()
@@ -128,14 +130,8 @@ class Producer:
     cluster: Cluster
     identity: ProducerIdentity
     compression: Compression = Compression.NONE
-    acks: int = ALL_ISR
     _sequences: dict[TopicPartition, int] = field(default_factory=dict)
     _delivery: Delivery | None = None
-
-    @property
-    def has_sent(self) -> bool:
-        """Whether anything was sent, so that there may be a transaction."""
-        return bool(self._sequences)
 
     def send(self, topic: str, packed: Sequence[PackedRecords]) -> None:
         """Sends all of it, and may return before the last of it is acknowledged."""
@@ -147,11 +143,6 @@ class Producer:
             batches = [self._stamped(topic, one) for one in several if one is not None]
             self._deliver({one.place: one for one in batches})
 
-    def send_built(self, built: Mapping[TopicPartition, RecordBatchBuilder]) -> None:
-        """The same of records that a builder holds for each partition."""
-        self._add_partitions(set(built))
-        self._deliver({place: self._signed(place, builder) for place, builder in built.items()})
-
     def flush(self) -> None:
         """Returns when all that was sent is acknowledged; raises `UserError`."""
         delivery, self._delivery = self._delivery, None
@@ -160,7 +151,7 @@ class Producer:
 
     def _deliver(self, batches: dict[TopicPartition, Batch]) -> None:
         self.flush()
-        delivery = Delivery(self.cluster, self.identity.transactional_id, batches, self.acks)
+        delivery = Delivery(self.cluster, self.identity.transactional_id, batches)
         with refusals(f"{next(iter(batches))[0]}"):
             self.cluster.again(delivery.start)
         self._delivery = delivery
@@ -172,21 +163,17 @@ class Producer:
         self._sequences.update(dict.fromkeys(new, 0))
 
     def _stamped(self, topic: str, packed: PackedRecords) -> Batch:
-        builder = RecordBatchBuilder()
+        place = TopicPartition(topic, packed.partition)
+        builder = RecordBatchBuilder(
+            compression=self.compression,
+            is_transactional=bool(self.identity.transactional_id),
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            base_sequence=self._sequences[place],
+        )
         now_ms = int(time.time() * MILLISECONDS)
         builder.append_packed(
             packed.payload, packed.count, base_timestamp_ms=now_ms, max_timestamp_ms=now_ms
         )
-        return self._signed(TopicPartition(topic, packed.partition), builder)
-
-    def _signed(self, place: TopicPartition, builder: RecordBatchBuilder) -> Batch:
-        """With this producer's stamp; one without an id has none."""
-        builder.compression = self.compression
-        builder.is_transactional = bool(self.identity.transactional_id)
-        if self.identity.producer_id >= 0:
-            builder.producer_id = self.identity.producer_id
-            builder.producer_epoch = self.identity.epoch
-            builder.base_sequence = self._sequences[place]
-        count = builder.record_count
-        self._sequences[place] = (self._sequences[place] + count) & MAX_SEQUENCE
-        return Batch(place, builder.build(last_offset=count - 1))
+        self._sequences[place] = (self._sequences[place] + packed.count) & MAX_SEQUENCE
+        return Batch(place, builder.build(last_offset=packed.count - 1))

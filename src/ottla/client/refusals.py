@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, RefusalError, UserError, nearest
+from ottla.base.errors import ApiError, RefusalError, UnknownNameError
 
 _TAKEN_OVER = (
     "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
@@ -31,13 +31,11 @@ class RefusedError(RefusalError):
         self.code = error.code
 
 
-class UnknownTopicError(UserError):
+class UnknownTopicError(UnknownNameError):
     """There is no such topic; the text names the one that was perhaps meant."""
 
     def __init__(self, topic: str, names: Iterable[str]) -> None:
-        close = nearest(topic, names)
-        hint = f"did you mean {close[0]}?" if close else "create it first"
-        super().__init__(f"there is no topic {topic}; {hint}")
+        super().__init__("topic", topic, names)
         self.topic = topic
 
 

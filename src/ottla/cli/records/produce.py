@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -18,11 +18,15 @@ from ottla.cli.records.positions import parse_time
 from ottla.cli.records.progress import Flow
 from ottla.cli.records.reading import encoding_option, schema_options
 from ottla.cli.records.templates import unescaped
+from ottla.cli.settings_files import parse_setting
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option, with_options
 
+if TYPE_CHECKING:
+    from ottla.client.target import Target as ClientTarget
+
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-ACKS = {"1": 1, "all": -1, "-1": -1}
+ACKS = ("0", "1", "all", "-1")
 
 _READERS: dict[str, Reader] = {
     "lines": inputs.line_records,
@@ -40,10 +44,11 @@ def _kind(flag: str, words: str) -> Any:
 sending_options = with_options(
     click.option(
         "--acks",
-        type=click.Choice(list(ACKS)),
+        type=click.Choice(ACKS),
         default="all",
         show_default=True,
-        help="Replicas that must have a record; with all none is lost or written twice.",
+        help="Replicas that must have a record: with all none is lost or written twice, with 0 no "
+        "broker answers.",
     ),
     click.option(
         "--compression", "-z", type=click.Choice(COMPRESSIONS), default="none", help="Codec."
@@ -53,6 +58,13 @@ sending_options = with_options(
     ),
     click.option("--transactional-id", metavar="ID", help="The transaction's id; implies it."),
     click.option("--create", is_flag=True, help="Create the topic if there is none."),
+    click.option(
+        "-o",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Producer setting by Kafka's name, such as transaction.timeout.ms=600000; repeatable.",
+    ),
 )
 
 
@@ -111,43 +123,45 @@ def send_all(
     target: Target, topic: str, records: Records, flow: Flow, given: dict[str, Any]
 ) -> None:
     """Sends records, shows how many, and says so at the end; raises `UserError`."""
-    from ottla.client.sending import RecordSender, SendOptions
-    from ottla.codec.compression import Compression
+    from ottla.cli.records.sending import record_sender
 
-    name = given["transactional_id"] or ""
-    if given["transaction"] and not name:
-        name = f"ottla-produce-{time.time_ns():x}"
-    if name and given["acks"] == "1":
-        raise UserError("a transaction needs --acks all")
-    options = SendOptions(
-        acks=ACKS[given["acks"]],
-        compression=Compression[given["compression"].upper()],
-        transactional_id=name,
-    )
-    with target.open(may_create=given["create"]) as cluster:
-        if given["create"] and topic not in cluster.topic_names():
-            from ottla.client.admin import Admin
-
-            Admin(cluster).create_topic(topic)
+    settings = _producer_settings(given)
+    with target.for_clients(may_create=given["create"]) as place:
+        if given["create"]:
+            _create_topic(place, target, topic)
         try:
-            with RecordSender(cluster, topic, options) as sender:
+            with record_sender(place, topic, {**target.settings, **settings}) as sender:
                 for one in records:
                     if isinstance(one, Pause):
                         sender.flush()
                         flow.show()
                         continue
-                    sender.send(
-                        one.key,
-                        one.value,
-                        one.headers,
-                        partition=one.partition,
-                        timestamp_ms=one.timestamp_ms,
-                    )
+                    sender.send(one)
                     flow.add(one.size)
         except BaseException:
             flow.clear()
             raise
     flow.finish(f" to {topic}")
+
+
+def _producer_settings(given: dict[str, Any]) -> dict[str, str]:
+    settings = {"acks": given["acks"], "compression.type": given["compression"]}
+    name = given["transactional_id"]
+    if given["transaction"] or name:
+        settings["transactional.id"] = name or f"ottla-produce-{time.time_ns():x}"
+        if given["acks"] in ("0", "1"):
+            raise UserError("a transaction needs --acks all")
+    settings.update(parse_setting(one, "linger.ms=50") for one in given["settings"])
+    return settings
+
+
+def _create_topic(place: "ClientTarget", target: Target, topic: str) -> None:
+    from ottla.client.admin import Admin
+    from ottla.client.target import open_target
+
+    with open_target(place, target.client_settings()) as cluster:
+        if topic not in cluster.topic_names():
+            Admin(cluster).create_topic(topic)
 
 
 def _input_options(given: dict[str, Any]) -> InputOptions:

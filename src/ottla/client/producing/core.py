@@ -229,7 +229,11 @@ class ProducerCore:
             raise TransactionError(f"the transaction was aborted: {failure}") from failure
         if not self._end(is_commit=True):
             self.sender.identity = None
-            raise TransactionError("the transaction was aborted by the broker, or by its successor")
+            raise TransactionError(
+                "the transaction was aborted: it took longer than transaction.timeout.ms="
+                f"{self.config.transaction_timeout_ms}, or another producer has its "
+                "transactional.id; raise the one, or choose another"
+            )
 
     def abort_transaction(self) -> None:
         """Drops what was sent in the transaction."""

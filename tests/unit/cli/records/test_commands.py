@@ -130,6 +130,30 @@ def test_all_of_a_transaction_is_written_or_nothing(broker: Administered) -> Non
     assert both.count(b"\n") > 1
 
 
+def test_producer_settings_go_by_kafkas_names(broker: Administered) -> None:
+    words = ("produce", "TARGET", "books", "-q", "-k", "k")
+    output(broker, *words, "--acks", "0", data=b"sent\n")
+    output(broker, *words, "-o", "transaction.timeout.ms=700000", "--transaction", data=b"kept\n")
+    assert output(broker, "consume", "TARGET", "books") == b"sent\nkept\n"
+    for options, line in (
+        (("-o", "linger=5"), "linger: there is no such setting; did you mean linger.ms?"),
+        (("-o", "max.request.size=50"), "larger than max.request.size=50"),
+        (
+            ("-o", "transaction.timeout.ms=1000000", "--transaction"),
+            "transaction.max.timeout.ms at the most",
+        ),
+    ):
+        result = run(broker, *words, *options, data=b"x" * 60)
+        assert (result.exit_code > 0, result.stderr.count("\n")) == (True, 1), result.stderr
+        assert line in result.stderr
+
+
+def test_what_stands_before_a_wrong_line_is_sent(broker: Administered) -> None:
+    result = run(broker, "produce", "TARGET", "books", "--json-value", "-k", "k", data=b"1\n2\nx\n")
+    assert (result.exit_code, "line 3: this is not JSON" in result.stderr) == (2, True)
+    assert output(broker, "consume", "TARGET", "books") == b"1\n2\n"
+
+
 def test_files_headers_tombstones_and_repetition(broker: Administered, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in "ab"]
     for path in paths:

@@ -1,0 +1,84 @@
+"""Records of a command into a topic, through `ottla.Producer`."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ottla.cli.records.new_record import NewRecord
+from ottla.client.producing.producer import Producer, Sending
+from ottla.client.target import Target
+
+GRACE_S = 2.0
+"""For what is on its way when a command is interrupted."""
+
+DEFAULTS = {
+    "batch.size": "262144",
+    "delivery.timeout.ms": "30000",
+    # A batch that waits for more is sent by `flush` when the input pauses.
+    "linger.ms": "100",
+    # The topic's max.message.bytes says how large a record may be.
+    "max.request.size": str(2**31 - 1),
+}
+
+
+class RecordSender:
+    """Sends records to one topic; the first that is refused raises its error."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._unanswered: deque[Sending] = deque()
+        self.has_failed = False
+
+    def send(self, record: NewRecord) -> None:
+        """May return before the record is acknowledged, or sent."""
+        sending = self._producer.send(
+            self._topic,
+            record.value,
+            record.key,
+            partition=record.partition,
+            headers=record.headers,
+            timestamp_ms=record.timestamp_ms,
+        )
+        self._unanswered.append(sending)
+        self._take_answers()
+
+    def flush(self) -> None:
+        """Returns when all is acknowledged."""
+        self._producer.flush()
+        self._take_answers()
+
+    def _take_answers(self) -> None:
+        while self._unanswered and self._unanswered[0].done():
+            error = self._unanswered.popleft().exception()
+            if error is not None:
+                self.has_failed = True
+                raise error
+
+
+@contextmanager
+def record_sender(
+    target: Target, topic: str, settings: Mapping[str, str]
+) -> Iterator[RecordSender]:
+    """Sends what is left at the end of the `with` block; raises `UserError`.
+
+    With a transactional id all is one transaction, which an exception aborts. Without one, what was
+    sent before an exception stays.
+    """
+    producer = Producer(target, settings={**DEFAULTS, **settings})
+    sender = RecordSender(producer, topic)
+    try:
+        producer.partitions_for(topic)  # So that a topic's absence comes before any input.
+        if settings.get("transactional.id"):
+            with producer.transaction():
+                yield sender
+        else:
+            yield sender
+        sender.flush()
+    except Exception:
+        producer.close(GRACE_S if sender.has_failed else None)
+        raise
+    except BaseException:
+        producer.close(GRACE_S)
+        raise
+    producer.close()
