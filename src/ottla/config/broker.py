@@ -14,7 +14,6 @@ from posixpath import normpath
 from ottla.config.connections import connection_overrides
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
 from ottla.config.setting import (
-    INT32_MAX,
     INT64_MAX,
     Setting,
     SettingError,
@@ -24,8 +23,8 @@ from ottla.config.setting import (
     unknown_setting,
     with_values,
 )
+from ottla.config.tls import TlsConfig
 from ottla.config.topic import TopicConfig
-from ottla.config.transaction import TransactionConfig
 from ottla.config.without_effect import is_without_effect
 
 EVERY_DIRECTORY = "*"
@@ -35,15 +34,9 @@ MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(TransactionConfig):
+class BrokerConfig(TlsConfig):
     """The settings of one broker; attributes are Kafka's names with underscores."""
 
-    advertised_listeners: tuple[str, ...] = setting(
-        "advertised.listeners",
-        "list",
-        (),
-        "Where clients are sent, as PLAINTEXT://host:port; by default the address they came to.",
-    )
     authorizer_class_name: str = setting(
         "authorizer.class.name",
         "string",
@@ -65,21 +58,6 @@ class BrokerConfig(TransactionConfig):
         -1,
         "The older name of node.id.",
         at_least=-1,
-        is_dynamic=False,
-    )
-    connections_max_idle_ms: int = setting(
-        "connections.max.idle.ms",
-        "long",
-        600_000,
-        "A connection that has been silent for this long is closed; -1 keeps it.",
-        at_least=-1,
-        is_dynamic=False,
-    )
-    controller_listener_names: tuple[str, ...] = setting(
-        "controller.listener.names",
-        "list",
-        (),
-        "Names of listeners that are for controllers, on which nothing is listened.",
         is_dynamic=False,
     )
     cordoned_log_dirs: tuple[str, ...] = setting(
@@ -119,24 +97,6 @@ class BrokerConfig(TransactionConfig):
         "format of their message.format.version; from then on that is ignored, as in Kafka.",
         reading=release_of,
         is_dynamic=False,
-    )
-    listener_security_protocol_map: tuple[str, ...] = setting(
-        "listener.security.protocol.map",
-        "list",
-        (
-            "SASL_SSL:SASL_SSL",
-            "PLAINTEXT:PLAINTEXT",
-            "SSL:SSL",
-            "SASL_PLAINTEXT:SASL_PLAINTEXT",
-        ),
-        "The protocol that each listener's name stands for; only PLAINTEXT is spoken.",
-    )
-    listeners: tuple[str, ...] = setting(
-        "listeners",
-        "list",
-        ("PLAINTEXT://127.0.0.1:9092",),
-        "Where to listen, as NAME://host:port; without a host on every address. Kafka's default "
-        "is PLAINTEXT://:9092.",
     )
     log_cleaner_backoff_ms: int = setting(
         "log.cleaner.backoff.ms",
@@ -275,34 +235,6 @@ class BrokerConfig(TransactionConfig):
         at_least=-1,
         is_dynamic=False,
     )
-    max_connection_creation_rate: int = setting(
-        "max.connection.creation.rate",
-        "int",
-        INT32_MAX,
-        "How many connections may come per second; more wait. "
-        "listener.name.NAME.max.connection.creation.rate is that of one listener (KIP-612).",
-        at_least=0,
-    )
-    max_connections: int = setting(
-        "max.connections",
-        "int",
-        INT32_MAX,
-        "How many connections there may be; more wait until one has gone.",
-        at_least=0,
-    )
-    max_connections_per_ip: int = setting(
-        "max.connections.per.ip",
-        "int",
-        INT32_MAX,
-        "How many connections one address may have; more are closed at once.",
-        at_least=0,
-    )
-    max_connections_per_ip_overrides: tuple[str, ...] = setting(
-        "max.connections.per.ip.overrides",
-        "list",
-        (),
-        "Addresses that may have more connections or fewer, as ADDRESS:COUNT.",
-    )
     max_incremental_fetch_session_cache_partitions: int = setting(
         "max.incremental.fetch.session.cache.partitions",
         "int",
@@ -342,15 +274,6 @@ class BrokerConfig(TransactionConfig):
         1,
         "Partitions of a topic that does not say.",
         at_least=1,
-        is_dynamic=False,
-    )
-    queued_max_request_bytes: int = setting(
-        "queued.max.request.bytes",
-        "long",
-        536_870_912,
-        "Memory for large requests that are coming in, of all connections together: beyond it only "
-        "one is read on at a time. -1 is no limit, which is Kafka's default.",
-        at_least=-1,
         is_dynamic=False,
     )
     quota_window_num: int = setting(
@@ -416,14 +339,6 @@ class BrokerConfig(TransactionConfig):
         "How fast partitions are copied from one log directory to another.",
         at_least=0,
     )
-    socket_request_max_bytes: int = setting(
-        "socket.request.max.bytes",
-        "int",
-        104_857_600,
-        "The largest request that a connection may send.",
-        at_least=1,
-        is_dynamic=False,
-    )
     topic_defaults: TopicConfig = dataclasses.field(default_factory=TopicConfig)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
     """The texts that all this was made from, those without effect included."""
@@ -446,10 +361,16 @@ class BrokerConfig(TransactionConfig):
             raise SettingError("broker.id", message, message)
         return wanted.pop() if wanted else None
 
-    def creation_rate_of(self, listener: str) -> int:
-        """How many connections may come to a listener per second."""
-        text = self.given.get(f"{LISTENER_PREFIX}{listener.lower()}.{CREATION_RATE}")
-        return INT32_MAX if text is None else int(text)
+    def given_to(self, listener: str) -> dict[str, str]:
+        """The texts of what a listener has of its own, by the names that all listeners share."""
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        names = [name for name in self.given if name.startswith(prefix)]
+        own = {name.removeprefix(prefix): self.given[name] for name in names}
+        return {name: text for name, text in own.items() if name in OF_LISTENERS}
+
+    def of_listener(self, listener: str) -> "BrokerConfig":
+        """The settings as they hold for one listener."""
+        return with_values(self, self.given_to(listener))
 
     def check_replicas(self) -> None:
         """Raises `SettingError` for topics that would never be made, since a broker is alone.
@@ -557,13 +478,20 @@ def broker_settings() -> dict[str, Setting]:
 OWN_SETTINGS = settings_of(BrokerConfig)
 
 LISTENER_PREFIX = "listener.name."
-CREATION_RATE = "max.connection.creation.rate"
+OF_LISTENERS = (
+    "max.connection.creation.rate",
+    "max.connections",
+    *(name for name in OWN_SETTINGS if name.startswith("ssl.")),
+)
+"""Settings that one listener may have of its own, as `listener.name.NAME.` and their name."""
 
 
 def listener_setting(name: str) -> Setting | None:
-    """The row of what one listener may have of its own."""
-    if name.startswith(LISTENER_PREFIX) and name.endswith(f".{CREATION_RATE}"):
-        return dataclasses.replace(OWN_SETTINGS[CREATION_RATE], name=name)
+    """The row of what one listener has of its own."""
+    if name.startswith(LISTENER_PREFIX):
+        for shared in OF_LISTENERS:
+            if name.endswith(f".{shared}"):
+                return dataclasses.replace(OWN_SETTINGS[shared], name=name)
     return None
 
 

@@ -1,11 +1,12 @@
 """Where a broker listens, and where it sends its clients: `listeners` and what belongs to it.
 
-Listeners for controllers are passed over; any other must speak PLAINTEXT. Kafka's counterparts:
-`EndPoint`, `SocketServerConfigs.listenerListToEndPoints`.
+Listeners for controllers are passed over. Kafka's counterparts: `EndPoint`,
+`SocketServerConfigs.listenerListToEndPoints`.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from ottla.base.addresses import Address
 from ottla.config.broker import BrokerConfig
@@ -14,8 +15,8 @@ from ottla.config.setting import SettingError
 EVERY_ADDRESS = "0.0.0.0"
 
 MAX_PORT = 65535
-PLAINTEXT = "PLAINTEXT"
-NO_TLS = "a proxy before the broker can end TLS"
+PLAINTEXT: Final = "PLAINTEXT"
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _ENDPOINT = re.compile(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]{1,5})")
 
@@ -24,12 +25,21 @@ _ENDPOINT = re.compile(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]
 class Listener:
     """One address to listen on; `advertised` is where its clients are sent, if that is elsewhere.
 
-    Without it they are sent to where they came from.
+    Without it they are sent to where they came from. `protocol` is Kafka's security protocol.
     """
 
     name: str
     address: Address
     advertised: Address | None = None
+    protocol: str = PLAINTEXT
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_login(self) -> bool:
+        return self.protocol.startswith("SASL")
 
 
 def client_listeners(config: BrokerConfig) -> list[Listener]:
@@ -47,18 +57,54 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
         protocol = protocols.get(name)
         if protocol is None:
             raise _error("listeners", text, f"listener.security.protocol.map does not know {name}")
-        if protocol != PLAINTEXT:
-            raise _error(
-                "listeners", text, f"only {PLAINTEXT} is spoken here, not {protocol}; {NO_TLS}"
-            )
-        found[name] = Listener(
+        listener = Listener(
             name=name,
             address=(address[0] or EVERY_ADDRESS, address[1]),
             advertised=advertised.get(name),
+            protocol=protocol,
         )
+        if listener.has_tls or listener.has_login:
+            raise _error("listeners", text, f"only {PLAINTEXT} is spoken here, not {protocol}")
+        found[name] = listener
     if not found:
         raise _error("listeners", ",".join(config.listeners), "no listener is for clients")
+    _check_roles(config, found)
     return _with_lone_advertisement(list(found.values()), advertised)
+
+
+def inter_broker_listener(config: BrokerConfig, listeners: list[Listener]) -> Listener:
+    """The listener that brokers, and commands on this machine, use: by its name or its protocol.
+
+    Kafka insists on one that has the protocol; alone a broker needs none, and the first serves.
+    """
+    name, protocol = config.inter_broker_listener_name, config.security_inter_broker_protocol
+    if name:
+        suitable = [one for one in listeners if one.name == name.upper()]
+    else:
+        suitable = [one for one in listeners if one.protocol == protocol]
+    return (suitable or listeners)[0]
+
+
+def _check_roles(config: BrokerConfig, listeners: dict[str, Listener]) -> None:
+    brokers, controllers = config.inter_broker_listener_name, config.control_plane_listener_name
+    for setting, name in (
+        ("inter.broker.listener.name", brokers),
+        ("control.plane.listener.name", controllers),
+    ):
+        if name and name.upper() not in listeners:
+            raise _error(setting, name, f"must be one of listeners: {', '.join(listeners)}")
+    if brokers and "security.inter.broker.protocol" in config.given:
+        raise _error(
+            "inter.broker.listener.name",
+            brokers,
+            "only one of inter.broker.listener.name and security.inter.broker.protocol may be set",
+        )
+    if brokers and controllers and brokers.upper() == controllers.upper():
+        raise _error(
+            "control.plane.listener.name",
+            controllers,
+            "must be another listener than inter.broker.listener.name",
+        )
 
 
 def _with_lone_advertisement(
@@ -68,7 +114,7 @@ def _with_lone_advertisement(
     if len(listeners) == len(advertised) == 1 and listeners[0].advertised is None:
         (one,) = listeners
         (elsewhere,) = advertised.values()
-        return [Listener(name=one.name, address=one.address, advertised=elsewhere)]
+        return [replace(one, advertised=elsewhere)]
     return listeners
 
 
@@ -90,6 +136,9 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
         if not colon:
             raise _error("listener.security.protocol.map", text, "must look like NAME:PLAINTEXT")
         protocols[name.strip().upper()] = protocol.strip().upper()
+        if protocol.strip().upper() not in PROTOCOLS:
+            known = ", ".join(PROTOCOLS)
+            raise _error("listener.security.protocol.map", text, f"a protocol is one of {known}")
     return protocols
 
 

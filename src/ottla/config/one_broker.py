@@ -68,7 +68,6 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
         "take them over once: ottla adopt DIR --zookeeper HOST:PORT",
     ),
     "sasl.enabled.mechanisms": (_is_given, *_NOT_SECURED),
-    "ssl.keystore.location": (_is_given, *_NOT_SECURED),
     "remote.log.storage.system.enable": (
         _is_true,
         "there is no tiered storage, so every record stays on the local disk",

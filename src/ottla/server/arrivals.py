@@ -9,7 +9,10 @@ from math import inf
 from ottla.broker.quotas.client_quotas import WindowedRate
 from ottla.config.broker import BrokerConfig
 from ottla.config.connections import connection_overrides
+from ottla.config.setting import INT32_MAX
 from ottla.protocol.api_keys import ApiKey
+
+CREATION_RATE = "max.connection.creation.rate"
 
 FIRST_STEPS = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA})
 """What a client asks wherever it first comes to, before it goes where Metadata sends it."""
@@ -66,6 +69,15 @@ class CreationRates:
     def follow(self, config: BrokerConfig) -> None:
         """Takes on limits that a client has changed; earlier arrivals still count."""
         self._config = config
+        self._limits: dict[str, int] = {}
+
+    def _limit_of(self, listener: str) -> int:
+        """What one listener has of its own; without that only all together are limited."""
+        limit = self._limits.get(listener)
+        if limit is None:
+            text = self._config.given_to(listener).get(CREATION_RATE)
+            limit = self._limits[listener] = INT32_MAX if text is None else int(text)
+        return limit
 
     def enter(self, listener: str, now_ms: float) -> float:
         """Counts one more; for how many milliseconds the listener is to accept no other."""
@@ -75,7 +87,7 @@ class CreationRates:
         config = self._config
         wait_ms = max(
             self._record(self._rate, config.max_connection_creation_rate, now_ms),
-            self._record(rate, config.creation_rate_of(listener), now_ms),
+            self._record(rate, self._limit_of(listener), now_ms),
         )
         return min(wait_ms, float(self._window_size_ms))
 

@@ -139,6 +139,8 @@ def _broker_entry(name: str, settings: BrokerSettings) -> ConfigEntry:
         text = None if value is None else row.format(value)
     if name in NULL_UNLESS_GIVEN:
         text = text or None
+    if row.kind == "password":
+        text = None
     return ConfigEntry(row=row, name=name, value=text, synonyms=synonyms)
 
 

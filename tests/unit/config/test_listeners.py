@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.addresses import Address
 from ottla.config.broker import broker_config
-from ottla.config.listeners import Listener, client_listeners
+from ottla.config.listeners import Listener, client_listeners, inter_broker_listener
 from ottla.config.setting import SettingError
 
 
@@ -67,8 +67,60 @@ def test_a_lone_advertisement_is_that_of_the_lone_listener(text: str, address: A
         ({"advertised_listeners": ":1"}, "must look like"),
         ({"advertised_listeners": "host"}, "must look like"),
         ({"listener_security_protocol_map": "A"}, "must look like NAME:PLAINTEXT"),
+        ({"listener_security_protocol_map": "A:TLS"}, "a protocol is one of PLAINTEXT, SSL"),
+        ({"inter_broker_listener_name": "INSIDE"}, "must be one of listeners: PLAINTEXT"),
+        ({"control_plane_listener_name": "CONTROL"}, "must be one of listeners: PLAINTEXT"),
+        (
+            {
+                "inter_broker_listener_name": "PLAINTEXT",
+                "security_inter_broker_protocol": "PLAINTEXT",
+            },
+            "only one of",
+        ),
+        (
+            {
+                "inter_broker_listener_name": "PLAINTEXT",
+                "control_plane_listener_name": "plaintext",
+            },
+            "must be another listener",
+        ),
     ],
 )
 def test_listeners_that_make_no_sense_are_refused(values: dict[str, str], told: str) -> None:
     with pytest.raises(SettingError, match=told):
         listeners(**values)
+
+
+TWO = {
+    "listeners": "OUTSIDE://0.0.0.0:9092,INSIDE://0.0.0.0:29092",
+    "listener_security_protocol_map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [({}, "OUTSIDE"), ({"inter_broker_listener_name": "inside"}, "INSIDE")],
+)
+def test_the_listener_of_brokers_is_the_one_that_is_named(
+    values: dict[str, str], name: str
+) -> None:
+    config = broker_config({key.replace("_", "."): text for key, text in (TWO | values).items()})
+    assert inter_broker_listener(config, client_listeners(config)).name == name
+
+
+def test_a_listener_has_settings_of_its_own_over_those_of_all() -> None:
+    config = broker_config(
+        {
+            "ssl.client.auth": "required",
+            "listener.name.outside.ssl.client.auth": "none",
+            "listener.name.outside.max.connections": "5",
+        }
+    )
+    assert config.of_listener("OUTSIDE").ssl_client_auth == "none"
+    assert config.of_listener("OUTSIDE").max_connections == 5
+    assert config.of_listener("INSIDE") == config
+
+
+def test_a_setting_of_one_listener_is_checked_as_that_of_all() -> None:
+    with pytest.raises(SettingError, match=r"listener.name.outside.ssl.client.auth=maybe: one of"):
+        broker_config({"listener.name.outside.ssl.client.auth": "maybe"})

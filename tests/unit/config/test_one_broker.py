@@ -13,7 +13,6 @@ from ottla.config.one_broker import shortfalls
         ("controller.quorum.voters", "1@a:9093,2@b:9093", "speaks to no other"),
         ("zookeeper.connect", "zk:2181", "ottla adopt DIR --zookeeper HOST:PORT"),
         ("sasl.enabled.mechanisms", "PLAIN", "neither encrypted nor authenticated"),
-        ("ssl.keystore.location", "/k.jks", "neither encrypted nor authenticated"),
         ("remote.log.storage.system.enable", "true", "every record stays on the local disk"),
     ],
 )

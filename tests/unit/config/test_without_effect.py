@@ -11,7 +11,7 @@ from ottla.config.without_effect import (
 
 def test_names_and_whole_families_are_known() -> None:
     assert is_without_effect("zookeeper.connect")
-    assert is_without_effect("ssl.keystore.location")
+    assert is_without_effect("ssl.trustmanager.algorithm")
     assert is_without_effect("num.network.threads")
     assert not is_without_effect("num.network.thread")
     assert not is_without_effect("log.segment.bytes")

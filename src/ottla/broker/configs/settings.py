@@ -3,6 +3,7 @@
 Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum
@@ -13,6 +14,7 @@ from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.config.broker import (
     FORMAT_NAME,
+    LISTENER_PREFIX,
     BrokerConfig,
     broker_config,
     broker_settings,
@@ -104,7 +106,10 @@ def setting_row(name: str) -> Setting | None:
 PER_BROKER = frozenset(
     {"advertised.listeners", "listener.security.protocol.map", "listeners", "log.dirs"}
 )
-"""Settings that make no sense for several brokers at once."""
+"""Settings that make no sense for several brokers at once; nor do those of one listener."""
+
+STORES = re.compile(r"ssl\.(key|(key|trust)store\.)")
+"""Where keys and certificates are: changed for one listener only, as in Kafka."""
 
 
 def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:
@@ -119,8 +124,17 @@ def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
         )
-    own = sorted(PER_BROKER.intersection(values)) if scope is ConfigSource.ALL_BROKERS else []
-    if own:
+    for_all = sorted(name for name in values if STORES.match(name))
+    if for_all:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "These security configs can be dynamically updated only per-listener using the "
+            f"listener prefix: [{', '.join(for_all)}]",
+        )
+    own = [
+        name for name in sorted(values) if name in PER_BROKER or name.startswith(LISTENER_PREFIX)
+    ]
+    if own and scope is ConfigSource.ALL_BROKERS:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs at default cluster level: [{', '.join(own)}]",

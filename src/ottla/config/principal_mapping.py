@@ -1,0 +1,79 @@
+"""From the subject of a client's certificate to the name of its user.
+
+The setting `ssl.principal.mapping.rules`: rules `RULE:pattern/replacement/[LU]` or `DEFAULT`,
+separated by commas; the first whose pattern matches the whole subject counts. A slash in a pattern
+or a replacement is written `\\/`. Patterns are regular expressions of Python, which differ from
+Java's in corners only. Kafka's counterpart: `SslPrincipalMapper`.
+"""
+
+import re
+from dataclasses import dataclass
+
+_TEXT = r"(?:\\.|[^\\/])*"
+_RULE = re.compile(rf"\s*(?:(DEFAULT)|RULE:({_TEXT})/({_TEXT})/([LU]?))\s*(?:,|$)")
+_REFERENCE = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`pattern` is `None` for `DEFAULT`; `case` is `L`, `U` or empty."""
+
+    pattern: re.Pattern[str] | None
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, subject: str) -> str | None:
+        """The user's name, or `None` when the rule does not match."""
+        if self.pattern is None:
+            return subject
+        found = self.pattern.fullmatch(subject)
+        if found is None:
+            return None
+        name = _REFERENCE.sub(lambda one: _referred(one, found), self.replacement)
+        return {"L": name.lower, "U": name.upper}.get(self.case, lambda: name)()
+
+
+def _referred(reference: re.Match[str], found: re.Match[str]) -> str:
+    """A character after a backslash is itself; so is a reference to a group that is not there."""
+    escaped, digits = reference.groups()
+    if escaped is not None:
+        return str(escaped)
+    number = int(digits)
+    return (found[number] or "") if number <= found.re.groups else reference[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalMapping:
+    rules: tuple[Rule, ...]
+
+    @staticmethod
+    def parse(text: str) -> "PrincipalMapping":
+        """Raises `ValueError` with the part that is no rule."""
+        rules: list[Rule] = []
+        text = text.strip() or "DEFAULT"
+        position = 0
+        while position < len(text):
+            found = _RULE.match(text, position)
+            if found is None:
+                raise ValueError(
+                    f"{text[position:].strip()!r} must be DEFAULT or RULE:pattern/replacement/[LU]"
+                )
+            default, pattern, replacement, case = found.groups()
+            rules.append(Rule(None) if default else _rule(pattern, replacement, case))
+            position = found.end()
+        return PrincipalMapping(tuple(rules))
+
+    def user_of(self, subject: str) -> str | None:
+        """The name of the user, or `None` when no rule matches."""
+        for rule in self.rules:
+            name = rule.apply(subject)
+            if name is not None:
+                return name
+        return None
+
+
+def _rule(pattern: str, replacement: str, case: str) -> Rule:
+    try:
+        return Rule(re.compile(pattern), replacement, case)
+    except re.error as error:
+        raise ValueError(f"RULE:{pattern}: {error}") from error

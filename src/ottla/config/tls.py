@@ -1,0 +1,118 @@
+"""The settings of TLS, with Kafka's names and defaults; a listener may have its own of each.
+
+What they mean is in `server/tls`. Kafka's counterparts: `SslConfigs`, `BrokerSecurityConfigs`.
+"""
+
+from dataclasses import dataclass
+
+from ottla.config.network import NetworkConfig
+from ottla.config.principal_mapping import PrincipalMapping
+from ottla.config.setting import setting
+
+STORE_TYPES = ("JKS", "PEM", "PKCS12")
+TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsConfig(NetworkConfig):
+    """Attributes are Kafka's names with underscores.
+
+    On top of the network's settings, since dataclasses with slots have one base.
+    """
+
+    ssl_cipher_suites: tuple[str, ...] = setting(
+        "ssl.cipher.suites",
+        "list",
+        (),
+        "The cipher suites that are spoken, by their names in the standard or in OpenSSL; by "
+        "default those of the installed OpenSSL. Of TLS 1.3 either all or none are spoken.",
+    )
+    ssl_client_auth: str = setting(
+        "ssl.client.auth",
+        "string",
+        "none",
+        "Whether clients show a certificate: none, requested (those without one are "
+        "User:ANONYMOUS) or required.",
+        one_of=("required", "requested", "none"),
+    )
+    ssl_enabled_protocols: tuple[str, ...] = setting(
+        "ssl.enabled.protocols",
+        "list",
+        TLS_VERSIONS,
+        "The versions of TLS that are spoken.",
+        one_of=TLS_VERSIONS,
+    )
+    ssl_key_password: str | None = setting(
+        "ssl.key.password",
+        "password",
+        None,
+        "The password of the private key.",
+    )
+    ssl_keystore_certificate_chain: str | None = setting(
+        "ssl.keystore.certificate.chain",
+        "password",
+        None,
+        "The broker's certificate and those that signed it, in PEM, with ssl.keystore.type=PEM.",
+    )
+    ssl_keystore_key: str | None = setting(
+        "ssl.keystore.key",
+        "password",
+        None,
+        "The broker's private key, in PEM, with ssl.keystore.type=PEM.",
+    )
+    ssl_keystore_location: str | None = setting(
+        "ssl.keystore.location",
+        "string",
+        None,
+        "The file of the broker's private key and certificates: PEM or PKCS12, which the file's "
+        "first bytes show. It is read again when it has changed.",
+    )
+    ssl_keystore_password: str | None = setting(
+        "ssl.keystore.password",
+        "password",
+        None,
+        "The password of a PKCS12 keystore.",
+    )
+    ssl_keystore_type: str = setting(
+        "ssl.keystore.type",
+        "string",
+        "JKS",
+        "The format of the keystore. As with Java, JKS, the default, also takes PKCS12; a store in "
+        "the format JKS itself is not read.",
+        one_of=STORE_TYPES,
+    )
+    ssl_principal_mapping_rules: str = setting(
+        "ssl.principal.mapping.rules",
+        "string",
+        "DEFAULT",
+        "What makes a user's name of the subject of a client's certificate: a list of "
+        "RULE:pattern/replacement/[LU] and DEFAULT, the first that matches.",
+        reading=PrincipalMapping.parse,
+        is_dynamic=False,
+    )
+    ssl_truststore_certificates: str | None = setting(
+        "ssl.truststore.certificates",
+        "password",
+        None,
+        "The certificates that those of clients must be signed by, in PEM, with "
+        "ssl.truststore.type=PEM.",
+    )
+    ssl_truststore_location: str | None = setting(
+        "ssl.truststore.location",
+        "string",
+        None,
+        "The file of those certificates: PEM or PKCS12. It is read again when it has changed.",
+    )
+    ssl_truststore_password: str | None = setting(
+        "ssl.truststore.password",
+        "password",
+        None,
+        "The password of a PKCS12 truststore.",
+    )
+    ssl_truststore_type: str = setting(
+        "ssl.truststore.type",
+        "string",
+        "JKS",
+        "The format of the truststore, as ssl.keystore.type.",
+        one_of=STORE_TYPES,
+    )
