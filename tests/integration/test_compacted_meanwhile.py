@@ -10,6 +10,7 @@ import pytest
 
 import ottla
 from ottla.base.files import OsFileSystem
+from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.files.integrity import INTEGRITY
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import RecordingFileSystem
@@ -67,22 +68,40 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-@pytest.mark.slow
-def test_a_segment_that_was_compacted_meanwhile_is_no_file_of_another(source: Path) -> None:
+def each_time(
+    source: Path, look: Callable[[str, CompactedMeanwhile], None], *, step: int = 1
+) -> None:
+    """Looks at a copy of the directory for each file that is opened meanwhile, or some of them."""
     at, count = 0, 1
     while at < count:
         home = source.parent / str(at)
         shutil.copytree(source, home)
         with ottla.open(home, SETTINGS) as log:
-            rounds = itertools.count(1)
-            files = CompactedMeanwhile(at, partial(next_round_of, log, rounds))
-            found = [
-                (one.offset, one.value)
-                for one in open_for_reading(str(home), files).partition("t", 0).records(0)
-            ]
-            assert [offset for offset, _ in found] == sorted({offset for offset, _ in found})
-            assert all(value == b"v%d" % offset for offset, value in found)
+            files = CompactedMeanwhile(at, partial(next_round_of, log, itertools.count(1)))
+            look(str(home), files)
             count = files.count
         shutil.rmtree(home)
-        at += 1
-    assert at > 5
+        at += step
+    assert at > 5 * step
+
+
+def read_all(home: str, files: CompactedMeanwhile) -> None:
+    records = open_for_reading(home, files).partition("t", 0).records(0)
+    found = [(one.offset, one.value) for one in records]
+    assert [offset for offset, _ in found] == sorted({offset for offset, _ in found})
+    assert all(value == b"v%d" % offset for offset, value in found)
+
+
+def check_all(home: str, files: CompactedMeanwhile) -> None:
+    findings = check(files, home).findings
+    assert [one.text for one in findings if not one.is_note] == []
+
+
+@pytest.mark.slow
+def test_a_segment_that_was_compacted_meanwhile_is_no_file_of_another(source: Path) -> None:
+    each_time(source, read_all)
+
+
+@pytest.mark.slow
+def test_a_log_that_is_compacted_while_it_is_checked_is_sound(source: Path) -> None:
+    each_time(source, check_all, step=7)

@@ -17,7 +17,7 @@ ELSEWHERE = {
     PASS: "compaction: compiled_key_filter key_filter output planning rebuilding replacement"
     " shares vector_key_filter",
     # A check is asked for a whole directory, and so is each kind of damage.
-    CHECK: "diagnosis: epoch_checks index_checks integrity_checks partition_check producer_checks",
+    CHECK: "diagnosis: epoch_checks index_checks integrity_checks producer_checks",
     "diagnosis/test_repair.py": "diagnosis: rebuild",
     "diagnosis/test_dump.py": "diagnosis: rows",
     # A log's state has three owners, and each says what the others did.

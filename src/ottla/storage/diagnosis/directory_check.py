@@ -151,7 +151,7 @@ class _DirectoryCheck:
             key = TopicPartition(parsed.topic, parsed.partition)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
             report = self._check_partition(parsed.topic, path, cleaned_until)
-            if self._is_in_place(path, key):
+            if report is not None and self._is_in_place(path, key):
                 logs[key] = report
         self._add(self._check_topic_ids())
         for name, entries in checkpoints.items():
@@ -164,9 +164,16 @@ class _DirectoryCheck:
     def _add(self, findings: Iterator[Finding]) -> None:
         self._report.own_findings.extend(findings)
 
-    def _check_partition(self, topic: str, path: str, cleaned_until: int) -> PartitionReport:
+    def _check_partition(self, topic: str, path: str, cleaned_until: int) -> PartitionReport | None:
+        """`None` for a partition that is deleted meanwhile."""
         options = replace(self._options, cleaned_until=cleaned_until)
-        report = check_partition(self._files, path, options)
+        try:
+            report = check_partition(self._files, path, options)
+        except FileNotFoundError:
+            if not self._options.is_live or self._files.status(path) is not None:
+                raise
+            self._add(iter([_finding(FindingKind.STATE, path, None, "was deleted meanwhile")]))
+            return None
         self._report.partitions.append(report)
         metadata_path = join(path, filenames.PARTITION_METADATA)
         found = list(_topic_id_findings(self._files, path))
@@ -174,11 +181,19 @@ class _DirectoryCheck:
         topic_id = None if found else read_topic_id(self._files, metadata_path)
         if topic_id is not None:
             known, known_path = self._ids.setdefault(topic, (topic_id, metadata_path))
-            if known != topic_id:
+            if known != topic_id and known != self._topic_id_now(known_path):
+                self._ids[topic] = topic_id, metadata_path  # deleted and made again meanwhile
+            elif known != topic_id:
                 reason = f"has another topic id than {known_path}"
                 kind = FindingKind.PARTITION_METADATA
                 self._add(iter([_finding(kind, metadata_path, None, reason)]))
         return report
+
+    def _topic_id_now(self, path: str) -> Uuid | None:
+        try:
+            return read_topic_id(self._files, path)
+        except CorruptionError:
+            return None
 
     def _is_in_place(self, path: str, key: TopicPartition) -> bool:
         """Whether the log is that of the partition by whose name its directory goes."""

@@ -46,6 +46,9 @@ from ottla.storage.scan import first_offset_in_header
 
 T = TypeVar("T")
 
+ATTEMPTS = 5
+"""How often a log is read whose segments are replaced meanwhile."""
+
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
@@ -82,10 +85,62 @@ class PartitionReport:
     integrity: Integrity | None = None
     """What a broker of ours has written down of the log."""
 
+    @property
+    def is_sound(self) -> bool:
+        return all(finding.is_note for finding in self.findings)
+
 
 def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
-    """Reads every file of a partition's directory; raises `OSError`."""
-    return _PartitionCheck(file_system, path, options).run()
+    """Reads every file of a partition's directory; raises `OSError`.
+
+    A broker may replace and remove segments while one file is compared with another: what was
+    found is then no damage, and is looked for again. What is found each time in other segments than
+    those counts.
+    """
+    if not options.is_live:
+        return _PartitionCheck(file_system, path, options).run()
+    attempts = 0
+    while True:
+        attempts += 1
+        before = _segment_numbers(file_system, path)
+        try:
+            report = _PartitionCheck(file_system, path, options).run()
+        except FileNotFoundError:
+            if attempts == ATTEMPTS or file_system.status(path) is None:
+                raise
+            continue
+        now = _segment_numbers(file_system, path)
+        # What was the last segment may hold nothing by now that says how far the log goes.
+        report.end_offset = max(report.end_offset, *now, 0)
+        changed = {one for one, number in before.items() if now.get(one) != number}
+        if not changed or report.is_sound:
+            return report
+        if attempts == ATTEMPTS:
+            report.findings = [_excused(one, changed) for one in report.findings]
+            return report
+
+
+def _segment_numbers(file_system: FileSystem, path: str) -> dict[int, int]:
+    """The inode of each segment's log file, by which another one in its place is known."""
+    found = {}
+    for name in file_system.list(path):
+        described = describe(name)
+        if described.role is Role.LOG and described.is_live_segment_file:
+            status = file_system.status(join(path, name))
+            if status is not None:
+                found[described.offset] = status.number
+    return found
+
+
+def _excused(finding: Finding, changed: set[int]) -> Finding:
+    """A note in place of what is said of a segment that was replaced, or of the whole log."""
+    described = describe(base_name(finding.path))
+    is_of_segment = described.role in SEGMENT_ROLES.values()
+    is_of_segment = is_of_segment and described.role is not Role.PRODUCER_SNAPSHOT
+    if finding.is_note or (is_of_segment and described.offset not in changed):
+        return finding
+    reason = "was replaced each time it was looked at; check again when the broker is less busy"
+    return Finding(kind=FindingKind.STATE, path=finding.path, position=None, reason=reason)
 
 
 class _PartitionCheck:
