@@ -15,6 +15,12 @@ from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from tests.compat.messages import APIS, decoded, encoded, samples, versions_of
 
 UNKNOWN_TO_KAFKA_PYTHON = {
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
     ApiKey.CREATE_DELEGATION_TOKEN,
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
