@@ -1,6 +1,6 @@
 """Where a person finds the settings of another Kafka's topics: in a file, or in its ZooKeeper.
 
-Kafka's counterparts: `ConfigCommand` (what it prints), `ZkData.ConfigEntityZNode`.
+Kafka's counterpart: `ConfigCommand` (what it prints).
 """
 
 import json
@@ -10,22 +10,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
 from ottla.config.broker import topic_settings_by_broker_name
-from ottla.config.setting import value_text
+from ottla.registries.access import decode_acls
+from ottla.registries.controllers import decode_producer_ids
+from ottla.registries.entities import SCRAM_PREFIX, decode_config, setting_text
+from ottla.registries.paths import (
+    ACLS,
+    DEFAULT_ENTITY,
+    EXTENDED_ACLS,
+    PRODUCER_ID_BLOCK,
+    TOPICS,
+    config_path,
+    desanitized,
+)
 
 TopicSettings = dict[str, dict[str, str]]
 """The settings of each topic that has its own ones; none for a topic that has the defaults."""
 
 TIMEOUT_S = 10.0
-
-DEFAULT = "<default>"
-"""Instead of a name: for all that have no settings of their own."""
 
 FORMAT = 'a JSON object such as {"orders": {"retention.ms": "-1"}}, or what kafka-configs prints'
 
@@ -66,12 +73,10 @@ def _texts(values: Any, where: str) -> dict[str, str]:
         raise UserError(f"{where}: its settings must be an object of names and values")
     texts = {}
     for name, value in values.items():
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            texts[name] = ",".join(value)
-        elif isinstance(value, str | int | float):
-            texts[name] = value_text(value)
-        else:
-            raise UserError(f"{where}: the value of {name} must be a text or a number")
+        try:
+            texts[name] = setting_text(value)
+        except TypeError as error:
+            raise UserError(f"{where}: the value of {name} must be a text or a number") from error
     return texts
 
 
@@ -148,7 +153,7 @@ def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
         },
         next_producer_id=_next_producer_id(zookeeper),
         scram_users=tuple(
-            name or DEFAULT
+            name or DEFAULT_ENTITY
             for ((kind, name), *_), settings in clients.items()
             if kind == USER and any(map(_is_scram, settings))
         ),
@@ -159,17 +164,12 @@ def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
 def _client_settings(zookeeper: ZooKeeper) -> Iterator[tuple[QuotaEntity, dict[str, str]]]:
     """The settings of users, of client ids, of both together, and of addresses."""
     for folder, kind in (("clients", CLIENT_ID), ("users", USER), ("ips", "ip")):
-        for name in _children(zookeeper, f"/config/{folder}"):
-            path, entity = f"/config/{folder}/{name}", {kind: _entity_name(name)}
+        for name in _children(zookeeper, config_path(folder)):
+            path, entity = f"{folder}/{name}", {kind: desanitized(name)}
             yield quota_entity(entity), _settings_at(zookeeper, path)
-            for client in _children(zookeeper, f"{path}/clients"):
-                both = {**entity, CLIENT_ID: _entity_name(client)}
+            for client in _children(zookeeper, config_path(f"{path}/clients")):
+                both = {**entity, CLIENT_ID: desanitized(client)}
                 yield quota_entity(both), _settings_at(zookeeper, f"{path}/clients/{client}")
-
-
-def _entity_name(name: str) -> str | None:
-    """Kafka writes names as in addresses of the web (`Sanitizer`)."""
-    return None if name == DEFAULT else unquote(name)
 
 
 def _limits(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
@@ -180,33 +180,27 @@ def _limits(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float
 
 
 def _is_scram(name: str) -> bool:
-    return name.startswith("SCRAM-")
+    return name.startswith(SCRAM_PREFIX)
 
 
 def _next_producer_id(zookeeper: ZooKeeper) -> int:
-    path = "/latest_producer_id_block"
-    content = zookeeper.get(path)[0] if zookeeper.exists(path) else None
-    if not content:
-        return 0
-    try:
-        return int(json.loads(content)["block_end"]) + 1
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not what Kafka writes there ({error!r})") from error
+    block = decode_producer_ids(_content(zookeeper, PRODUCER_ID_BLOCK))
+    return 0 if block is None else block.end + 1
 
 
 def _acl_count(zookeeper: ZooKeeper) -> int:
     """How many entries the access control lists have, by names and by prefixes."""
-    count = 0
-    for folder in ("/kafka-acl", "/kafka-acl-extended/prefixed"):
-        for kind in _children(zookeeper, folder):
-            for name in _children(zookeeper, f"{folder}/{kind}"):
-                content, _ = zookeeper.get(f"{folder}/{kind}/{name}")
-                try:
-                    count += len(json.loads(content or b'{"acls": []}')["acls"])
-                except (ValueError, KeyError, TypeError) as error:
-                    place = f"{folder}/{kind}/{name}"
-                    raise ValueError(f"{place} is not what Kafka writes there") from error
-    return count
+    paths = (
+        f"{folder}/{kind}/{name}"
+        for folder in (ACLS, f"{EXTENDED_ACLS}/prefixed")
+        for kind in _children(zookeeper, folder)
+        for name in _children(zookeeper, f"{folder}/{kind}")
+    )
+    return sum(len(decode_acls(path, _content(zookeeper, path))) for path in paths)
+
+
+def _content(zookeeper: ZooKeeper, path: str) -> bytes | None:
+    return zookeeper.get(path)[0] if zookeeper.exists(path) else None
 
 
 def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
@@ -221,27 +215,19 @@ def topic_settings_of(zookeeper: ZooKeeper) -> TopicSettings:
 
     Raises `ValueError` for a node that is not what Kafka writes.
     """
-    if not zookeeper.exists("/brokers/topics"):
-        raise ValueError(
-            "it has no /brokers/topics; add the chroot to the address, as HOST:PORT/kafka"
-        )
+    if not zookeeper.exists(TOPICS):
+        raise ValueError(f"it has no {TOPICS}; add the chroot to the address, as HOST:PORT/kafka")
     rows = topic_settings_by_broker_name()
     defaults = {
         rows[name].name: text
-        for name, text in _settings_at(zookeeper, f"/config/brokers/{DEFAULT}").items()
+        for name, text in _settings_at(zookeeper, f"brokers/{DEFAULT_ENTITY}").items()
         if name in rows
     }
     return {
-        topic: {**defaults, **_settings_at(zookeeper, f"/config/topics/{topic}")}
-        for topic in sorted(zookeeper.get_children("/brokers/topics"))
+        topic: {**defaults, **_settings_at(zookeeper, f"topics/{topic}")}
+        for topic in sorted(zookeeper.get_children(TOPICS))
     }
 
 
-def _settings_at(zookeeper: ZooKeeper, path: str) -> dict[str, str]:
-    if not zookeeper.exists(path):
-        return {}
-    content, _ = zookeeper.get(path)
-    try:
-        return _texts(json.loads(content or b'{"config": {}}')["config"], path)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not what Kafka writes there ({error!r})") from error
+def _settings_at(zookeeper: ZooKeeper, entity_path: str) -> dict[str, str]:
+    return decode_config(entity_path, _content(zookeeper, config_path(entity_path)))

@@ -26,6 +26,7 @@ from ottla.cli.explain.compaction import compaction_command
 from ottla.cli.explain.retention import retention_command
 from ottla.cli.main import main
 from ottla.embedded.log import Log
+from ottla.registries.access import AclEntry, encode_acls
 from tests.support import SHARED
 from tests.support.serving import open_broker
 
@@ -257,7 +258,8 @@ def test_zookeeper_tells_quotas_and_producer_ids_and_what_only_it_can_keep() -> 
     }.items():
         zookeeper.data[f"/config/{path}"] = config and json.dumps({"version": 1, "config": config})
     for path in ("", "/Topic", "/Topic/orders"):
-        zookeeper.data[f"/kafka-acl{path}"] = '{"version":1,"acls":[{}, {}]}'
+        acl = AclEntry(principal="User:a", permission_type="Allow", operation="Read", host="*")
+        zookeeper.data[f"/kafka-acl{path}"] = encode_acls([acl, acl]).decode()
     found = cluster_settings_of(zookeeper)
     assert found.quotas == {
         (("user", "b /"),): {"consumer_byte_rate": 5.0},

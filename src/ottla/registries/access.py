@@ -1,0 +1,136 @@
+"""Access control lists and delegation tokens.
+
+Kafka's counterparts: `ResourceZNode`, `AclEntry`, `ExtendedAclChangeEvent`,
+`DelegationTokenInfoZNode`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.registries.nodes import NodeError, decode_node, encode_node, number, text
+from ottla.registries.paths import DELEGATION_TOKENS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclEntry:
+    """One line of a resource's list, in Kafka's words: `User:alice`, `Allow`, `Read`, `*`."""
+
+    principal: str
+    permission_type: str
+    operation: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceName:
+    """What a list is for, in Kafka's words: `Topic`, `orders`, `LITERAL`."""
+
+    resource_type: str
+    name: str
+    pattern_type: str = "LITERAL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationToken:
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_ms: int
+    expiry_ms: int
+    max_ms: int
+
+
+def encode_acls(entries: Iterable[AclEntry]) -> bytes:
+    acls = [
+        {
+            "principal": one.principal,
+            "permissionType": one.permission_type,
+            "operation": one.operation,
+            "host": one.host,
+        }
+        for one in entries
+    ]
+    return encode_node({"version": 1, "acls": acls})
+
+
+def decode_acls(path: str, content: bytes | None) -> tuple[AclEntry, ...]:
+    """None for a node without content."""
+    return decode_node(path, content, _parse_acls) if content else ()
+
+
+def _parse_acls(fields: Any) -> tuple[AclEntry, ...]:
+    return tuple(
+        AclEntry(
+            principal=text(one["principal"]),
+            permission_type=text(one["permissionType"]),
+            operation=text(one["operation"]),
+            host=text(one["host"]),
+        )
+        for one in fields["acls"]
+    )
+
+
+def encode_acl_change(resource: ResourceName) -> bytes:
+    """A literal name is no JSON: `Topic:orders`."""
+    if resource.pattern_type == "LITERAL":
+        return f"{resource.resource_type}:{resource.name}".encode()
+    return encode_node(
+        {
+            "version": 1,
+            "resourceType": resource.resource_type,
+            "name": resource.name,
+            "patternType": resource.pattern_type,
+        }
+    )
+
+
+def decode_acl_change(path: str, content: bytes | None) -> ResourceName:
+    if content and not content.startswith(b"{"):
+        kind, colon, name = content.decode(errors="replace").partition(":")
+        if not colon:
+            raise NodeError(path, "no type and name with a colon between")
+        return ResourceName(resource_type=kind, name=name)
+    return decode_node(path, content, _parse_acl_change)
+
+
+def _parse_acl_change(fields: Any) -> ResourceName:
+    return ResourceName(
+        resource_type=text(fields["resourceType"]),
+        name=text(fields["name"]),
+        pattern_type=text(fields["patternType"]),
+    )
+
+
+def encode_token(token: DelegationToken) -> bytes:
+    return encode_node(
+        {
+            "version": 3,
+            "owner": token.owner,
+            "tokenRequester": token.requester,
+            "renewers": list(token.renewers),
+            "issueTimestamp": token.issue_ms,
+            "maxTimestamp": token.max_ms,
+            "expiryTimestamp": token.expiry_ms,
+            "tokenID": token.token_id,
+        }
+    )
+
+
+def decode_token(token_id: str, content: bytes | None) -> DelegationToken:
+    """Before version 3 the owner is who asked for the token."""
+    return decode_node(f"{DELEGATION_TOKENS}/{token_id}", content, _parse_token)
+
+
+def _parse_token(fields: Any) -> DelegationToken:
+    owner = text(fields["owner"])
+    return DelegationToken(
+        token_id=text(fields["tokenID"]),
+        owner=owner,
+        requester=text(fields.get("tokenRequester", owner)),
+        renewers=tuple(text(one) for one in fields["renewers"]),
+        issue_ms=number(fields["issueTimestamp"]),
+        expiry_ms=number(fields["expiryTimestamp"]),
+        max_ms=number(fields["maxTimestamp"]),
+    )

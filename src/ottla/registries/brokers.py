@@ -1,0 +1,115 @@
+"""`/brokers/ids/<id>`: a broker that is up, and how it is reached. Kafka's: `BrokerIdZNode`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ottla.base.addresses import address_text
+from ottla.config.inter_broker_version import InterBrokerVersion
+from ottla.registries.nodes import decode_node, encode_node, number, text
+from ottla.registries.paths import broker_path
+
+_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
+PLAINTEXT: Final = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A listener as others reach it; `security_protocol` is a name such as SASL_SSL."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+    @property
+    def connection_text(self) -> str:
+        return f"{self.listener}://{address_text(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """The node of a broker; the zxid that created it is the broker's epoch.
+
+    `features` are names with their `min_version` and `max_version` (version 5 only).
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    jmx_port: int = -1
+    timestamp_ms: int = 0
+    version: int = 5
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((one for one in self.endpoints if one.listener == listener), None)
+
+
+def registration_version(version: InterBrokerVersion) -> int:
+    """The version of the node that all brokers of a cluster can read."""
+    if version.has_features:
+        return 5
+    return 4 if version.has("0.10.0-IV1") else 2
+
+
+def encode_broker(broker: BrokerRegistration) -> bytes:
+    """Host and port are those of the first PLAINTEXT endpoint, for clients of before 0.9."""
+    version = broker.version
+    plain = next((one for one in broker.endpoints if one.security_protocol == PLAINTEXT), None)
+    fields: dict[str, Any] = {}
+    if version >= 5:
+        fields["features"] = {name: dict(one) for name, one in broker.features.items()}
+    if version >= 4:
+        fields["listener_security_protocol_map"] = {
+            one.listener: one.security_protocol for one in broker.endpoints
+        }
+    fields["endpoints"] = [one.connection_text for one in broker.endpoints]
+    if version >= 3 and broker.rack is not None:
+        fields["rack"] = broker.rack
+    fields["jmx_port"] = broker.jmx_port
+    fields["port"] = -1 if plain is None else plain.port
+    fields["host"] = None if plain is None else plain.host
+    fields["version"] = version
+    fields["timestamp"] = str(broker.timestamp_ms)
+    return encode_node(fields)
+
+
+def decode_broker(broker_id: int, content: bytes | None) -> BrokerRegistration:
+    """Any version from 1 on; raises `NodeError`."""
+    return decode_node(broker_path(broker_id), content, _parse)
+
+
+def _parse(fields: Any) -> BrokerRegistration:
+    version = number(fields["version"])
+    if version < 1:
+        raise ValueError(f"version {version}")
+    if version == 1:
+        host, port = text(fields["host"]), number(fields["port"])
+        only = Endpoint(listener=PLAINTEXT, host=host, port=port, security_protocol=PLAINTEXT)
+        endpoints: tuple[Endpoint, ...] = (only,)
+    else:
+        protocols = fields.get("listener_security_protocol_map")
+        endpoints = tuple(_parse_endpoint(text(one), protocols) for one in fields["endpoints"])
+    rack = fields.get("rack")
+    return BrokerRegistration(
+        endpoints=endpoints,
+        rack=None if rack is None else text(rack),
+        features={
+            name: {label: number(level) for label, level in one.items()}
+            for name, one in (fields.get("features") or {}).items()
+        },
+        jmx_port=number(fields["jmx_port"]),
+        timestamp_ms=int(fields.get("timestamp", 0)),
+        version=version,
+    )
+
+
+def _parse_endpoint(connection: str, protocols: Mapping[str, str] | None) -> Endpoint:
+    """Before version 4 a listener's name is its protocol's."""
+    match = _ENDPOINT.fullmatch(connection)
+    if match is None:
+        raise ValueError(f"endpoint {connection}")
+    listener, host, port = match.groups()
+    protocol = listener if protocols is None else text(protocols[listener])
+    return Endpoint(listener=listener, host=host, port=int(port), security_protocol=protocol)

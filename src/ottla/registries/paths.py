@@ -1,0 +1,104 @@
+"""The path of each node, below the chroot. Kafka's counterpart: the `path` methods of `ZkData`."""
+
+from typing import Final
+from urllib.parse import quote, unquote
+
+from ottla.base.partitions import TopicPartition
+
+CONSUMERS: Final = "/consumers"
+CLUSTER_ID: Final = "/cluster/id"
+BROKER_IDS: Final = "/brokers/ids"
+BROKER_SEQUENCE: Final = "/brokers/seqid"
+TOPICS: Final = "/brokers/topics"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
+CONFIG_CHANGES: Final = "/config/changes"
+ISR_CHANGES: Final = "/isr_change_notification"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+FEATURE: Final = "/feature"
+MIGRATION: Final = "/migration"
+ACLS: Final = "/kafka-acl"
+EXTENDED_ACLS: Final = "/kafka-acl-extended"
+ACL_CHANGES: Final = "/kafka-acl-changes"
+EXTENDED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
+DELEGATION_TOKENS: Final = "/delegation_token/tokens"
+DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
+
+CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
+ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES}/isr_change_"
+LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS}/log_dir_event_"
+ACL_CHANGE_PREFIX: Final = f"{ACL_CHANGES}/acl_changes_"
+EXTENDED_ACL_CHANGE_PREFIX: Final = f"{EXTENDED_ACL_CHANGES}/acl_changes_"
+DELEGATION_TOKEN_CHANGE_PREFIX: Final = f"{DELEGATION_TOKEN_CHANGES}/token_change_"
+"""ZooKeeper adds a number of ten digits to what is created under these."""
+
+CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
+DEFAULT_ENTITY: Final = "<default>"
+"""Instead of a name: for all that have no settings of their own."""
+
+PERSISTENT: Final = (
+    CONSUMERS,
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE,
+    ISR_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+    *(f"/config/{name}" for name in CONFIG_TYPES),
+)
+"""Created by every broker at its start where missing (Kafka: `ZkData.PersistentZkPaths`)."""
+
+
+def broker_path(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{topic_path(topic)}/partitions"
+
+
+def partition_path(partition: TopicPartition) -> str:
+    return f"{partitions_path(partition.topic)}/{partition.partition}"
+
+
+def state_path(partition: TopicPartition) -> str:
+    return f"{partition_path(partition)}/state"
+
+
+def delete_topic_path(topic: str) -> str:
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def config_path(entity_path: str) -> str:
+    """Of an entity such as `topics/orders` or `users/alice/clients/app`."""
+    return f"/config/{entity_path}"
+
+
+def acl_path(pattern_type: str, resource_type: str, name: str) -> str:
+    """Of a resource such as LITERAL, Topic, orders."""
+    if pattern_type == "LITERAL":
+        return f"{ACLS}/{resource_type}/{name}"
+    return f"{EXTENDED_ACLS}/{pattern_type.lower()}/{resource_type}/{name}"
+
+
+def sanitized(name: str | None) -> str:
+    """A user's or client's name as a node's; Kafka's counterpart: `Sanitizer`.
+
+    Java's URL encoding, where a space is %20 and an asterisk %2A.
+    """
+    return DEFAULT_ENTITY if name is None else quote(name, safe="-._").replace("~", "%7E")
+
+
+def desanitized(name: str) -> str | None:
+    """`None` for the default entity."""
+    return None if name == DEFAULT_ENTITY else unquote(name)

@@ -1,0 +1,138 @@
+"""`/brokers/topics`: which brokers have replicas of each partition, and who leads it now.
+
+Kafka's counterparts: `TopicZNode`, `TopicPartitionStateZNode`, `ReplicaAssignment`, `LeaderAndIsr`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.partitions import TopicPartition
+from ottla.registries.nodes import decode_node, encode_node, number, numbers, text
+from ottla.registries.paths import state_path, topic_path
+
+NO_LEADER: Final = -1
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""Leader recovery states (KIP-704): RECOVERING from an unclean election on."""
+
+TOPIC_VERSION: Final = 3
+STATE_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAssignment:
+    """The brokers of a partition, the preferred leader first.
+
+    While it is reassigned `replicas` are the old and the new ones together.
+    """
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """As it was before the reassignment."""
+        return tuple(one for one in self.replicas if one not in self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """As it is to be after it."""
+        return tuple(one for one in self.replicas if one not in self.removing)
+
+    def to_target(self, target: tuple[int, ...]) -> "ReplicaAssignment":
+        """Under way to `target`: its order first, then what is to be removed."""
+        whole = tuple(dict.fromkeys((*target, *self.origin)))
+        return ReplicaAssignment(
+            whole,
+            adding=tuple(one for one in whole if one not in self.origin),
+            removing=tuple(one for one in self.origin if one not in target),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAssignment:
+    """The node of a topic. `topic_id` is `None` in a cluster of before 2.8."""
+
+    partitions: Mapping[int, ReplicaAssignment] = field(default_factory=dict)
+    topic_id: Uuid | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """Who leads a partition; changed by compare-and-set on the version of its node."""
+
+    leader: int
+    leader_epoch: int
+    controller_epoch: int
+    isr: tuple[int, ...]
+    recovery_state: int = RECOVERED
+
+
+def encode_topic(topic: TopicAssignment) -> bytes:
+    partitions = sorted(topic.partitions.items())
+    fields: dict[str, Any] = {
+        "partitions": {str(one): list(its.replicas) for one, its in partitions}
+    }
+    if topic.topic_id is not None:
+        fields["topic_id"] = uuid_text(topic.topic_id)
+    fields["adding_replicas"] = {
+        str(one): list(its.adding) for one, its in partitions if its.adding
+    }
+    fields["removing_replicas"] = {
+        str(one): list(its.removing) for one, its in partitions if its.removing
+    }
+    fields["version"] = TOPIC_VERSION
+    return encode_node(fields)
+
+
+def decode_topic(topic: str, content: bytes | None) -> TopicAssignment:
+    """Any version: 1 has partitions alone, 2 what is added and removed, 3 the id."""
+    return decode_node(topic_path(topic), content, _parse_topic)
+
+
+def _parse_topic(fields: Any) -> TopicAssignment:
+    adding, removing = fields.get("adding_replicas", {}), fields.get("removing_replicas", {})
+    topic_id = fields.get("topic_id")
+    return TopicAssignment(
+        partitions={
+            int(name): ReplicaAssignment(
+                numbers(replicas), numbers(adding.get(name, ())), numbers(removing.get(name, ()))
+            )
+            for name, replicas in fields.get("partitions", {}).items()
+        },
+        topic_id=None if topic_id is None else parse_uuid(text(topic_id)),
+    )
+
+
+def encode_state(state: PartitionState) -> bytes:
+    fields: dict[str, Any] = {
+        "controller_epoch": state.controller_epoch,
+        "leader": state.leader,
+        "version": STATE_VERSION,
+    }
+    if state.recovery_state != RECOVERED:
+        fields["leader_recovery_state"] = state.recovery_state
+    fields["leader_epoch"] = state.leader_epoch
+    fields["isr"] = list(state.isr)
+    return encode_node(fields)
+
+
+def decode_state(partition: TopicPartition, content: bytes | None) -> PartitionState:
+    return decode_node(state_path(partition), content, _parse_state)
+
+
+def _parse_state(fields: Any) -> PartitionState:
+    return PartitionState(
+        leader=number(fields["leader"]),
+        leader_epoch=number(fields["leader_epoch"]),
+        controller_epoch=number(fields["controller_epoch"]),
+        isr=numbers(fields["isr"]),
+        recovery_state=number(fields.get("leader_recovery_state", RECOVERED)),
+    )
