@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from ottla.sources.log_source import LogSource
 
-DECODED = ("offset", "timestamp_ms", "key", "value", "headers")
+DECODED = {
+    "offset": "offset",
+    "timestamp": "timestamp_ms",
+    "key": "key",
+    "value": "value",
+    "headers": "headers",
+}
+"""Columns of an exported file -> those of `ottla.record.columns`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +40,13 @@ class ExportedRange:
         """Offsets; records are at most as many."""
         return sum(one.count for one in self.ranges.values())
 
-    def batches(self) -> "Iterator[pa.RecordBatch]":
-        """In the schema of `export_schema`, partition by partition."""
+    def batches(self, columns: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
+        """In the schema of `export_schema`, or some of its columns, partition by partition."""
+        names = export_schema().names if columns is None else columns
+        decoded = [DECODED[one] for one in names if one in DECODED] or ["offset"]
         for split in self.source.splits(self.ranges):
-            for batch in self.source.read(split, DECODED):
-                yield _exported(batch, self.topic, split.place.partition)
+            for batch in self.source.read(split, decoded):
+                yield _exported(batch, names, split.place)
 
 
 def open_range(
@@ -49,7 +58,7 @@ def open_range(
     until: Position,
 ) -> ExportedRange:
     """Raises `UserError`, and `UnknownNameError` for a topic that is not there."""
-    source = _source(target, topic)
+    source = open_source(target, topic)
     there = {
         one.place: OffsetRange(from_offset=one.start_offset, until_offset=one.end_offset)
         for one in source.partitions(allow_missing=True)
@@ -75,7 +84,8 @@ def _is_time(position: Position) -> bool:
     return position.kind is PositionKind.TIME
 
 
-def _source(target: Target, topic: str) -> "LogSource":
+def open_source(target: Target, topic: str) -> "LogSource":
+    """What reads one topic; raises `UserError`."""
     from ottla.sources.opening import open_log, topic_options
 
     text = ",".join(target.directories) or ",".join(
@@ -114,21 +124,28 @@ def export_schema() -> Any:
     )
 
 
-def _exported(batch: "pa.RecordBatch", topic: str, partition: int) -> "pa.RecordBatch":
+def _exported(
+    batch: "pa.RecordBatch", names: Sequence[str], place: TopicPartition
+) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    schema, count = export_schema(), batch.num_rows
-    names = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([topic]))
-    columns = [
-        names,
-        pa.array([partition] * count, pa.int32()),
-        batch.column("offset"),
-        _times(batch.column("timestamp_ms"), schema.field("timestamp").type),
-        batch.column("key"),
-        batch.column("value"),
-        batch.column("headers").cast(schema.field("headers").type),
-    ]
+    schema = pa.schema([export_schema().field(one) for one in names])
+    columns = [_column(batch, one, place) for one in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(batch: "pa.RecordBatch", field: Any, place: TopicPartition) -> Any:
+    import pyarrow as pa
+
+    match field.name:
+        case "topic":
+            zeros = pa.array([0] * batch.num_rows, pa.int32())
+            return pa.DictionaryArray.from_arrays(zeros, pa.array([place.topic]))
+        case "partition":
+            return pa.array([place.partition] * batch.num_rows, field.type)
+        case "timestamp":
+            return _times(batch.column("timestamp_ms"), field.type)
+    return batch.column(DECODED[field.name]).cast(field.type)
 
 
 def _times(timestamps_ms: Any, kind: Any) -> Any:

@@ -1,15 +1,15 @@
 """`ottla sql`: a query over topics, by DuckDB. A topic is a table, read when the query names it."""
 
 import json
+import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
-from ottla.cli.records.arrow_export import export_schema, open_range, topics_of
+from ottla.cli.records.arrow_export import open_range, open_source, topics_of
 from ottla.cli.records.encodings import json_bytes
 from ottla.cli.records.file_formats import quoted
 from ottla.cli.records.positions import FROM_START, Position, PositionKind
@@ -35,6 +35,7 @@ _COLUMNS = {
     cls=TargetCommand,
     examples=(
         "ottla sql data/ 'select key, count(*) from orders group by 1 order by 2 desc limit 5'",
+        "ottla sql data/ 'select * from orders where partition = 0 and orders.offset < 100'",
         "ottla sql localhost:9092 \"select value->>'total' as total from orders\" --csv",
     ),
 )
@@ -57,16 +58,17 @@ def sql_command(
     """Ask a question of topics in SQL.
 
     Each topic is a table with the columns topic, partition, offset, timestamp, key, value and
-    headers. Only topics that QUERY names are read, to their ends as they are now. A name with
-    dots or dashes stands in double quotes. Needs duckdb.
+    headers. Only topics that QUERY names are read, to their ends as they are now, and of these only
+    what bounds on partition, offset and timestamp and a LIMIT leave. A name with dots or dashes
+    stands in double quotes; offset is a keyword, so write orders.offset. Needs duckdb.
     """
     import duckdb
 
     with duckdb.connect() as database:
         try:
             tables = _tables(database, query)
-            for topic, times in sorted(tables.items()):
-                _register(database, target, topic, value_as, is_read_once=times == 1)
+            for topic in sorted(tables):
+                _register(database, target, topic, value_as)
             _no_files(database)
             found = database.sql(query)
             if found is None:
@@ -76,28 +78,31 @@ def sql_command(
             raise UserError(f"sql: {str(error).partition(chr(10))[0]}") from error
 
 
-def _tables(database: Any, query: str) -> Counter[str]:
-    """How often a query names each table that it does not define itself."""
+def _tables(database: Any, query: str) -> set[str]:
+    """The tables that a query names and does not define itself."""
     ((text,),) = database.execute("select json_serialize_sql(?::varchar)", [query]).fetchall()
     parsed = json.loads(text)
     if parsed.get("error"):
-        raise UserError(f"sql: {parsed['error_message'].partition(chr(10))[0]}")
-    named: Counter[str] = Counter()
+        raise UserError(f"sql: {parsed['error_message'].partition(chr(10))[0]}{_hint(query)}")
+    named: set[str] = set()
     defined: set[str] = set()
     waiting = [parsed]
     while waiting:
         match waiting.pop():
             case dict() as node:
                 if node.get("type") == "BASE_TABLE":
-                    named[node["table_name"]] += 1
+                    named.add(node["table_name"])
                 if isinstance(ctes := node.get("cte_map"), dict):
                     defined.update(one["key"] for one in ctes.get("map", ()))
                 waiting.extend(node.values())
             case list() as nodes:
                 waiting.extend(nodes)
-    for name in defined:
-        del named[name]
-    return named
+    return named - defined
+
+
+def _hint(query: str) -> str:
+    is_there = re.search(r'(?<![."\w])offset(?![\w"])', query, re.IGNORECASE)
+    return '; offset is a keyword of SQL: write TOPIC.offset or "offset"' if is_there else ""
 
 
 def _no_files(database: Any) -> None:
@@ -106,10 +111,8 @@ def _no_files(database: Any) -> None:
     database.execute("set lock_configuration = true")
 
 
-def _register(
-    database: Any, target: Target, topic: str, value_as: str, *, is_read_once: bool
-) -> None:
-    import pyarrow as pa
+def _register(database: Any, target: Target, topic: str, value_as: str) -> None:
+    from ottla.cli.records.topic_dataset import TopicDataset
 
     end = Position(PositionKind.END)
     try:
@@ -121,18 +124,16 @@ def _register(
         if not same:
             raise
         found = open_range(target, same[0], start=FROM_START, until=end)
-    reader = pa.RecordBatchReader.from_batches(export_schema(), found.batches())
     columns = (
         f'topic::varchar as topic, partition, "offset", "timestamp", '
         f"{_COLUMNS['text'].format('key')} as key, {_COLUMNS[value_as].format('value')} as value, "
         f"list_transform(headers, lambda h: {{'key': h.key, 'value': try(decode(h.value))}}) "
         f"as headers"
     )
-    # A reader is read once: a topic that is named twice is kept, on the disk if need be.
-    database.register(f"ottla_{topic}", reader)
-    kept = "temp view" if is_read_once else "temp table"
+    rows = TopicDataset(found, lambda: open_source(target, found.topic))
+    database.register(f"ottla_{topic}", rows)
     database.execute(
-        f"create {kept} {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"
+        f"create temp view {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"
     )
 
 

@@ -245,6 +245,7 @@ def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> 
         ("select * from orderz", (1, "there is no topic orderz; did you mean orders?")),
         ("select nothing from orders", (2, "sql: ")),
         ("select from where", (2, "sql: ")),
+        ("select offset from orders", (2, 'sql: syntax error at or near "from"; offset is a key')),
         (f"select * from read_csv('{tmp_path}/x')", (2, "sql: ")),
     ]:
         result = run(same_broker, "sql", "TARGET", query)

@@ -1,0 +1,139 @@
+"""What a query of `ottla sql` reads of a topic: no more than it needs, and never less."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+duckdb = pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+
+import ottla  # noqa: E402
+from ottla.base.partitions import OffsetRange, TopicPartition  # noqa: E402
+from ottla.cli.records.arrow_export import open_range, open_source  # noqa: E402
+from ottla.cli.records.positions import FROM_START, Position, PositionKind  # noqa: E402
+from ottla.cli.records.topic_dataset import TopicDataset  # noqa: E402
+from ottla.cli.target import parse_target  # noqa: E402
+from ottla.sources.log_source import ANY_TASKS, LogSource, Split  # noqa: E402
+from ottla.sources.splits import SplitOptions  # noqa: E402
+
+FIRST_MS = 1_700_000_000_000
+COUNT = 1000
+
+
+class Noting:
+    """A source that notes which offsets and columns were asked for, and which rows were taken."""
+
+    def __init__(self, source: LogSource) -> None:
+        self._source = source
+        self.ranges: dict[int, tuple[int, int]] = {}
+        self.columns: set[str] = set()
+        self.row_count = 0
+
+    def splits(
+        self, ranges: Mapping[TopicPartition, OffsetRange], options: SplitOptions = ANY_TASKS
+    ) -> list[Split]:
+        for place, one in ranges.items():
+            self.ranges[place.partition] = (one.from_offset, one.until_offset)
+        return self._source.splits(ranges, options)
+
+    def read(self, split: Split, columns: Sequence[str]) -> Iterator[Any]:
+        self.columns.update(columns)
+        for batch in self._source.read(split, columns):
+            self.row_count += batch.num_rows
+            yield batch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Three partitions, in segments of a few hundred records, one of them a second apart."""
+    path = tmp_path_factory.mktemp("sql") / "d"
+    with ottla.open(path) as log:
+        log.create_topic("orders", partitions=3, config={"segment.bytes": "16384"})
+        for partition in range(3):
+            for number in range(COUNT):
+                time_ms = FIRST_MS + (number * 1000 if partition == 0 else 0)
+                value = b"%d" % (number % 7)
+                log.append("orders", value, partition=partition, timestamp_ms=time_ms)
+    return str(path)
+
+
+def asked(directory: str, query: str) -> tuple[list[Any], Noting]:
+    target = parse_target(directory)
+    source: Any = Noting(open_source(target, "orders"))
+    end = Position(PositionKind.END)
+    found = open_range(target, "orders", start=FROM_START, until=end)
+    with duckdb.connect() as database:
+        database.execute("set timezone = 'UTC'")
+        database.register("orders", TopicDataset(found, lambda: source))
+        return database.execute(query).fetchall(), source
+
+
+def at(seconds: int) -> str:
+    return f"make_timestamp({FIRST_MS + seconds * 1000} * 1000)::timestamptz"
+
+
+@pytest.mark.parametrize(
+    ("condition", "count", "ranges"),
+    [
+        ("partition = 0 and o.offset < 100", 100, {0: (0, 100)}),
+        ("partition > 0 and o.offset between 10 and 19", 20, {1: (10, 20), 2: (10, 20)}),
+        ("o.offset in (3, 990) and partition = 2", 2, {2: (3, 991)}),
+        (
+            "(partition = 0 and o.offset >= 995) or (partition = 1 and o.offset = 7)",
+            6,
+            {0: (995, 1000), 1: (7, 8)},
+        ),
+        (f"o.timestamp >= {at(990)}", 10, {0: (990, 1000)}),
+        (f"o.timestamp > {at(997)} and o.offset < 999", 1, {0: (998, 999)}),
+        ("partition = 9", 0, {}),
+        ("o.offset >= 1000", 0, {}),
+        ("value = '3' and partition = 1 and o.offset < 14", 2, {1: (0, 14)}),
+        ("partition <> 1 and o.offset < 3", 6, {0: (0, 3), 2: (0, 3)}),
+    ],
+)
+def test_bounds_on_places_and_times_are_all_that_is_read(
+    directory: str, condition: str, count: int, ranges: dict[int, tuple[int, int]]
+) -> None:
+    found, source = asked(directory, f"select partition from orders o where {condition}")
+    assert len(found) == count
+    assert source.ranges == ranges
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("o.timestamp is null", 0),
+        ("o.timestamp is null or o.offset = 5", 3),
+        (f"o.timestamp < {at(5)}", 2005),
+        ("o.offset % 500 = 1", 6),
+        ("value = '3' or partition = 1", 1000 + 2 * 143),
+        ("not (o.offset > 3)", 12),
+    ],
+)
+def test_other_conditions_find_what_they_should(directory: str, condition: str, count: int) -> None:
+    found, _ = asked(directory, f"select partition from orders o where {condition}")
+    assert len(found) == count
+
+
+def test_a_limit_stops_reading(directory: str) -> None:
+    found, source = asked(directory, "select * from orders limit 10")
+    assert len(found) == 10
+    assert source.row_count < COUNT
+
+
+def test_columns_that_no_query_names_are_not_decoded(directory: str) -> None:
+    found, source = asked(directory, "select max(o.offset), min(partition) from orders o")
+    assert (found, source.columns) == ([(999, 0)], {"offset"})
+
+
+def test_a_topic_may_be_read_twice(directory: str) -> None:
+    query = (
+        "select count(*) from orders a join orders b on a.offset = b.offset "
+        "where a.partition = 0 and b.partition = 1 and b.offset < 5"
+    )
+    found, _ = asked(directory, query)
+    assert found == [(5,)]
