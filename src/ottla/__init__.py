@@ -1,18 +1,33 @@
 """Ottla: Apache Kafka's log, in Python.
 
-`ottla.open` gives a log in your own process. Names are imported when they are first used, so that
-`import ottla` costs next to nothing.
+`ottla.open` gives a log in your own process:
+
+    >>> with ottla.open(":memory:") as log:
+    ...     log.create_topic("orders")
+    ...     _ = log.append("orders", b"tea", key=b"table 4")
+    ...     for record in log.read("orders"):
+    ...         print(record.offset, record.value)
+    0 b'tea'
+
+`ottla.Producer`, `ottla.Consumer`, `ottla.SimpleConsumer` and `ottla.Admin` work on such a log, on
+a data directory, and on brokers at HOST:PORT; `ottla.aio` has them for an event loop.
+`ottla.testing` is a broker for tests, and `ottla.table` reads what `ottla load` wrote. Names are
+imported when they are first used, so that `import ottla` costs next to nothing.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla import aio as aio
+    from ottla import table as table
+    from ottla import testing as testing
     from ottla.base.errors import ApiError, OttlaError, StorageError, UserError
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
     from ottla.client.administration.configs import ResourceKind
     from ottla.client.consumer.consumer import Consumer
+    from ottla.client.consumer.deserializers import AvroDeserializer
     from ottla.client.consumer.records import ConsumerRecord
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
     from ottla.client.producing.producer import Producer
@@ -28,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Admin",
     "ApiError",
+    "AvroDeserializer",
     "AvroSerializer",
     "Consumer",
     "ConsumerRecord",
@@ -51,6 +67,7 @@ __all__ = [
 _HOME = {
     "Admin": "ottla.client.admin",
     "ApiError": "ottla.base.errors",
+    "AvroDeserializer": "ottla.client.consumer.deserializers",
     "AvroSerializer": "ottla.client.producing.serializers",
     "Consumer": "ottla.client.consumer.consumer",
     "ConsumerRecord": "ottla.client.consumer.records",
@@ -72,7 +89,12 @@ _HOME = {
 }
 
 
+_MODULES = ("aio", "table", "testing")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"ottla.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'ottla' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
@@ -80,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """For completion and `help`, which know nothing of names that are not imported yet."""
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})

@@ -37,12 +37,20 @@ def files(path: str) -> list[str]:
     """The absolute paths of the Parquet files with rows, or their addresses.
 
     Raises `UserError` without a table.
+
+    >>> [file.rpartition(".")[2] for file in ottla.table.files(table)]
+    ['parquet']
     """
     return [f"{TableDirectory(path).path}/{file.path}" for file in data_files(path)]
 
 
 def data_files(path: str, role: FileRole = FileRole.ROWS) -> list[DataFile]:
-    """The same with what the manifest says of each, by partition and offset."""
+    """The same with what the manifest says of each, by partition and offset.
+
+    >>> file, = ottla.table.data_files(table)
+    >>> file.row_count, file.first_offset, file.last_offset
+    (2, 0, 1)
+    """
     found = [file for file in TableDirectory(path).current_files() if file.role is role]
     return sorted(found, key=lambda file: (file.partition, file.first_offset))
 
@@ -52,6 +60,9 @@ def dataset(path: str) -> "pyarrow.dataset.Dataset":
 
     Where a schema has grown, older rows have nulls in the new columns. Raises `CorruptionError`
     for a file that is missing or damaged.
+
+    >>> ottla.table.dataset(table).to_table().column("value").to_pylist()
+    [b'tea', b'cake']
     """
     import pyarrow.dataset
 
@@ -70,7 +81,11 @@ def dataset(path: str) -> "pyarrow.dataset.Dataset":
 
 
 def complete_hours(path: str) -> list[CompleteHour]:
-    """The hours of which the table has all that was appended; see the load manifest's page."""
+    """The hours of which the table has all that was appended; see the load manifest's page.
+
+    >>> [hour.name for hour in ottla.table.complete_hours(table)]
+    ['2026-01-01T00']
+    """
     return _complete_hours(TableDirectory(path).entries())
 
 

@@ -81,7 +81,8 @@ def test_banned_calls_have_a_better_home() -> None:
 
 
 def banned_calls(path: Path) -> Iterator[str]:
-    text = path.read_text()
+    """Examples in docstrings are an application's, which may print."""
+    text = re.sub(r"^ *(>>>|\.\.\.) .*", "", path.read_text(), flags=re.MULTILINE)
     relative = str(path.relative_to(ROOT / "src"))
     for pattern, instead in BANNED_IN_PRODUCT.items():
         if "environ" in pattern and relative.startswith(MAY_READ_ENVIRONMENT):

@@ -14,7 +14,14 @@ SHOWN_COUNT = 8
 
 
 class OttlaError(Exception):
-    """The root of Ottla's own errors. Each can be copied and pickled, with its fields."""
+    """The root of Ottla's own errors. Each can be copied and pickled, with its fields.
+
+    >>> try:
+    ...     log.offsets("order")
+    ... except ottla.OttlaError as error:
+    ...     print(type(error).__name__)
+    UserError
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception's own way calls the class with `args`, which are those of its text alone.
@@ -29,7 +36,12 @@ def _remade(kind: type[OttlaError], args: tuple[object, ...]) -> OttlaError:
 
 
 class UserError(OttlaError):
-    """A person asked for something that cannot be done: one line names the thing and the fix."""
+    """A person asked for something that cannot be done: one line names the thing and the fix.
+
+    >>> log.offsets("order")
+    Traceback (most recent call last):
+    ottla.base.errors.UserError: there is no topic order; topics here: ...
+    """
 
 
 class RefusalError(UserError):
@@ -63,7 +75,14 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 class ApiError(OttlaError):
-    """A request is answered with one of Kafka's error codes."""
+    """A request is answered with one of Kafka's error codes.
+
+    >>> try:
+    ...     log.create_topic("orders")
+    ... except ottla.ApiError as error:
+    ...     print(error.code.name)
+    TOPIC_ALREADY_EXISTS
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.description)
@@ -71,7 +90,14 @@ class ApiError(OttlaError):
         self.message = message or code.description
 
     def without_traceback(self) -> "ApiError":
-        """As it is kept for an answer: the frames of its traceback hold what it is kept in."""
+        """As it is kept for an answer: the frames of its traceback hold what it is kept in.
+
+        >>> try:
+        ...     log.create_topic("orders")
+        ... except ottla.ApiError as error:
+        ...     print(error.without_traceback().__traceback__)
+        None
+        """
         self.__cause__ = self.__context__ = None
         return self.with_traceback(None)
 
@@ -91,7 +117,11 @@ class CorruptionError(OttlaError):
 
 
 class StorageError(OttlaError):
-    """A directory can no longer be trusted with writes: it goes offline until a restart."""
+    """A directory can no longer be trusted with writes: it goes offline until a restart.
+
+    >>> print(ottla.StorageError("data", "No space left on device"))
+    data: No space left on device
+    """
 
     def __init__(self, directory: str, reason: str) -> None:
         super().__init__(f"{directory}: {reason}")

@@ -5,7 +5,12 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """Which partition; as text it is named as its directory is."""
+    """Which partition; as text it is named as its directory is.
+
+    >>> place = ottla.TopicPartition("orders", 0)
+    >>> str(place), place.topic, place.partition
+    ('orders-0', 'orders', 0)
+    """
 
     topic: str
     partition: int

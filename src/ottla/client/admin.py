@@ -29,10 +29,10 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, Closing):
     `UserError`: `UnknownNameError` for what is not there, with the nearest names, `RefusedError`
     for what the broker refuses, and `UnreachableError`.
 
-    >>> with ottla.Admin("localhost:9092") as admin:
-    ...     admin.create_topic("orders", partitions=6)
+    >>> with ottla.Admin(log) as admin:
+    ...     admin.create_topic("teas", partitions=6)
     ...     admin.list_topics()
-    ['orders']
+    ['orders', 'teas']
     """
 
     def __init__(
@@ -51,6 +51,9 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, Closing):
         super().__init__(self._own)
 
     def close(self) -> None:
-        """Closes the connections that were made for this admin."""
+        """Closes the connections that were made for this admin.
+
+        >>> admin.close()
+        """
         if self._own is not None:
             self._own.close()

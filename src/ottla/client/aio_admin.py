@@ -5,6 +5,7 @@ one thread at a time.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -29,16 +30,18 @@ def _in_thread(
             opened = await self._opened()
             return await asyncio.to_thread(method, opened, *args, **kwargs)
 
+    # Its examples are those of the method, awaited.
+    ask.__doc__ = re.sub(r"\badmin\.(?=\w+\()", "await admin.", method.__doc__ or "")
     return ask
 
 
 class Admin(AsyncClosing):
     """`ottla.Admin`, whose methods are coroutines. Use it in an `async with` statement.
 
-    >>> async with ottla.aio.Admin("localhost:9092") as admin:
-    ...     await admin.create_topic("orders", partitions=6)
+    >>> async with ottla.aio.Admin(log) as admin:
+    ...     await admin.create_topic("teas", partitions=6)
     ...     await admin.list_topics()
-    ['orders']
+    ['orders', 'teas']
     """
 
     def __init__(
@@ -51,7 +54,10 @@ class Admin(AsyncClosing):
         self._turn = asyncio.Lock()
 
     async def close(self) -> None:
-        """Closes the connections that were made for this admin."""
+        """Closes the connections that were made for this admin.
+
+        >>> await admin.close()
+        """
         async with self._turn:
             if self._admin is not None:
                 await asyncio.to_thread(self._admin.close)

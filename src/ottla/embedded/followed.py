@@ -39,6 +39,13 @@ class FollowedLog(ReadableLog):
     Records are there once they are in the files and committed: of a log of Apache Kafka's up to the
     high watermark that it last wrote down, which it does every five seconds. Calls may come from
     any thread. What would change the log raises `UserError`.
+
+    >>> with ottla.open(directory) as log:
+    ...     log.create_topic("teas")
+    ...     with ottla.open(directory, read_only=True) as followed:
+    ...         _ = log.append("teas", b"Assam")
+    ...         [record.value for record in followed.read("teas")]
+    [b'Assam']
     """
 
     def __init__(self, paths: Sequence[str], file_system: FileSystem | None = None) -> None:

@@ -275,6 +275,11 @@ class HeldBroker(Closing):
 
         One address at a time: the broker hands what has been waited for to one loop. From then on
         the process may have more files open (`allow_open_files`).
+
+        >>> with log.listen("127.0.0.1:0") as listening:
+        ...     with ottla.Producer(listening.address) as producer:
+        ...         producer.send("orders", b"tea", partition=0).result().offset
+        3
         """
         self._check_open()
         if self._listening is not None and self._listening.is_open:
@@ -306,7 +311,13 @@ class HeldBroker(Closing):
         return Listening(server, OwnerNotes(self.broker.directories, server.addresses, "open"))
 
     def close(self) -> None:
-        """Stops serving, flushes, and leaves the directory clean for the next `open`."""
+        """Stops serving, flushes, and leaves the directory clean for the next `open`.
+
+        >>> log.close()
+        >>> log.topics()
+        Traceback (most recent call last):
+        ottla.base.errors.UserError: this log is closed; open it again
+        """
         if self._is_given_back:
             return
         self._refusal = CLOSED

@@ -4,10 +4,11 @@ import threading
 from typing import Any
 
 from ottla.base.addresses import address_text
+from ottla.base.closing import Closing
 from ottla.runtime.owner_notes import OwnerNotes
 
 
-class Listening:
+class Listening(Closing):
     """A server that runs beside the embedded log; `address` is the one it has."""
 
     def __init__(self, server: Any, notes: OwnerNotes) -> None:

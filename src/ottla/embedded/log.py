@@ -40,7 +40,11 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMetadata:
-    """Where an appended record lies."""
+    """Where an appended record lies.
+
+    >>> log.append("orders", b"tea", partition=1)
+    RecordMetadata(topic='orders', partition=1, offset=1, timestamp_ms=...)
+    """
 
     topic: str
     partition: int
@@ -74,6 +78,11 @@ def open(
     With `read_only` nothing is written and nobody is kept out: a broker may run on the directory,
     Apache Kafka too, and what it appends is there to read. See `FollowedLog`.
     Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
+
+    >>> with ottla.open(directory, {"log.segment.bytes": 1 << 20}) as log:
+    ...     log.create_topic("teas")
+    ...     log.topics()
+    {'teas': 1}
     """
     if not read_only:
         return open_in(Environment(), path, settings)
@@ -129,14 +138,27 @@ def _loaded_broker(
 
 
 class Log(HeldBroker, ReadableLog):
-    """An open data directory. All its topics are reachable from here."""
+    """An open data directory. All its topics are reachable from here.
+
+    >>> with ottla.open(":memory:") as log:
+    ...     log.create_topic("teas")
+    ...     log.append("teas", b"Assam", key=b"strong").offset
+    ...     [record.value for record in log.read("teas")]
+    0
+    [b'Assam']
+    """
 
     # Topics
 
     def create_topic(
         self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:
-        """Makes a topic; `config` are topic settings by Kafka's names. Raises `ApiError`."""
+        """Makes a topic; `config` are topic settings by Kafka's names. Raises `ApiError`.
+
+        >>> log.create_topic("prices", partitions=3, config={"cleanup.policy": "compact"})
+        >>> log.topics()["prices"]
+        3
+        """
         overrides = {key: value_text(value) for key, value in (config or {}).items()}
         self._create_topic(NewTopic(name=name, partition_count=partitions, overrides=overrides))
 
@@ -147,19 +169,32 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def delete_topic(self, name: str) -> None:
-        """Removes a topic with all its records. Raises `UserError` when there is none."""
+        """Removes a topic with all its records. Raises `UserError` when there is none.
+
+        >>> log.delete_topic("orders")
+        >>> log.topics()
+        {}
+        """
         with HeldInterrupts():
             self.broker.delete_topic(self.find_topic(name))
 
     def topics(self) -> dict[str, int]:
-        """The partition count of every topic by name."""
+        """The partition count of every topic by name.
+
+        >>> log.topics()
+        {'orders': 2}
+        """
         self._recover_if_torn()
         with self._lock:
             self._check_open()
             return {topic.name: topic.partition_count for topic in self.broker.topics}
 
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
-        """For each partition its first offset and the one that comes next."""
+        """For each partition its first offset and the one that comes next.
+
+        >>> log.offsets("orders")
+        {0: (0, 3), 1: (0, 1)}
+        """
         self._recover_if_torn()
         with self._lock:
             partitions = self.find_topic(topic).partitions
@@ -183,6 +218,10 @@ class Log(HeldBroker, ReadableLog):
         """Appends one record; a key chooses the partition as Kafka's clients do.
 
         Raises `ApiError` when the topic refuses the record.
+
+        >>> found = log.append("orders", b"tea", b"table 4", headers=[("waiter", b"Eva")])
+        >>> found.partition, found.offset
+        (1, 1)
         """
         time_ms = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         builder = RecordBatchBuilder()
@@ -204,7 +243,14 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
-        """Appends the records of a builder as one batch; returns the first one's offset."""
+        """Appends the records of a builder as one batch; returns the first one's offset.
+
+        >>> builder = ottla.RecordBatchBuilder()
+        >>> builder.append(None, b"tea", 1_767_225_600_000)
+        0
+        >>> log.append_batch("orders", 0, builder)
+        3
+        """
         return self._append_batch(topic, partition, builder)
 
     def append_many(
@@ -222,6 +268,12 @@ class Log(HeldBroker, ReadableLog):
         and if there are any `key`, `headers`, `timestamp`, `partition`. Other threads may append
         in between, so that not all offsets of a range need be this call's. Raises `ApiError` and
         `UserError`; what was appended before stays.
+
+        >>> log.append_many("orders", [b"tea", (b"table 4", b"coffee")], partition=0)
+        {0: OffsetRange(from_offset=3, until_offset=5)}
+        >>> import pyarrow as pa
+        >>> log.append_many("orders", pa.table({"value": [b"tea"], "partition": [1]}))
+        {1: OffsetRange(from_offset=1, until_offset=2)}
         """
         from ottla.embedded.appending import ManyAppends
 
@@ -231,12 +283,25 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def append_built(self, topic: str, partition: int, data: Buffer) -> int:
-        """Appends one encoded batch; returns the first record's offset."""
+        """Appends one encoded batch; returns the first record's offset.
+
+        >>> builder = ottla.RecordBatchBuilder()
+        >>> builder.append(None, b"tea", 1_767_225_600_000)
+        0
+        >>> log.append_built("orders", 0, builder.build())
+        3
+        """
         return self._append_data(topic, partition, bytearray(data))
 
     @done_whole
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Deletes the records before offsets by partition; returns where each starts now."""
+        """Deletes the records before offsets by partition; returns where each starts now.
+
+        >>> log.delete_records("orders", {0: 2})
+        {0: 2}
+        >>> log.offsets("orders")[0]
+        (2, 3)
+        """
         wanted = {TopicPartition(topic, index): offset for index, offset in before.items()}
         for index in before:
             self.find_partition(topic, index)
@@ -286,7 +351,11 @@ class Log(HeldBroker, ReadableLog):
         return live_reading.wait_for_records(self, topic, offsets, seconds)
 
     def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """By partition the first offset whose record is as late; `None` where there is none."""
+        """By partition the first offset whose record is as late; `None` where there is none.
+
+        >>> log.offsets_for_time("orders", 1_767_225_602_000)
+        {0: 1, 1: None}
+        """
         with self.looking() as broker:
             isolation = Isolation.LAST_STABLE
             found = {
@@ -299,7 +368,12 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def flush(self) -> None:
-        """fsyncs everything that was appended. Raises `StorageError` if the disk fails."""
+        """fsyncs everything that was appended. Raises `StorageError` if the disk fails.
+
+        >>> log.append_many("orders", [b"tea"], partition=0)
+        {0: OffsetRange(from_offset=3, until_offset=4)}
+        >>> log.flush()  # From here on it survives a power failure.
+        """
         with HeldInterrupts():
             for topic in self.broker.topics:
                 for partition in topic.partitions.values():
@@ -311,6 +385,13 @@ class Log(HeldBroker, ReadableLog):
         Whether it is due is not asked. The calling thread does it, or an engine such as
         `ottla.spark.compact.SparkEngine`. Raises `UserError` when the topic is not a compacted
         one, or cannot be compacted.
+
+        >>> log.create_topic("prices", config={"cleanup.policy": "compact", "segment.bytes": 1024})
+        >>> for price in range(100):
+        ...     _ = log.append("prices", b"%d crowns" % price, b"tea")
+        >>> done, = log.compact("prices")
+        >>> len(list(log.read("prices"))) < 100
+        True
         """
         cleaning = self._cleaning
         if engine is not None:

@@ -17,19 +17,37 @@ class ReadableLog(Closing, ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """After it every call raises `UserError`."""
+        """After it every call raises `UserError`.
+
+        >>> log.close()
+        >>> log.topics()
+        Traceback (most recent call last):
+        ottla.base.errors.UserError: this log is closed; open it again
+        """
 
     @abstractmethod
     def topics(self) -> dict[str, int]:
-        """The partition count of every topic by name."""
+        """The partition count of every topic by name.
+
+        >>> log.topics()
+        {'orders': 2}
+        """
 
     @abstractmethod
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
-        """For each partition its first offset and the one that comes next."""
+        """For each partition its first offset and the one that comes next.
+
+        >>> log.offsets("orders")
+        {0: (0, 3), 1: (0, 1)}
+        """
 
     @abstractmethod
     def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """By partition the first offset whose record is as late; `None` where there is none."""
+        """By partition the first offset whose record is as late; `None` where there is none.
+
+        >>> log.offsets_for_time("orders", 1_767_225_602_000)
+        {0: 1, 1: None}
+        """
 
     @abstractmethod
     def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
@@ -38,15 +56,29 @@ class ReadableLog(Closing, ABC):
         Starts at the log's first offset when that one is no longer there, and continues at the one
         that is the first by then when retention passes it by. Raises `CorruptionError`, and
         `UserError` when the topic is deleted under way.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> [len(region.data) for region in log.regions(place, 0, 3)]
+        [238]
         """
 
     @abstractmethod
     def stable_ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
-        """By partition the offset up to which records are committed."""
+        """By partition the offset up to which records are committed.
+
+        >>> log.stable_ends("orders")
+        {0: 3, 1: 1}
+        """
 
     @abstractmethod
     def wait_for_records(self, topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
-        """Whether something was committed at or after offsets, or is within so many seconds."""
+        """Whether something was committed at or after offsets, or is within so many seconds.
+
+        >>> log.wait_for_records("orders", {0: 2}, seconds=1.0)
+        True
+        >>> log.wait_for_records("orders", {0: 3}, seconds=0.0)
+        False
+        """
 
     @abstractmethod
     def _check_open(self) -> None:
@@ -62,6 +94,9 @@ class ReadableLog(Closing, ABC):
         records and those of unfinished or aborted transactions are left out. Raises
         `CorruptionError` for a batch that has changed on the disk, and `UserError` when the topic
         is deleted under way.
+
+        >>> [record.value for record in log.read("orders", 0, from_offset=1)]
+        [b'coffee', b'cake']
         """
         stable = self.stable_ends(topic, [partition])[partition]
         end = stable if until is None else min(until, stable)
@@ -83,6 +118,11 @@ class ReadableLog(Closing, ABC):
 
         Iterate over `TopicRecord`s, or call `to_arrow()`, `to_pandas()`, `to_polars()`,
         `to_duckdb()` or `batches()`. Times bound it by the first record that is as late.
+
+        >>> [record.value for record in log.scan("orders", from_time_ms=1_767_225_602_000)]
+        [b'coffee', b'cake']
+        >>> log.scan("orders", partitions=[1]).to_arrow().column("value").to_pylist()
+        [b'milk']
         """
         begins: Mapping[int, int | None] = {}
         ends: Mapping[int, int | None] = {}
@@ -108,6 +148,11 @@ class ReadableLog(Closing, ABC):
         """Records as they come, from now on or from offsets by partition: `for` and `async for`.
 
         Without `timeout_s` it waits for ever; with it, it ends when nothing has come for so long.
+
+        >>> for record in log.tail("orders", from_offset={0: 1}, timeout_s=0):
+        ...     print(record.value)
+        b'coffee'
+        b'cake'
         """
         return Tail(
             self, topic, self.stable_ends(topic, partitions) | dict(from_offset or {}), timeout_s

@@ -28,7 +28,12 @@ COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
 
 
 class TopicRecord(NamedTuple):
-    """A record with the partition that it lies in."""
+    """A record with the partition that it lies in.
+
+    >>> first = next(iter(log.scan("orders")))
+    >>> first.partition, first.offset, first.key, first.value
+    (0, 0, b'table 1', b'tea')
+    """
 
     topic: str
     partition: int
@@ -84,6 +89,10 @@ class Scan:
     """Records of a topic, partition by partition: iterate, or ask for columns.
 
     Each use reads again, up to the ends that were found when the scan was made.
+
+    >>> scan = log.scan("orders")
+    >>> [record.value for record in scan]
+    [b'tea', b'coffee', b'cake', b'milk']
     """
 
     def __init__(
@@ -99,7 +108,11 @@ class Scan:
                 yield from records_of(region, TopicPartition(self._topic, partition))
 
     def batches(self) -> "Iterator[pa.RecordBatch]":
-        """Arrow record batches with the columns `COLUMNS`, as they are read."""
+        """Arrow record batches with the columns `COLUMNS`, as they are read.
+
+        >>> [batch.num_rows for batch in log.scan("orders").batches()]
+        [3, 1]
+        """
         import pyarrow as pa
 
         schema = self.schema
@@ -112,6 +125,11 @@ class Scan:
 
     @property
     def schema(self) -> "pa.Schema":
+        """The Arrow schema of `to_arrow()` and `batches()`.
+
+        >>> log.scan("orders").schema.names
+        ['partition', 'offset', 'timestamp_ms', 'key', 'value', 'headers']
+        """
         import pyarrow as pa
 
         from ottla.record.columns import schema
@@ -120,22 +138,39 @@ class Scan:
         return pa.schema([partition, *schema(COLUMNS[1:])])
 
     def to_arrow(self) -> "pa.Table":
+        """An Arrow table.
+
+        >>> log.scan("orders").to_arrow().num_rows
+        4
+        """
         import pyarrow as pa
 
         return pa.Table.from_batches(self.batches(), self.schema)
 
     def to_pandas(self) -> Any:
-        """A pandas `DataFrame`."""
+        """A pandas `DataFrame`.
+
+        >>> log.scan("orders").to_pandas()["value"].tolist()
+        [b'tea', b'coffee', b'cake', b'milk']
+        """
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """A polars `DataFrame`."""
+        """A polars `DataFrame`.
+
+        >>> log.scan("orders").to_polars()["value"].to_list()
+        [b'tea', b'coffee', b'cake', b'milk']
+        """
         import polars
 
         return polars.from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """A relation of DuckDB, on a connection or on DuckDB's own."""
+        """A relation of DuckDB, on a connection or on DuckDB's own.
+
+        >>> log.scan("orders").to_duckdb().aggregate("count(*)").fetchall()
+        [(4,)]
+        """
         import duckdb
 
         return (connection or duckdb).from_arrow(self.to_arrow())
@@ -183,6 +218,11 @@ class Tail:
 
     It ends when nothing has come for `timeout_s`, and never without. `positions` are the offsets
     of the records to come.
+
+    >>> tail = log.tail("orders", timeout_s=0)
+    >>> _ = log.append("orders", b"tea", partition=0)
+    >>> [(record.offset, record.value) for record in tail]
+    [(3, b'tea')]
     """
 
     def __init__(

@@ -44,6 +44,12 @@ class RecordBatchBuilder:
 
     With `append_time_ms` every record carries that broker time; with `delete_horizon_ms` the base
     timestamp's place holds it.
+
+    >>> builder = ottla.RecordBatchBuilder()
+    >>> builder.append(b"table 1", b"tea", 1_767_225_600_000)
+    0
+    >>> log.append_batch("orders", 0, builder)
+    3
     """
 
     base_offset: int = 0
@@ -70,7 +76,11 @@ class RecordBatchBuilder:
 
     @property
     def size_estimate(self) -> int:
-        """Bytes so far, before compression."""
+        """Bytes so far, before compression.
+
+        >>> ottla.RecordBatchBuilder().size_estimate
+        61
+        """
         return HEADER_SIZE + len(self._records)
 
     def append(
@@ -80,7 +90,12 @@ class RecordBatchBuilder:
         timestamp_ms: int,
         headers: Headers = (),
     ) -> int:
-        """Adds a record at the next offset; returns that offset."""
+        """Adds a record at the next offset; returns that offset.
+
+        >>> builder = ottla.RecordBatchBuilder()
+        >>> builder.append(None, b"tea", 1_767_225_600_000, [("waiter", b"Eva")])
+        0
+        """
         return self.append_at(self._next_offset, key, value, timestamp_ms, headers)
 
     def append_at(
@@ -91,7 +106,12 @@ class RecordBatchBuilder:
         timestamp_ms: int,
         headers: Headers = (),
     ) -> int:
-        """Adds a record at an offset of the caller's, which must not go backwards."""
+        """Adds a record at an offset of the caller's, which must not go backwards.
+
+        >>> builder = ottla.RecordBatchBuilder(base_offset=10)
+        >>> builder.append_at(12, None, b"tea", 1_767_225_600_000)
+        12
+        """
         assert offset >= self._next_offset
         if self._base_timestamp_ms is None:
             self._base_timestamp_ms = timestamp_ms
@@ -117,6 +137,12 @@ class RecordBatchBuilder:
         """Adds encoded records of a batch of the same base offset, as the first ones.
 
         Their timestamp deltas count from `base_timestamp_ms`. `build` needs the last offset.
+
+        >>> builder = ottla.RecordBatchBuilder()
+        >>> record = bytes([18, 0, 0, 0, 1, 6, 116, 101, 97, 0])  # docs/format/record-batch.md
+        >>> builder.append_packed(record, 1, base_timestamp_ms=0, max_timestamp_ms=0)
+        >>> log.append_built("orders", 0, builder.build(last_offset=0))
+        3
         """
         assert not self.record_count
         self._base_timestamp_ms = base_timestamp_ms
@@ -125,7 +151,14 @@ class RecordBatchBuilder:
         self.record_count = count
 
     def build(self, *, last_offset: int | None = None) -> bytes:
-        """The batch; `last_offset` keeps an end that compaction has emptied."""
+        """The batch; `last_offset` keeps an end that compaction has emptied.
+
+        >>> builder = ottla.RecordBatchBuilder()
+        >>> builder.append(None, b"tea", 1_767_225_600_000)
+        0
+        >>> len(builder.build())
+        71
+        """
         last = self._next_offset - 1 if last_offset is None else last_offset
         assert last >= self.base_offset, "a batch covers at least one offset"
         payload = compress(self.compression, self._records, self.compression_level)

@@ -24,7 +24,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record. `timestamp_type` is `None`, and `timestamp_ms` -1, in message format v0."""
+    """One record. `timestamp_type` is `None`, and `timestamp_ms` -1, in message format v0.
+
+    >>> record = next(log.read("orders"))
+    >>> record.offset, record.key, record.value
+    (0, b'table 1', b'tea')
+    """
 
     offset: int
     timestamp_ms: int = NO_TIMESTAMP

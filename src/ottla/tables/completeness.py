@@ -17,7 +17,12 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteHour:
-    """The hour that begins at `start_ms`; its records all lie below `until_offsets`."""
+    """The hour that begins at `start_ms`; its records all lie below `until_offsets`.
+
+    >>> hour, = ottla.table.complete_hours(table)
+    >>> hour.name, dict(hour.until_offsets)
+    ('2026-01-01T00', {0: 2})
+    """
 
     start_ms: int
     until_offsets: Mapping[int, int]
@@ -26,7 +31,12 @@ class CompleteHour:
 
     @property
     def name(self) -> str:
-        """`2026-11-21T13`, in UTC."""
+        """`2026-11-21T13`, in UTC.
+
+        >>> hour, = ottla.table.complete_hours(table)
+        >>> hour.name
+        '2026-01-01T00'
+        """
         return f"{datetime.fromtimestamp(self.start_ms / 1000, UTC):%Y-%m-%dT%H}"
 
 

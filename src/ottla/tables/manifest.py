@@ -52,7 +52,12 @@ class FileRole(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One Parquet file; `path` is relative to the table, `size` in bytes."""
+    """One Parquet file; `path` is relative to the table, `size` in bytes.
+
+    >>> file, = ottla.table.data_files(table)
+    >>> file.path, file.row_count, file.partition
+    ('data/commit-0/part-0.parquet', 2, 0)
+    """
 
     path: str
     size: int

@@ -33,13 +33,20 @@ class PublishReport:
 
 
 class ObjectTable:
-    """The copy at one address, such as `s3://bucket/tables/orders`."""
+    """The copy at one address, such as `s3://bucket/tables/orders`.
+
+    >>> copy = ottla.table.ObjectTable("memory://bucket/orders")
+    >>> copy.commit_count()
+    1
+    >>> copy.files()
+    ['memory://bucket/orders/data/commit-0/part-0.parquet']
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._store = ObjectStore(url)
 
-    def check_is_copy(self) -> None:
+    def _check_is_copy(self) -> None:
         """Raises `UserError` where a table lies that was loaded there."""
         if self._store.has(MARKER):
             raise UserError(f"{self.url} is a table of its own, that was loaded there, no copy")
@@ -58,19 +65,19 @@ class ObjectTable:
         listed = self._store.read(_list_path(count - 1)).decode()
         return [f"{self._store.address}/{path}" for path in listed.splitlines()]
 
-    def put_entry(self, entry: ManifestEntry) -> None:
+    def _put_entry(self, entry: ManifestEntry) -> None:
         """Raises `UserError` when another writer has made this commit, and made it differently."""
         self._create(entry_path(entry.commit_id), format_entry(entry))
 
-    def put_list(self, commit_id: int, paths: list[str]) -> None:
+    def _put_list(self, commit_id: int, paths: list[str]) -> None:
         """Shows a commit to readers; raises as `put_entry` does."""
         self._create(_list_path(commit_id), "".join(f"{path}\n" for path in paths).encode())
 
-    def sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, int]:
         """Of the data files that are there."""
         return {one.path: one.size for one in self._store.find("data")}
 
-    def upload(self, local_path: str, path: str) -> None:
+    def _upload(self, local_path: str, path: str) -> None:
         self._store.upload(local_path, path)
 
     def _create(self, path: str, content: bytes) -> None:
@@ -97,24 +104,24 @@ def publish(
     table = TableDirectory(path)
     entries, current = table.entries(), table.current_files()
     target = ObjectTable(url)
-    target.check_is_copy()
+    target._check_is_copy()
     before = target.commit_count()
     for entry in entries[:before]:
-        target.put_entry(entry)
+        target._put_entry(entry)
     if before > len(entries):
         raise UserError(f"{url} has {before} commits, {table.path} only {len(entries)}")
-    there = target.sizes() if before < len(entries) else {}
+    there = target._sizes() if before < len(entries) else {}
     missing = [
         file for file in current if before < len(entries) and there.get(file.path) != file.size
     ]
     for file in missing:
         on_upload(file.path)
-        target.upload(f"{table.path}/{file.path}", file.path)
+        target._upload(f"{table.path}/{file.path}", file.path)
     for entry in entries[before:]:
-        target.put_entry(entry)
+        target._put_entry(entry)
     if before < len(entries):
         rows = [file.path for file in current if file.role is FileRole.ROWS]
-        target.put_list(len(entries) - 1, rows)
+        target._put_list(len(entries) - 1, rows)
     return PublishReport(
         url=url,
         commit_count=len(entries),

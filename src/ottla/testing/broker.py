@@ -41,7 +41,14 @@ Text = str | bytes
 
 
 class LocalBroker(Closing):
-    """One broker over one directory. Use it in a `with` statement."""
+    """One broker over one directory. Use it in a `with` statement.
+
+    >>> with LocalBroker(directory) as broker:
+    ...     _ = broker.produce("teas", "Assam")
+    ...     with ottla.SimpleConsumer(broker.address) as simple:
+    ...         [record.value for record in simple.fetch("teas")]
+    [b'Assam']
+    """
 
     def __init__(
         self, directory: str | os.PathLike[str], settings: Mapping[str, Any] | None = None
@@ -64,7 +71,10 @@ class LocalBroker(Closing):
         return open_in(environment, self.directory, self._settings)
 
     def close(self) -> None:
-        """The disk is sound again by then, so that the end of a test is no failure of its own."""
+        """The disk is sound again by then, so that the end of a test is no failure of its own.
+
+        >>> broker.close()
+        """
         self.disk.repair()
         self.injections.clear()
         self.log.close()
@@ -74,7 +84,12 @@ class LocalBroker(Closing):
     def create_topic(
         self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:
-        """Makes a topic. Those that clients or `produce` name first are made without."""
+        """Makes a topic. Those that clients or `produce` name first are made without.
+
+        >>> broker.create_topic("teas", partitions=3)
+        >>> broker.log.topics()["teas"]
+        3
+        """
         self.log.create_topic(name, partitions=partitions, config=config)
 
     def produce(
@@ -87,7 +102,11 @@ class LocalBroker(Closing):
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Appends a record, past all that is injected; texts are UTF-8."""
+        """Appends a record, past all that is injected; texts are UTF-8.
+
+        >>> broker.produce("orders", "a pot of tea", key="table 4").offset
+        0
+        """
         if topic not in self.log.topics():
             self.create_topic(topic)
         return self.log.append(
@@ -103,6 +122,11 @@ class LocalBroker(Closing):
         """What consumers with read_committed see in a topic, partition by partition.
 
         None where there is no such topic.
+
+        >>> _ = broker.produce("orders", '{"tea": 2}', headers=[("waiter", b"Eva")])
+        >>> record, = broker.records("orders")
+        >>> record.json, record.headers
+        ({'tea': 2}, (('waiter', b'Eva'),))
         """
         count = self.log.topics().get(topic, 0)
         wanted = range(count) if partition is None else [partition]
@@ -127,6 +151,12 @@ class LocalBroker(Closing):
         A text is compared with the UTF-8 of bytes, a dict or list with their JSON, and a function
         is called with them. What is missing is waited for, `within_s` at most. Raises
         `AssertionError` that shows what there is.
+
+        >>> _ = broker.produce("orders", '{"tea": 2}', key="table 4")
+        >>> record, = broker.assert_produced("orders", key="table 4", value={"tea": 2}, count=1)
+        >>> broker.assert_produced("orders", value="cake")
+        Traceback (most recent call last):
+        AssertionError: orders should have a record with value 'cake', and 0 of its 1 match; ...
         """
         until = time.monotonic() + within_s
         while True:
@@ -152,6 +182,12 @@ class LocalBroker(Closing):
 
         Retention deletes, compaction begins, and sessions of consumers, transactions and offsets of
         groups expire, those of clients too that are busy at this moment.
+
+        >>> broker.create_topic("orders", config={"retention.ms": 3_600_000})
+        >>> _ = broker.produce("orders", "tea")
+        >>> broker.advance(days=7)
+        >>> broker.records("orders")
+        []
         """
         unknown = sorted(set(durations).difference(MS_PER))
         if unknown:
@@ -165,45 +201,87 @@ class LocalBroker(Closing):
         """Answers the next requests of an API with an error, all of them without `times`.
 
         As in `fail("produce", "NOT_LEADER_OR_FOLLOWER", times=2)`. The request changes nothing.
+
+        >>> broker.fail("metadata", "LEADER_NOT_AVAILABLE", times=2)
         """
         self.injections.fail(api, error, times=times)
 
     def delay(self, api: str | ApiKey, seconds: float, *, times: int | None = None) -> None:
-        """Handles requests of an API so much later; other connections are served meanwhile."""
+        """Handles requests of an API so much later; other connections are served meanwhile.
+
+        >>> broker.delay("produce", seconds=0.2, times=1)
+        """
         self.injections.delay(api, seconds, times=times)
 
     def drop(self, api: str | ApiKey, *, times: int | None = 1, is_handled: bool = False) -> None:
-        """Closes the connection instead of an answer; with `is_handled` what was asked is done."""
+        """Closes the connection instead of an answer; with `is_handled` what was asked is done.
+
+        >>> broker.drop("produce", is_handled=True)  # The record is there; the answer never comes.
+        """
         self.injections.drop(api, times=times, is_handled=is_handled)
 
     def drop_connections(self) -> None:
-        """Closes all connections that are open now; clients may connect again."""
+        """Closes all connections that are open now; clients may connect again.
+
+        >>> broker.drop_connections()
+        """
         self._listening.close()
         self._listening = self.log.listen(self.address)
 
     def heal(self) -> None:
-        """Ends all that was injected, and what is wrong with the disk; see `reopen`."""
+        """Ends all that was injected, and what is wrong with the disk; see `reopen`.
+
+        >>> broker.fail("produce", "NOT_ENOUGH_REPLICAS")
+        >>> broker.disk.fill()
+        >>> broker.heal()
+        """
         self.injections.clear()
         self.disk.repair()
 
     def requests(self, api: str | ApiKey) -> int:
-        """How many requests of an API have come since the start or the last `heal`."""
+        """How many requests of an API have come since the start or the last `heal`.
+
+        >>> with ottla.Admin(broker.address) as admin:
+        ...     _ = admin.list_topics()
+        >>> broker.requests("metadata") > 0
+        True
+        """
         return self.injections.count(api)
 
     # Ends and beginnings
 
     def crash(self) -> None:
-        """Ends as a killed process does: nothing is flushed, and no client hears of it."""
+        """Ends as a killed process does: nothing is flushed, and no client hears of it.
+
+        >>> _ = broker.produce("orders", "tea")
+        >>> broker.crash()
+        >>> broker.reopen()
+        >>> len(broker.records("orders"))
+        1
+        """
         self.log.crash()
 
     def reopen(self) -> None:
-        """Begins again on the same directory and address, after `crash` or a failed disk."""
+        """Begins again on the same directory and address, after `crash` or a failed disk.
+
+        >>> _ = broker.produce("orders", "tea")
+        >>> broker.crash()
+        >>> broker.reopen()
+        >>> len(broker.records("orders"))
+        1
+        """
         self.log.crash()
         self.log = self._open()
         self._listening = self.log.listen(self.address)
 
     def restart(self) -> None:
-        """A clean stop and a start."""
+        """A clean stop and a start.
+
+        >>> address = broker.address
+        >>> broker.restart()
+        >>> broker.address == address
+        True
+        """
         self.log.close()
         self.log = self._open()
         self._listening = self.log.listen(self.address)

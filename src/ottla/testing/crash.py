@@ -28,6 +28,16 @@ SECTOR_SIZE = 512
 
 
 class CrashMode(Enum):
+    """What a crash leaves of what was not synced.
+
+    >>> disk = FakeFileSystem()
+    >>> disk.open("notes", create=True, writable=True).close()
+    >>> disk.crash(CrashMode.KEEP).list(".")
+    ['notes']
+    >>> disk.crash(CrashMode.STRICT).list(".")
+    []
+    """
+
     STRICT = "strict"
     """The power fails, and everything that was not synced is gone."""
 

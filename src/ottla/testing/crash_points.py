@@ -25,7 +25,14 @@ Workload = Callable[[FileSystem, list[Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashPoint:
-    """One crash; the fields before `file_system` are all that it takes to have it again."""
+    """One crash; the fields before `file_system` are all that it takes to have it again.
+
+    >>> def workload(disk, acknowledged):
+    ...     disk.make_directory("data")
+    >>> point, *others = every_crash_point(workload)
+    >>> point.at_call, point.mode, point.file_system.list(".")
+    (0, <CrashMode.STRICT: 'strict'>, [])
+    """
 
     at_call: int
     effect: Effect
@@ -52,6 +59,13 @@ def every_crash_point(
 
     A crash that leaves what an earlier one left, with the same promises and as much to be kept of
     them, is left out: a check that is the same for the same disk would find the same.
+
+    >>> def workload(disk, acknowledged):
+    ...     disk.make_directory("data")
+    ...     disk.sync_directory(".")
+    ...     acknowledged.append("data")
+    >>> for point in every_crash_point(workload):
+    ...     assert set(point.acknowledged) <= set(point.file_system.list("."))
     """
     recording = _Snapshots(make_file_system())
     workload(recording, recording.acknowledged)

@@ -12,11 +12,21 @@ T = TypeVar("T")
 
 
 class SimulatedCrash(BaseException):
-    """The process is gone. Not an `Exception`, for no handler of errors outlives its process."""
+    """The process is gone. Not an `Exception`, for no handler of errors outlives its process.
+
+    >>> disk = FaultyFileSystem(FakeFileSystem(), FaultPlan(at_call=0, error=SimulatedCrash()))
+    >>> disk.make_directory("data")
+    Traceback (most recent call last):
+    ottla.testing.faults.SimulatedCrash: at ...
+    """
 
 
 class Effect(Enum):
-    """How much of the call that fails is done."""
+    """How much of the call that fails is done.
+
+    >>> full = OSError(errno.ENOSPC, "No space left on device")
+    >>> plan = FaultPlan(at_call=0, error=full, effect=Effect.PARTIAL)
+    """
 
     BEFORE = "nothing"
     PARTIAL = "the first half of what a write writes; nothing of any other call"
@@ -29,6 +39,10 @@ class FaultPlan:
 
     An `OSError` fails that call, and with `is_lasting` every later one too, as a full or dying
     disk does. A `SimulatedCrash` ends the process: whatever it tries afterwards crashes as well.
+
+    >>> plan = FaultPlan(at_call=3, error=OSError(errno.EIO, "I/O error"), is_lasting=True)
+    >>> plan.covers(2), plan.covers(3), plan.covers(4)
+    (False, True, True)
     """
 
     at_call: int
@@ -46,6 +60,13 @@ class FaultyFileSystem(RecordingFileSystem):
     A sync that fails leaves the unsynced bytes of a `FakeFile` in doubt. A caller that syncs such a
     file again, without having cut it to nothing, believes a promise that Linux does not give:
     `retried_failed_syncs` has its path, for tests to assert that there is none.
+
+    >>> full = OSError(errno.ENOSPC, "No space left on device")
+    >>> disk = FaultyFileSystem(FakeFileSystem(), FaultPlan(at_call=1, error=full))
+    >>> disk.make_directory("data")
+    >>> disk.make_directory("more")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'more'
     """
 
     def __init__(self, inner: FileSystem, *plans: FaultPlan) -> None:
@@ -58,6 +79,12 @@ class FaultyFileSystem(RecordingFileSystem):
     def perform(
         self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
     ) -> T:
+        """XXX
+
+        >>> disk = FaultyFileSystem(FakeFileSystem())
+        >>> disk.perform(IoCall(kind=IoKind.SYNC, path="notes"), lambda: "done")
+        'done'
+        """
         self.check_alive()
         number = len(self.calls)
         self.calls.append(call)
@@ -75,6 +102,10 @@ class FaultyFileSystem(RecordingFileSystem):
         raise self._failure(call, plan.error)
 
     def check_alive(self) -> None:
+        """XXX
+
+        >>> FaultyFileSystem(FakeFileSystem()).check_alive()
+        """
         if self.is_crashed:
             raise SimulatedCrash("the process has crashed before")
 

@@ -43,7 +43,20 @@ DISK_SIZE = 1 << 40
 
 
 class FakeFileSystem:
-    """A `base.files.FileSystem`. It starts with an empty root, which is `.` as well as `/`."""
+    """A `base.files.FileSystem`. It starts with an empty root, which is `.` as well as `/`.
+
+    >>> disk = FakeFileSystem()
+    >>> file = disk.open("notes", create=True, writable=True)
+    >>> file.pwrite(b"tea", 0)
+    >>> after = disk.snapshot().crash(CrashMode.STRICT)  # Nothing was synced.
+    >>> disk.list("."), after.list(".")
+    (['notes'], [])
+    >>> disk.state() == after.state()
+    False
+    >>> disk.halve_last_write()
+    >>> disk.status("notes").size
+    1
+    """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or FakeClock()
@@ -218,14 +231,14 @@ class FakeFileSystem:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    def note_write(self, node: FileNode) -> None:
+    def _note_write(self, node: FileNode) -> None:
         self._disk.last_written = node
 
-    def check_alive(self) -> None:
+    def _check_alive(self) -> None:
         assert not self._is_crashed, "this file system has crashed: use the one crash() returned"
 
     def _steps(self, path: str) -> tuple[str, ...]:
-        self.check_alive()
+        self._check_alive()
         return _steps_of(path)
 
     def _node(self, path: str) -> Node | None:
@@ -310,7 +323,7 @@ class FakeFile:
         data = b"".join(buffers)
         if data:
             node.change(Write(position, data), self._file_system.now_ms())
-            self._file_system.note_write(node)
+            self._file_system._note_write(node)
 
     def truncate(self, size: int) -> None:
         node = self._writable(errno.EINVAL)
@@ -335,7 +348,7 @@ class FakeFile:
         self._is_open = False
 
     def _readable(self) -> FileNode:
-        self._file_system.check_alive()
+        self._file_system._check_alive()
         if not self._is_open:
             raise _error(errno.EBADF, self._path)
         return self.node

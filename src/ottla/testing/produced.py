@@ -9,7 +9,13 @@ from ottla.record.record import Headers, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedRecord:
-    """A record and the place where it lies."""
+    """A record and the place where it lies.
+
+    >>> _ = broker.produce("orders", "tea", partition=0)
+    >>> record, = broker.records("orders")
+    >>> record.partition, record.offset, record.value
+    (0, 0, b'tea')
+    """
 
     topic: str
     partition: int
@@ -21,6 +27,12 @@ class ProducedRecord:
 
     @classmethod
     def of(cls, topic: str, partition: int, record: Record) -> Self:
+        """The record of a partition.
+
+        >>> _ = broker.produce("orders", "tea")
+        >>> ProducedRecord.of("orders", 0, next(broker.log.read("orders"))).text
+        'tea'
+        """
         return cls(
             topic=topic,
             partition=partition,
@@ -33,13 +45,23 @@ class ProducedRecord:
 
     @property
     def text(self) -> str:
-        """The value, as UTF-8."""
+        """The value, as UTF-8.
+
+        >>> _ = broker.produce("orders", "tea")
+        >>> broker.records("orders")[0].text
+        'tea'
+        """
         assert self.value is not None, "a tombstone has no text"
         return self.value.decode()
 
     @property
     def json(self) -> Any:
-        """The value, as JSON; `None` for a tombstone."""
+        """The value, as JSON; `None` for a tombstone.
+
+        >>> _ = broker.produce("orders", '{"tea": 2}')
+        >>> broker.records("orders")[0].json
+        {'tea': 2}
+        """
         return None if self.value is None else json.loads(self.value)
 
 

@@ -49,7 +49,7 @@ def ottla_broker(tmp_path: Path, ottla_settings: dict[str, Any]) -> "Iterator[Lo
 @pytest.fixture
 def ottla_log(tmp_path: Path, ottla_settings: dict[str, Any]) -> "Iterator[Log]":
     """An open log, of which nobody else knows; `ottla_log.listen()` makes it a broker."""
-    import ottla
+    from ottla.embedded.log import open as open_log
 
-    with ottla.open(tmp_path / "ottla-log", SETTINGS | ottla_settings) as log:
+    with open_log(tmp_path / "ottla-log", SETTINGS | ottla_settings) as log:
         yield log

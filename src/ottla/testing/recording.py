@@ -12,7 +12,11 @@ T = TypeVar("T")
 
 
 class IoKind(Enum):
-    """A call that changes what a disk holds, or makes a change durable."""
+    """A call that changes what a disk holds, or makes a change durable.
+
+    >>> IoKind.PWRITE.value
+    'pwrite'
+    """
 
     CREATE = "create"
     PWRITE = "pwrite"
@@ -31,7 +35,13 @@ class IoKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoCall:
-    """One call, numbered by its place in `RecordingFileSystem.calls`."""
+    """One call, numbered by its place in `RecordingFileSystem.calls`.
+
+    >>> disk = RecordingFileSystem(FakeFileSystem())
+    >>> disk.make_directory("data")
+    >>> disk.calls[0].kind, disk.calls[0].path
+    (<IoKind.MAKE_DIRECTORY: 'make_directory'>, 'data')
+    """
 
     kind: IoKind
     path: str
@@ -50,7 +60,14 @@ class ForgetfulFile(Protocol):
 
 
 class RecordingFileSystem:
-    """A `base.files.FileSystem` over another. An `open` or `lock` counts when it makes a file."""
+    """A `base.files.FileSystem` over another. An `open` or `lock` counts when it makes a file.
+
+    >>> disk = RecordingFileSystem(FakeFileSystem())
+    >>> disk.make_directory("data")
+    >>> disk.rename("data", "old")
+    >>> [call.kind.value for call in disk.calls]
+    ['make_directory', 'rename']
+    """
 
     def __init__(self, inner: FileSystem) -> None:
         self.inner = inner
@@ -63,12 +80,20 @@ class RecordingFileSystem:
     def perform(
         self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
     ) -> T:
-        """Every change of the disk comes through here; `fall_short` is what half of it does."""
+        """Every change of the disk comes through here; `fall_short` is what half of it does.
+
+        >>> disk = RecordingFileSystem(FakeFileSystem())
+        >>> disk.perform(IoCall(kind=IoKind.SYNC, path="notes"), lambda: "done")
+        'done'
+        """
         self.calls.append(call)
         return deed()
 
     def check_alive(self) -> None:
-        """Every call that changes nothing comes through here; it does not stop any."""
+        """Every call that changes nothing comes through here; it does not stop any.
+
+        >>> RecordingFileSystem(FakeFileSystem()).check_alive()
+        """
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> "RecordingFile":
         self.check_alive()

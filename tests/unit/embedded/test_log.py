@@ -1,5 +1,7 @@
 """`ottla.open`: the log in one's own process."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -161,3 +163,28 @@ def test_a_log_that_begins_in_the_middle_of_a_batch_is_compacted(tmp_path: Path)
         log.delete_records("t", {0: 2})
         assert log.compact("t")[0].end_offset == 4
         assert [one.value for one in log.read("t")][:-1] == [b"2"]
+
+
+def test_offsets_of_a_topic_that_was_created_again_stay_when_those_of_the_old_one_go() -> None:
+    place = ottla.TopicPartition("orders", 0)
+    with ottla.open(":memory:") as log, ottla.Admin(log) as admin:
+        for offset in (1, 2):
+            log.create_topic("orders")
+            admin.alter_group_offsets("billing", {place: offset})
+            if offset == 1:
+                log.delete_topic("orders")
+        log.run_due_jobs()
+        assert admin.group_offsets("billing")[place].offset == 2
+
+
+def test_a_server_beside_a_log_ends_with_its_block(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        with log.listen("127.0.0.1:0") as listening:
+            assert listening.is_open
+        assert not listening.is_open
+
+
+def test_public_rooms_are_there_without_an_import_of_their_own() -> None:
+    code = "import ottla; ottla.aio.Consumer, ottla.testing.LocalBroker, ottla.table.files"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert {"aio", "table", "testing", "Log"} <= set(dir(ottla))

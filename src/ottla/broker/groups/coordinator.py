@@ -71,6 +71,8 @@ class GroupCoordinator:
         """The machine, for whom the log is replayed first, once. Raises `UserError`."""
         if not self._is_loaded:
             self._load(at)
+        # Before new offsets of a topic that was created again, which would go with the old ones.
+        self._forget_gone_topics(at)
         return self.machine
 
     def _load(self, at: Timestamps) -> None:
@@ -112,8 +114,14 @@ class GroupCoordinator:
             self.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def topic_deleted(self, name: str) -> None:
-        """Offsets in a topic that is gone are forgotten with the next `advance`."""
+        """Offsets in a topic that is gone are forgotten before the next request about groups."""
         self._gone_topics.add(name)
+
+    def _forget_gone_topics(self, at: Timestamps) -> None:
+        if self._gone_topics:
+            for decision in self.machine.forget_topics(self._gone_topics, at):
+                self._run(decision, at)
+            self._gone_topics.clear()
 
     # Time
 
@@ -126,10 +134,7 @@ class GroupCoordinator:
         """Does what is due; groups that nobody has asked for since the start can wait."""
         if not self._is_loaded:
             return
-        if self._gone_topics:
-            for decision in self.machine.forget_topics(self._gone_topics, at):
-                self._run(decision, at)
-            self._gone_topics.clear()
+        self._forget_gone_topics(at)
         while (due := self.machine.advance(at)) is not None:
             self._run(due, at)
 

@@ -93,7 +93,13 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
     def topic_activity(
         self, topics: Iterable[TopicDescription], since_ms: int
     ) -> list[TopicActivity]:
-        """What is in topics, and what came after `since_ms`. Raises `RefusedError`."""
+        """What is in topics, and what came after `since_ms`. Raises `RefusedError`.
+
+        >>> topics = admin.describe_topics(["orders"])
+        >>> activity, = admin.topic_activity(topics, since_ms=1_767_225_602_000)
+        >>> activity.count, activity.recent_count
+        (4, 2)
+        """
         wanted = list(topics)
         places = [
             TopicPartition(topic.name, one.partition)
@@ -128,13 +134,25 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         ]
 
     def producers_of(self, topic: TopicDescription) -> dict[TopicPartition, list[ActiveProducer]]:
-        """Who writes to a topic with a producer id, as idempotent producers do."""
+        """Who writes to a topic with a producer id, as idempotent producers do.
+
+        >>> topic, = admin.describe_topics(["orders"])
+        >>> producers = admin.producers_of(topic)
+        >>> producers[ottla.TopicPartition("orders", 0)]
+        []
+        """
         return self.describe_producers(
             TopicPartition(topic.name, one.partition) for one in topic.partitions
         )
 
     def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset of each partition, and the one after the last."""
+        """The first offset of each partition, and the one after the last.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> bounds = admin.bounds([place])
+        >>> bounds[place]
+        (0, 3)
+        """
         starts, ends = self.list_offsets(places, EARLIEST), self.list_offsets(places, LATEST)
         return {one: (starts[one].offset, ends[one].offset) for one in places}
 
@@ -145,6 +163,12 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
 
         With `now_ms` also in time, for which one batch of each partition is read. Raises
         `RefusedError`. Partitions of topics that are gone are left out.
+
+        >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
+        >>> group, = admin.describe_groups(["billing"])
+        >>> lags = admin.group_lag(group)
+        >>> [one.lag for one in lags]
+        [1]
         """
         committed = {place: one.offset for place, one in self.group_offsets(group.group).items()}
         members = {place: one.client_id for one in group.members for place in one.assigned}
@@ -171,7 +195,11 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         return found
 
     def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those that are there, in order."""
+        """Those that are there, in order.
+
+        >>> admin.existing([ottla.TopicPartition("orders", 0), ottla.TopicPartition("orders", 7)])
+        [TopicPartition(topic='orders', partition=0)]
+        """
         known = self._cluster.look_up({one.topic for one in places})
         return sorted(
             one
@@ -180,7 +208,11 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         )
 
     def timestamp_at(self, place: TopicPartition, offset: int) -> int | None:
-        """The time of the first record from an offset on; `None` where it has none."""
+        """The time of the first record from an offset on; `None` where it has none.
+
+        >>> admin.timestamp_at(ottla.TopicPartition("orders", 0), 1)
+        1767225602000
+        """
         wanted = FetchFrom(
             topic=place.topic,
             partition=place.partition,

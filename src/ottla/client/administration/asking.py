@@ -22,13 +22,21 @@ class Asking:
 
     @property
     def address(self) -> str:
-        """The broker that is asked first, as errors name it."""
+        """The broker that is asked first, as errors name it.
+
+        >>> with ottla.Admin(broker.address) as admin:
+        ...     admin.address == broker.address
+        True
+        """
         return self._cluster.ask_any(lambda broker: broker.address)
 
     def partitions(self, topics: Iterable[str] | None = None) -> dict[str, list[int]]:
         """The partitions of some topics, or of all.
 
         Raises `UnknownNameError` for a topic that is not there, and `RefusedError`.
+
+        >>> admin.partitions(["orders"])
+        {'orders': [0, 1]}
         """
         names = None if topics is None else list(topics)
         asked = None if names is None else [MetadataRequestTopic(name=one) for one in names]
@@ -44,7 +52,11 @@ class Asking:
         return found
 
     def places(self, topics: Iterable[str] | None) -> list[TopicPartition]:
-        """All partitions of some topics, or of all; raises as `partitions` does."""
+        """All partitions of some topics, or of all; raises as `partitions` does.
+
+        >>> admin.places(["orders"])
+        [TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]
+        """
         return [
             TopicPartition(topic, index)
             for topic, indexes in self.partitions(topics).items()
@@ -52,10 +64,14 @@ class Asking:
         ]
 
     def unknown_topic(self, name: str) -> UnknownNameError:
-        """The error for a topic that is not there, with the nearest that are."""
+        """The error for a topic that is not there, with the nearest that are.
+
+        >>> str(admin.unknown_topic("order"))
+        'there is no topic order; did you mean orders?'
+        """
         return UnknownNameError("topic", name, self._cluster.topic_names())
 
-    def by_leader(
+    def _by_leader(
         self, places: Iterable[TopicPartition]
     ) -> list[tuple[Connection, list[TopicPartition]]]:
         """Partitions with the connection to their leader; raises `RefusedError`."""

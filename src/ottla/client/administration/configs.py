@@ -28,7 +28,11 @@ ALL_BROKERS = ""
 
 
 class ResourceKind(IntEnum):
-    """What has settings, by Kafka's numbers."""
+    """What has settings, by Kafka's numbers.
+
+    >>> ottla.ResourceKind.TOPIC.name
+    'TOPIC'
+    """
 
     TOPIC = 2
     BROKER = 4
@@ -86,6 +90,10 @@ class ConfigAdmin(Asking):
         """All settings of each resource, by name. Raises `RefusedError`, `UnknownNameError`.
 
         A broker's name is its id; `ALL_BROKERS` are the defaults of every broker.
+
+        >>> found = admin.describe_configs(ottla.ResourceKind.TOPIC, ["orders"])
+        >>> found["orders"]["retention.ms"].value
+        '-1'
         """
         if kind is ResourceKind.TOPIC:
             self.partitions(names)
@@ -110,7 +118,7 @@ class ConfigAdmin(Asking):
 
         Raises `RefusedError`, `UnknownNameError`.
 
-        >>> admin.alter_configs(ResourceKind.TOPIC, "orders", {"retention.ms": "3600000"})
+        >>> admin.alter_configs(ottla.ResourceKind.TOPIC, "orders", {"retention.ms": "3600000"})
         """
         if kind is ResourceKind.TOPIC:
             self.partitions([name])
@@ -131,11 +139,21 @@ class ConfigAdmin(Asking):
         check_all({f"{kind.name.lower()} {name}": one for one in answer.responses})
 
     def topic_settings(self, topic: str) -> dict[str, str]:
-        """All settings of a topic that are known here, defaults included."""
+        """All settings of a topic that are known here, defaults included.
+
+        >>> settings = admin.topic_settings("orders")
+        >>> settings["retention.ms"], settings["cleanup.policy"]
+        ('-1', 'delete')
+        """
         return self._settings(ResourceKind.TOPIC, topic, _topic_rows())
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The same of several topics, asked at once."""
+        """The same of several topics, asked at once.
+
+        >>> settings = admin.topics_settings(["orders"])
+        >>> settings["orders"]["retention.ms"]
+        '-1'
+        """
         known = _topic_rows()
         found = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
@@ -145,7 +163,11 @@ class ConfigAdmin(Asking):
         return found
 
     def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """For each topic the settings that are its own, not a default; raises `ApiError`."""
+        """For each topic the settings that are its own, not a default; raises `ApiError`.
+
+        >>> admin.topic_overrides(["orders"])
+        {'orders': {'retention.ms': '-1'}}
+        """
         found = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
             check(result.error_code, result.error_message)
@@ -157,7 +179,12 @@ class ConfigAdmin(Asking):
         return found
 
     def broker_settings(self) -> dict[str, str]:
-        """All settings of the first broker that are known here, defaults included."""
+        """All settings of the first broker that are known here, defaults included.
+
+        >>> settings = admin.broker_settings()
+        >>> settings["log.retention.hours"]
+        '168'
+        """
         name = str(self._cluster.node_ids()[0])
         return self._settings(ResourceKind.BROKER, name, _broker_rows())
 

@@ -92,6 +92,10 @@ class GroupAdmin(Asking):
         """The groups of all brokers, in order; only those in some states, if any are named.
 
         Raises `RefusedError`.
+
+        >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
+        >>> [one.group for one in admin.list_groups()]
+        ['billing']
         """
         found = []
         for node_id in self._cluster.node_ids():
@@ -113,11 +117,23 @@ class GroupAdmin(Asking):
         return sorted(found, key=lambda one: one.group)
 
     def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
-        """Groups with their members. Raises `UnknownNameError`, `RefusedError`."""
+        """Groups with their members. Raises `UnknownNameError`, `RefusedError`.
+
+        >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
+        >>> group, = admin.describe_groups(["billing"])
+        >>> group.state
+        'Empty'
+        """
         return [self._describe_group(one, self._listed_group(one)) for one in groups]
 
     def describe_all_groups(self, *, states: Collection[str] = ()) -> list[GroupDescription]:
-        """All groups with their members; a group that is deleted meanwhile is left out."""
+        """All groups with their members; a group that is deleted meanwhile is left out.
+
+        >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
+        >>> groups = admin.describe_all_groups(states=["Empty"])
+        >>> [one.group for one in groups]
+        ['billing']
+        """
         found = []
         for one in self.list_groups(states=states):
             try:
@@ -127,7 +143,14 @@ class GroupAdmin(Asking):
         return found
 
     def group_offsets(self, group: str) -> dict[TopicPartition, Committed]:
-        """What a group has committed. Raises `UnknownNameError`, `RefusedError`."""
+        """What a group has committed. Raises `UnknownNameError`, `RefusedError`.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> admin.alter_group_offsets("billing", {place: 2})
+        >>> committed = admin.group_offsets("billing")
+        >>> committed[place].offset
+        2
+        """
         self._listed_group(group)
         with refusals(f"group {group}"):
             found = self._cluster.ask_coordinator(
@@ -142,7 +165,7 @@ class GroupAdmin(Asking):
 
         Raises `RefusedError`.
 
-        >>> admin.alter_group_offsets("readers", {TopicPartition("orders", 0): 42})
+        >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
         """
         commits = [
             replace(one, group=group, topic=place.topic, partition=place.partition)
@@ -161,6 +184,12 @@ class GroupAdmin(Asking):
         """Forgets what a group has committed for partitions that nobody in it subscribes to.
 
         Raises `UnknownNameError`, `RefusedError`.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> admin.alter_group_offsets("billing", {place: 2})
+        >>> admin.delete_group_offsets("billing", [place])
+        >>> admin.list_groups()
+        []
         """
         self._listed_group(group)
         topics = [
@@ -186,6 +215,11 @@ class GroupAdmin(Asking):
         """Deletes groups in which nobody reads, with their offsets.
 
         Raises `UnknownNameError`, before any is deleted, and `RefusedError`.
+
+        >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
+        >>> admin.delete_groups(["billing"])
+        >>> admin.list_groups()
+        []
         """
         for group in groups:
             self._listed_group(group)

@@ -41,7 +41,12 @@ class LogDirectoryAdmin(Asking):
     """Questions about brokers and their disks."""
 
     def describe_cluster(self) -> ClusterDescription:
-        """Raises `RefusedError`."""
+        """The cluster and its brokers. Raises `RefusedError`.
+
+        >>> cluster = admin.describe_cluster()
+        >>> list(cluster.brokers)
+        [1]
+        """
         answer = self._cluster.ask_any(lambda broker: broker.ask(DescribeClusterRequest()))
         if answer.error_code:
             raise refused("cluster", answer.error_code, answer.error_message)
@@ -52,10 +57,21 @@ class LogDirectoryAdmin(Asking):
         )
 
     def cluster_id(self) -> str:
+        """The cluster's id. Raises `RefusedError`.
+
+        >>> cluster_id = admin.cluster_id()
+        >>> len(cluster_id)
+        22
+        """
         return self.describe_cluster().cluster_id
 
     def log_directories(self) -> list[LogDirectoryDescription]:
-        """The log directories of all brokers."""
+        """The log directories of all brokers.
+
+        >>> directory, = admin.log_directories()
+        >>> directory.sizes[ottla.TopicPartition("orders", 0)]
+        238
+        """
         request = DescribeLogDirsRequest(topics=None)
         return [
             LogDirectoryDescription(
@@ -79,6 +95,10 @@ class LogDirectoryAdmin(Asking):
         """Moves partitions of a broker to other directories of it. Raises `RefusedError`.
 
         The broker copies in the background, and changes over when the copy has caught up.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> directory, = admin.log_directories()
+        >>> admin.move_partitions(directory.broker, {place: directory.path})
         """
         by_path = sorted(places, key=lambda one: (places[one], one))
         request = AlterReplicaLogDirsRequest(

@@ -34,7 +34,13 @@ class QuotaAdmin(Asking):
     """Questions about quotas, and changes to them."""
 
     def describe_quotas(self, entity: Entity | None = None) -> list[Quota]:
-        """All quotas, or those of one entity; raises `RefusedError`."""
+        """All quotas, or those of one entity; raises `RefusedError`.
+
+        >>> admin.alter_quotas({"client-id": "loader"}, {"producer_byte_rate": 1_000_000})
+        >>> quota, = admin.describe_quotas({"client-id": "loader"})
+        >>> quota.limits
+        {'producer_byte_rate': 1000000}
+        """
         components = [
             ComponentData(entity_type=kind, match_type=DEFAULT if name is None else EXACT,
                           match=name)

@@ -77,7 +77,11 @@ class TopicAdmin(Asking):
     """Questions about topics, and changes to them."""
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, in order; internal ones only when asked for."""
+        """The names of all topics, in order; internal ones only when asked for.
+
+        >>> admin.list_topics()
+        ['orders']
+        """
         return [one.name for one in self.describe_topics(internal=internal)]
 
     def describe_topics(
@@ -86,6 +90,10 @@ class TopicAdmin(Asking):
         """Topics with their partitions, leaders and replicas: those named, or all, in order.
 
         Raises `UnknownNameError` for a topic that is not there.
+
+        >>> topic, = admin.describe_topics(["orders"])
+        >>> [one.leader for one in topic.partitions]
+        [1, 1]
         """
         asked = None if topics is None else [MetadataRequestTopic(name=one) for one in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
@@ -110,7 +118,7 @@ class TopicAdmin(Asking):
     ) -> None:
         """Makes a topic; the broker has defaults for what is not given. Raises `RefusedError`.
 
-        >>> admin.create_topic("orders", partitions=6, configs={"retention.ms": "3600000"})
+        >>> admin.create_topic("teas", partitions=6, configs={"retention.ms": "3600000"})
         """
         topic = CreatableTopic(
             name=name,
@@ -131,6 +139,10 @@ class TopicAdmin(Asking):
         """Deletes topics with all their records.
 
         Raises `UnknownNameError`, before anything is deleted, and `RefusedError`.
+
+        >>> admin.delete_topics(["orders"])
+        >>> admin.list_topics()
+        []
         """
         self.partitions(topics)
         request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=TIMEOUT_MS)
@@ -143,6 +155,10 @@ class TopicAdmin(Asking):
         """Grows a topic to `count` partitions in all. Raises `RefusedError`.
 
         Records with a key may then go to another partition than before.
+
+        >>> admin.create_partitions("orders", 4)
+        >>> admin.partitions(["orders"])
+        {'orders': [0, 1, 2, 3]}
         """
         self.partitions([topic])
         wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
@@ -163,9 +179,14 @@ class TopicAdmin(Asking):
 
         Times below zero are `LATEST`, `EARLIEST` and `MAX_TIMESTAMP`. Raises `RefusedError`, and
         `UnknownNameError` for a partition that is not there.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> found = admin.list_offsets([place], timestamp_ms=1_767_225_602_000)
+        >>> found[place].offset
+        1
         """
         found: dict[TopicPartition, ListedOffset] = {}
-        for leader, several in self.by_leader(places):
+        for leader, several in self._by_leader(places):
             found.update(_listed(leader, several, timestamp_ms, isolation_level))
         return found
 
@@ -173,9 +194,12 @@ class TopicAdmin(Asking):
         """Deletes the records before an offset of each partition; returns where they begin now.
 
         The offset -1 is the end: all records go. Raises `RefusedError`.
+
+        >>> admin.delete_records({ottla.TopicPartition("orders", 0): 2})
+        {TopicPartition(topic='orders', partition=0): 2}
         """
         found = {}
-        for leader, several in self.by_leader(before):
+        for leader, several in self._by_leader(before):
             topics = [
                 DeleteRecordsTopic(
                     name=topic,
@@ -203,6 +227,8 @@ class TopicAdmin(Asking):
 
         `unclean` lets a replica lead that is not in sync, where no other is there: records are
         lost then. A partition that needs no election is none that fails.
+
+        >>> admin.elect_leaders([ottla.TopicPartition("orders", 0)])
         """
         wanted = None
         if places is not None:

@@ -73,7 +73,13 @@ class TransactionAdmin(TopicAdmin):
     def describe_producers(
         self, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer]]:
-        """Who writes to partitions, of those with producer ids. Raises `RefusedError`."""
+        """Who writes to partitions, of those with producer ids. Raises `RefusedError`.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> producers = admin.describe_producers([place])
+        >>> producers[place]
+        []
+        """
         return {
             place: [
                 ActiveProducer(
@@ -90,7 +96,11 @@ class TransactionAdmin(TopicAdmin):
         }
 
     def open_transactions(self, places: Iterable[TopicPartition]) -> list[Holding]:
-        """The transactions that are open in partitions."""
+        """The transactions that are open in partitions.
+
+        >>> admin.open_transactions([ottla.TopicPartition("orders", 0)])
+        []
+        """
         return [
             Holding(
                 topic=topic,
@@ -107,7 +117,12 @@ class TransactionAdmin(TopicAdmin):
         ]
 
     def held_partitions(self, topic: str) -> list[PartitionHeld]:
-        """How far each partition of a topic is stable, and what is open after that."""
+        """How far each partition of a topic is stable, and what is open after that.
+
+        >>> held = admin.held_partitions("orders")
+        >>> [(one.last_stable_offset, one.end_offset) for one in held]
+        [(3, 3), (1, 1)]
+        """
         places = self.places([topic])
         holdings = self.open_transactions(places)
         stable = self.list_offsets(places, isolation_level=READ_COMMITTED)
@@ -128,7 +143,12 @@ class TransactionAdmin(TopicAdmin):
         ]
 
     def abort_at(self, topic: str, partition: int, start_offset: int) -> int:
-        """Ends a transaction in one partition, whatever its coordinator knows; its producer id."""
+        """Ends a transaction in one partition, whatever its coordinator knows; its producer id.
+
+        >>> admin.abort_at("orders", 0, start_offset=2)
+        Traceback (most recent call last):
+        ottla.base.errors.UserError: orders-0: no transaction is open from offset 2; ...
+        """
         place = TopicPartition(topic, partition)
         producers = self._producers([place])[place]
         starts = {one.current_transaction_start_offset: one for one in producers}
@@ -147,7 +167,7 @@ class TransactionAdmin(TopicAdmin):
             # No coordinator has ended a transaction there before: any epoch will do.
             coordinator_epoch=max(found.coordinator_epoch, 0),
         )
-        ((leader, _),) = self.by_leader([place])
+        ((leader, _),) = self._by_leader([place])
         answer = leader.ask(WriteTransactionMarkersRequest(markers=[marker]))
         for answered in answer.markers:
             for one in (one for each in answered.topics for one in each.partitions):
@@ -159,7 +179,7 @@ class TransactionAdmin(TopicAdmin):
         self, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerState]]:
         found = {}
-        for leader, several in self.by_leader(places):
+        for leader, several in self._by_leader(places):
             topics = [
                 TopicRequest(name=topic, partition_indexes=[one.partition for one in same])
                 for topic, same in groupby(sorted(several), lambda one: one.topic)
@@ -177,7 +197,13 @@ class TransactionAdmin(TopicAdmin):
     def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = ()
     ) -> list[ListedTransaction]:
-        """The transactional ids of all coordinators; empty filters pass all."""
+        """The transactional ids of all coordinators; empty filters pass all.
+
+        >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
+        >>> listed = admin.list_transactions(producer_ids=[producer_id])
+        >>> [(one.transactional_id, one.state) for one in listed]
+        [('billing-1', 'Empty')]
+        """
         found: list[ListedTransaction] = []
         for broker in self._cluster.brokers():
             found += _listed(broker, states, producer_ids)
@@ -186,7 +212,13 @@ class TransactionAdmin(TopicAdmin):
     def describe_transactions(
         self, transactional_ids: Sequence[str]
     ) -> list[CoordinatedTransaction]:
-        """Each of some ids; raises `UnknownNameError` for one that no coordinator knows."""
+        """Each of some ids; raises `UnknownNameError` for one that no coordinator knows.
+
+        >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
+        >>> described, = admin.describe_transactions(["billing-1"])
+        >>> described.state, described.timeout_ms
+        ('Empty', 60000)
+        """
         found = []
         for one in map(self._describe_transaction, transactional_ids):
             if one.error_code:
@@ -196,7 +228,12 @@ class TransactionAdmin(TopicAdmin):
         return found
 
     def coordinator_view(self) -> CoordinatorView:
-        """All that the brokers coordinate; nothing is known if they do not answer that."""
+        """All that the brokers coordinate; nothing is known if they do not answer that.
+
+        >>> view = admin.coordinator_view()
+        >>> view.is_complete
+        True
+        """
         if not all(one.answers(ApiKey.LIST_TRANSACTIONS) for one in self._cluster.brokers()):
             return NO_COORDINATOR
         described = [
@@ -207,7 +244,10 @@ class TransactionAdmin(TopicAdmin):
         return CoordinatorView(transactions=known, is_complete=True)
 
     def fence(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
-        """Aborts what is open and shuts the producer out; the new producer id and epoch."""
+        """Aborts what is open and shuts the producer out; the new producer id and epoch.
+
+        >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
+        """
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
         )

@@ -25,6 +25,14 @@ class Consumer(ConsumerBase):
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Use it in an `async
     with` statement. Listeners of `subscribe` may be coroutines. What is wrong raises `UserError`,
     and a later call may succeed.
+
+    >>> async with ottla.aio.Consumer(log, "kitchen",
+    ...                               settings={"auto.offset.reset": "earliest"}) as consumer:
+    ...     consumer.subscribe("orders")
+    ...     async for record in consumer:
+    ...         print(record.value)
+    ...         break
+    b'tea'
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -43,7 +51,13 @@ class Consumer(ConsumerBase):
         await self._close(commits=kind is None)
 
     async def close(self) -> None:
-        """Commits what was handed out, where that is automatic, and leaves the group."""
+        """Commits what was handed out, where that is automatic, and leaves the group.
+
+        >>> await consumer.close()
+        >>> await consumer.poll()
+        Traceback (most recent call last):
+        ottla.client.consumer.core.ClosedError: ...
+        """
         await self._close(commits=True)
 
     async def _close(self, *, commits: bool) -> None:
@@ -58,7 +72,12 @@ class Consumer(ConsumerBase):
     # Records
 
     async def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
-        """The next record, or `None` when none has come in so many seconds."""
+        """The next record, or `None` when none has come in so many seconds.
+
+        >>> consumer.subscribe("orders")
+        >>> (await consumer.poll(timeout=10)).value
+        b'tea'
+        """
         if not self._core.attention:
             for record in self._records:
                 return record
@@ -67,7 +86,12 @@ class Consumer(ConsumerBase):
     async def consume(
         self, num_messages: int = 1, timeout: float | None = None
     ) -> list[ConsumerRecord]:
-        """Up to so many records: fewer when no more have come in so many seconds."""
+        """Up to so many records: fewer when no more have come in so many seconds.
+
+        >>> consumer.assign({("orders", 0): 1})
+        >>> [record.value for record in await consumer.consume(2, timeout=10)]
+        [b'coffee', b'cake']
+        """
         found: list[ConsumerRecord] = []
         until_s = None if timeout is None else time.monotonic() + timeout
         while len(found) < num_messages:
@@ -155,41 +179,86 @@ class Consumer(ConsumerBase):
     # Positions
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Of all assigned partitions where none is named."""
+        """Continues at the first records, of all assigned partitions where none is named.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 2})
+        >>> await consumer.seek_to_beginning(place)
+        >>> consumer.position(place)
+        0
+        """
         await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), EARLIEST)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Of all assigned partitions where none is named."""
+        """Continues after the last records, of all assigned partitions where none is named.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> await consumer.seek_to_end(place)
+        >>> consumer.position(place)
+        3
+        """
         await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), LATEST)
 
     async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        """Continues at the first records of a time or later; at the end where there are none."""
+        """Continues at the first records of a time or later; at the end where there are none.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> await consumer.seek_to_time(1_767_225_602_000)
+        >>> consumer.position(place)
+        1
+        """
         await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), timestamp_ms)
 
     # What brokers know
 
     async def topics(self) -> set[str]:
-        """The names of all topics."""
+        """The names of all topics.
+
+        >>> "orders" in await consumer.topics()
+        True
+        """
         return set(await asyncio.to_thread(self._core.topics))
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
-        """Raises `UserError`, with the topic that was perhaps meant."""
+        """The partitions of a topic. Raises `UserError`, with the topic that was perhaps meant.
+
+        >>> await consumer.partitions_for_topic("orders")
+        {0, 1}
+        """
         return set(range(await asyncio.to_thread(self._core.partition_count, topic)))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
+        """The first offset of each partition that is there.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> (await consumer.beginning_offsets([place]))[place]
+        0
+        """
         return await self._list_offsets(dict.fromkeys(map_places(partitions), EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets after the last records; of those of ended transactions with
-        read_committed."""
+        read_committed.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> (await consumer.end_offsets([place]))[place]
+        3
+        """
         return await self._list_offsets(dict.fromkeys(map_places(partitions), LATEST))
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        """The first offset at a time or later; `None` without one."""
+        """The first offset at a time or later; `None` without one.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> (await consumer.offsets_for_times({place: 1_767_225_602_000}))[place]
+        1
+        """
         wanted = {TopicPartition(*place): time_ms for place, time_ms in timestamps_ms.items()}
         found = await self._list_offsets(wanted)
         return {place: None if offset < 0 else offset for place, offset in found.items()}
@@ -208,13 +277,25 @@ class Consumer(ConsumerBase):
 
         An offset is that of the next record to read. Raises `CommitFailedError` when the
         partition is another member's by now.
+
+        >>> consumer.assign({("orders", 0): 0})
+        >>> record = await consumer.poll(timeout=10)
+        >>> await consumer.commit(record)
+        >>> await consumer.committed([("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): 1}
         """
         await asyncio.wrap_future(self._core.commit_later(offsets_to_commit(record, offsets)))
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
-        """What the group has committed; `None` where nothing."""
+        """What the group has committed; `None` where nothing.
+
+        >>> consumer.assign([("orders", 0)])
+        >>> await consumer.commit(offsets={("orders", 0): 2})
+        >>> await consumer.committed([("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): 2}
+        """
         wanted = map_places(partitions)
         found = await asyncio.to_thread(self._core.committed, wanted)
         return {one: found[one].offset if one in found else None for one in wanted}

@@ -83,7 +83,7 @@ def offsets_to_commit(
         raise UserError("commit either a record or offsets, not both")
     if record is not None:
         return {record.topic_partition: record.offset + 1}
-    return None if offsets is None else dict(offsets)
+    return None if offsets is None else {TopicPartition(*one): at for one, at in offsets.items()}
 
 
 def map_places(partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:

@@ -65,6 +65,9 @@ class ConsumerBase:
         records, what this consumer gets and gives up (`on_lost`: what may be another member's
         already, `on_revoke` where that is not given). Each gets a list of `TopicPartition`s.
         Without a group all partitions are read.
+
+        >>> consumer.subscribe(["orders", "teas"], on_revoke=lambda partitions: consumer.commit())
+        >>> consumer.subscribe("^order.*")
         """
         wanted = re.compile(pattern) if pattern is not None else topics
         by_broker = self._core.config.group_protocol == "consumer"
@@ -72,7 +75,13 @@ class ConsumerBase:
         self._core.subscribe(subscription_of(wanted, by_broker=by_broker))
 
     def unsubscribe(self) -> None:
-        """Reads nothing any more, until it is subscribed or assigned again."""
+        """Reads nothing any more, until it is subscribed or assigned again.
+
+        >>> consumer.subscribe("orders")
+        >>> consumer.unsubscribe()
+        >>> consumer.assignment()
+        set()
+        """
         self._core.unsubscribe()
 
     def assign(self, partitions: Placed) -> None:
@@ -80,38 +89,95 @@ class ConsumerBase:
 
         With a mapping each begins at its offset; `None`, or no mapping, is the group's committed
         offset, or what auto.offset.reset says.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 2})
+        >>> consumer.position(place)
+        2
         """
         self._core.assign(positions_of(partitions))
 
     def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now.
+
+        >>> consumer.assign([("orders", 1)])
+        >>> consumer.assignment()
+        {TopicPartition(topic='orders', partition=1)}
+        """
         return self._core.assignment()
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record; `None` while it is not known."""
+        """The offset of the next record; `None` while it is not known.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 2})
+        >>> consumer.position(place)
+        2
+        """
         return self._core.position(TopicPartition(*partition))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continues at an offset; also within `on_assign`."""
+        """Continues at an offset; also within `on_assign`.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> consumer.seek(place, 2)
+        >>> consumer.position(place)
+        2
+        """
         self._core.seek(TopicPartition(*partition), offset)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hands out no records of partitions until `resume`; the group is not concerned."""
+        """Hands out no records of partitions until `resume`; the group is not concerned.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> consumer.pause(place)
+        >>> consumer.paused() == {place}
+        True
+        """
         self._core.pause(map_places(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Hands out records of partitions that were paused.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> consumer.pause(place)
+        >>> consumer.resume(place)
+        >>> consumer.paused()
+        set()
+        """
         self._core.resume(map_places(partitions))
 
     def paused(self) -> set[TopicPartition]:
+        """The partitions of which `pause` holds the records back.
+
+        >>> consumer.assign([("orders", 0), ("orders", 1)])
+        >>> consumer.pause(("orders", 1))
+        >>> consumer.paused()
+        {TopicPartition(topic='orders', partition=1)}
+        """
         return self._core.paused()
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Records up to the end as the last fetch found it; `None` before the first."""
+        """Records up to the end as the last fetch found it; `None` before the first.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> print(consumer.lag(place))
+        None
+        """
         return self._core.lag(TopicPartition(*partition))
 
     def commit_async(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
     ) -> "Future[None]":
-        """The same without waiting; the future has the error, if there is one."""
+        """The same without waiting; the future has the error, if there is one.
+
+        >>> consumer.assign({("orders", 0): 0})
+        >>> consumer.commit_async(offsets={("orders", 0): 2}).result(timeout=10)
+        """
         return self._core.commit_later(offsets_to_commit(record, offsets))
 
     def _stream_arguments(self, number: int) -> dict[str, Any]:

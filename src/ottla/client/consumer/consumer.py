@@ -26,6 +26,13 @@ class Consumer(ConsumerBase):
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Use it in a `with`
     statement and from one thread; `streams` gives one consumer for each of several threads. What
     is wrong raises `UserError`, and a later call may succeed.
+
+    >>> with ottla.Consumer(log, "kitchen", settings={"auto.offset.reset": "earliest"}) as consumer:
+    ...     consumer.subscribe("orders")
+    ...     for record in consumer:
+    ...         print(record.value)
+    ...         break
+    b'tea'
     """
 
     _streams: "tuple[Consumer, ...]" = ()
@@ -43,7 +50,13 @@ class Consumer(ConsumerBase):
         self._close(commits=kind is None)
 
     def close(self) -> None:
-        """Commits what was handed out, where that is automatic, and leaves the group."""
+        """Commits what was handed out, where that is automatic, and leaves the group.
+
+        >>> consumer.close()
+        >>> consumer.poll()
+        Traceback (most recent call last):
+        ottla.client.consumer.core.ClosedError: ...
+        """
         self._close(commits=True)
 
     def _close(self, *, commits: bool) -> None:
@@ -60,6 +73,9 @@ class Consumer(ConsumerBase):
         """Consumers of the same group for so many threads, each to be subscribed by its own.
 
         They share the partitions as the threads of Kafka 0.7 do, and are closed with this one.
+
+        >>> for stream in consumer.streams(2):  # Each for a thread.
+        ...     stream.subscribe("orders")
         """
         self._core.check_group()
         added = [Consumer(**self._stream_arguments(number)) for number in range(count)]
@@ -69,14 +85,24 @@ class Consumer(ConsumerBase):
     # Records
 
     def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
-        """The next record, or `None` when none has come in so many seconds."""
+        """The next record, or `None` when none has come in so many seconds.
+
+        >>> consumer.subscribe("orders")
+        >>> consumer.poll(timeout=10).value
+        b'tea'
+        """
         if not self._core.attention:
             for record in self._records:
                 return record
         return next(self._records) if self._fill(timeout) else None
 
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
-        """Up to so many records: fewer when no more have come in so many seconds."""
+        """Up to so many records: fewer when no more have come in so many seconds.
+
+        >>> consumer.assign({("orders", 0): 1})
+        >>> [record.value for record in consumer.consume(2, timeout=10)]
+        [b'coffee', b'cake']
+        """
         found: list[ConsumerRecord] = []
         until_s = None if timeout is None else time.monotonic() + timeout
         while len(found) < num_messages:
@@ -142,15 +168,36 @@ class Consumer(ConsumerBase):
     # Positions
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Of all assigned partitions where none is named."""
+        """Continues at the first records, of all assigned partitions where none is named.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 2})
+        >>> consumer.seek_to_beginning(place)
+        >>> consumer.position(place)
+        0
+        """
         self._seek_to(partitions, EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Of all assigned partitions where none is named."""
+        """Continues after the last records, of all assigned partitions where none is named.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> consumer.seek_to_end(place)
+        >>> consumer.position(place)
+        3
+        """
         self._seek_to(partitions, LATEST)
 
     def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        """Continues at the first records of a time or later; at the end where there are none."""
+        """Continues at the first records of a time or later; at the end where there are none.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.assign({place: 0})
+        >>> consumer.seek_to_time(1_767_225_602_000)
+        >>> consumer.position(place)
+        1
+        """
         self._seek_to(partitions, timestamp_ms)
 
     def _seek_to(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
@@ -160,27 +207,54 @@ class Consumer(ConsumerBase):
     # What brokers know
 
     def topics(self) -> set[str]:
-        """The names of all topics."""
+        """The names of all topics.
+
+        >>> "orders" in consumer.topics()
+        True
+        """
         check_may_block("topics()", "await ottla.aio.Consumer.topics()")
         return set(self._core.topics())
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """Raises `UserError`, with the topic that was perhaps meant."""
+        """The partitions of a topic. Raises `UserError`, with the topic that was perhaps meant.
+
+        >>> consumer.partitions_for_topic("orders")
+        {0, 1}
+        >>> consumer.partitions_for_topic("order")
+        Traceback (most recent call last):
+        ottla.client.refusals.UnknownTopicError: there is no topic order; did you mean orders?
+        """
         check_may_block("partitions_for_topic()", "ottla.aio.Consumer.partitions_for_topic()")
         return set(range(self._core.partition_count(topic)))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition that is there.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.beginning_offsets([place])[place]
+        0
+        """
         return self._core.list_offsets({TopicPartition(*one): EARLIEST for one in partitions})
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets after the last records; of those of ended transactions with
-        read_committed."""
+        read_committed.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.end_offsets([place])[place]
+        3
+        """
         return self._core.list_offsets({TopicPartition(*one): LATEST for one in partitions})
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        """The first offset at a time or later; `None` without one."""
+        """The first offset at a time or later; `None` without one.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> consumer.offsets_for_times({place: 1_767_225_602_000})[place]
+        1
+        """
         found = self._core.list_offsets(
             {TopicPartition(*place): time_ms for place, time_ms in timestamps_ms.items()}
         )
@@ -195,12 +269,24 @@ class Consumer(ConsumerBase):
 
         An offset is that of the next record to read. Raises `CommitFailedError` when the
         partition is another member's by now.
+
+        >>> consumer.assign({("orders", 0): 0})
+        >>> record = consumer.poll(timeout=10)
+        >>> consumer.commit(record)
+        >>> consumer.committed([("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): 1}
         """
         check_may_block("commit()", "await ottla.aio.Consumer.commit()")
         self._core.commit_later(offsets_to_commit(record, offsets)).result()
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """What the group has committed; `None` where nothing."""
+        """What the group has committed; `None` where nothing.
+
+        >>> consumer.assign([("orders", 0)])
+        >>> consumer.commit(offsets={("orders", 0): 2})
+        >>> consumer.committed([("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): 2}
+        """
         check_may_block("committed()", "await ottla.aio.Consumer.committed()")
         wanted = map_places(partitions)
         found = self._core.committed(wanted)

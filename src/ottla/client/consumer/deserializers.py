@@ -41,6 +41,11 @@ class AvroDeserializer:
 
     With `is_registered` they are preceded by a registry's framing: `schema` is then the one that
     wrote them, or a function that gives the schema of an id. Needs the extra `avro`.
+
+    >>> deserialize = ottla.AvroDeserializer({"type": "record", "name": "Order", "fields": [
+    ...     {"name": "tea", "type": "int"}]})
+    >>> deserialize(b"F")
+    {'tea': 35}
     """
 
     def __init__(

@@ -18,7 +18,13 @@ from ottla.record.record import Headers
 
 
 class ConsumerRecord(NamedTuple):
-    """A record, and where it lies. `timestamp` is in milliseconds, -1 where there is none."""
+    """A record, and where it lies. `timestamp` is in milliseconds, -1 where there is none.
+
+    >>> consumer.subscribe("orders")
+    >>> record = consumer.poll(timeout=10)
+    >>> record.topic, record.partition, record.offset, record.key, record.value
+    ('orders', 0, 0, b'table 1', b'tea')
+    """
 
     topic: str
     partition: int
@@ -34,6 +40,12 @@ class ConsumerRecord(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that it lies in.
+
+        >>> consumer.subscribe("orders")
+        >>> consumer.poll(timeout=10).topic_partition
+        TopicPartition(topic='orders', partition=0)
+        """
         return TopicPartition(self.topic, self.partition)
 
 

@@ -39,7 +39,13 @@ INSTEAD = "await asyncio.to_thread(...) with it, or use ottla.aio.Consumer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPosition:
-    """Where `multifetch` reads one partition, and about how many bytes."""
+    """Where `multifetch` reads one partition, and about how many bytes.
+
+    >>> position = ottla.FetchPosition(topic="orders", partition=0, offset=2)
+    >>> found = simple.multifetch([position])
+    >>> [record.value for record in found["orders", 0]]
+    [b'cake']
+    """
 
     topic: str
     partition: int = 0
@@ -48,7 +54,12 @@ class FetchPosition:
 
 
 class SimpleConsumer(Closing):
-    """Reads partitions from given offsets. Use it in a `with` statement, and from one thread."""
+    """Reads partitions from given offsets. Use it in a `with` statement, and from one thread.
+
+    >>> with ottla.SimpleConsumer(log) as simple:
+    ...     [record.value for record in simple.fetch("orders", partition=0, offset=1)]
+    [b'coffee', b'cake']
+    """
 
     def __init__(
         self,
@@ -70,6 +81,10 @@ class SimpleConsumer(Closing):
         self._cluster: Cluster = open_target(target, client)
 
     def close(self) -> None:
+        """Closes its connections.
+
+        >>> simple.close()
+        """
         self._cluster.close()
 
     def fetch(
@@ -79,6 +94,9 @@ class SimpleConsumer(Closing):
 
         The broker waits fetch.max.wait.ms for the first. Raises `UserError`, also for an offset
         that is not, or no longer, in the log.
+
+        >>> [record.value for record in simple.fetch("orders", offset=1)]
+        [b'coffee', b'cake']
         """
         asked = FetchPosition(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes)
         return self.multifetch([asked])[TopicPartition(topic, partition)]
@@ -86,7 +104,12 @@ class SimpleConsumer(Closing):
     def multifetch(
         self, positions: Iterable[FetchPosition]
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """The same of several partitions, with one request to each broker."""
+        """The same of several partitions, with one request to each broker.
+
+        >>> positions = [ottla.FetchPosition(topic="orders", partition=number) for number in (0, 1)]
+        >>> {place.partition: len(found) for place, found in simple.multifetch(positions).items()}
+        {0: 3, 1: 1}
+        """
         check_may_block("fetch()", INSTEAD)
         wanted = {TopicPartition(one.topic, one.partition): one for one in positions}
         found = self._cluster.again(lambda: self._ask(wanted)) if wanted else {}
@@ -99,6 +122,9 @@ class SimpleConsumer(Closing):
 
         With the default the log's end comes first. Brokers from Kafka 4.0 on say one offset: the
         first at that time or later.
+
+        >>> simple.offsets_before("orders")
+        [3]
         """
         check_may_block("offsets_before()", INSTEAD)
         place = TopicPartition(topic, partition)

@@ -27,6 +27,10 @@ class Producer(AsyncClosing):
     """Sends records in batches, from one event loop. Use it in an `async with` statement.
 
     Arguments are those of `ottla.Producer`.
+
+    >>> async with ottla.aio.Producer(log, value_serializer="json") as producer:
+    ...     (await producer.send_and_wait("orders", {"tea": 2}, partition=0)).offset
+    3
     """
 
     def __init__(
@@ -55,6 +59,10 @@ class Producer(AsyncClosing):
         """Puts a record into the next batch of its partition; await what it returns for the answer.
 
         Waits only for room in the buffer, and the first time for what there is of the topic.
+
+        >>> answer = await producer.send("orders", b"tea", partition=0)
+        >>> (await answer).offset
+        3
         """
         core = self._core
         row = core.row(value, key, timestamp_ms, headers)
@@ -67,7 +75,11 @@ class Producer(AsyncClosing):
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **more: Any
     ) -> SentRecord:
-        """Sends a record and returns where it lies; raises what went wrong."""
+        """Sends a record and returns where it lies; raises what went wrong.
+
+        >>> (await producer.send_and_wait("orders", b"tea", partition=0)).offset
+        3
+        """
         return await (await self.send(topic, value, key, **more))
 
     def _promise(self, batch: RecordBatchInMaking, index: int) -> "asyncio.Future[SentRecord]":
@@ -97,29 +109,56 @@ class Producer(AsyncClosing):
                 promise.exception()  # Nobody need ask: `flush` and the counts say it too.
 
     async def flush(self, timeout: float | None = None) -> int:
-        """Waits until all that was sent has its answer; returns how many records have none yet."""
+        """Waits until all that was sent has its answer; returns how many records have none yet.
+
+        >>> for number in range(100):
+        ...     _ = await producer.send("orders", b"%d" % number)
+        >>> await producer.flush(timeout=10)
+        0
+        """
         return await asyncio.to_thread(self._core.flush, timeout)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Sends what is left, and ends; a transaction that is open is aborted."""
+        """Sends what is left, and ends; a transaction that is open is aborted.
+
+        >>> await producer.close()
+        >>> await producer.send("orders", b"tea")
+        Traceback (most recent call last):
+        ottla.base.errors.UserError: ...
+        """
         await asyncio.to_thread(self._core.close, timeout)
         for batch in list(self._promised):
             if batch.is_done:
                 self._keep_promises(batch)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic, asked for now."""
+        """The partitions of a topic, asked for now.
+
+        >>> await producer.partitions_for("orders")
+        {0, 1}
+        """
         return set(range(await asyncio.to_thread(self._core.look_up, topic)))
 
     def metrics(self) -> dict[str, int]:
-        """Counts since the start, and what waits now."""
+        """Counts since the start, and what waits now.
+
+        >>> _ = await producer.send_and_wait("orders", b"tea")
+        >>> producer.metrics()["records_sent"]
+        1
+        """
         return self._core.metrics()
 
     # Transactions
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """All that is sent within is there together at its end, or not at all after an error."""
+        """All that is sent within is there together at its end, or not at all after an error.
+
+        >>> async with producer.transaction():
+        ...     _ = await producer.send("orders", b"tea", partition=1)
+        >>> [record.value for record in log.read("orders", 1)]
+        [b'milk', b'tea']
+        """
         core = self._core
         await asyncio.to_thread(core.begin_transaction)
         try:
@@ -132,19 +171,50 @@ class Producer(AsyncClosing):
             await asyncio.to_thread(core.commit_transaction)
 
     async def init_transactions(self) -> None:
-        """Fences other producers of the same transactional.id; the first transaction does so."""
+        """Fences other producers of the same transactional.id; the first transaction does so.
+
+        >>> await producer.init_transactions()
+        """
         await asyncio.to_thread(self._core.init_transactions)
 
     async def begin_transaction(self) -> None:
+        """Begins a transaction, to which what is sent from now on belongs.
+
+        >>> await producer.begin_transaction()
+        >>> answer = await producer.send("orders", b"tea", partition=1)
+        >>> await producer.commit_transaction()
+        >>> (await answer).offset
+        1
+        """
         await asyncio.to_thread(self._core.begin_transaction)
 
     async def commit_transaction(self) -> None:
-        """Raises `TransactionError` when a record could not be sent: then nothing is committed."""
+        """Raises `TransactionError` when a record could not be sent: then nothing is committed.
+
+        >>> await producer.begin_transaction()
+        >>> answer = await producer.send("orders", b"tea", partition=1)
+        >>> await producer.commit_transaction()
+        >>> (await answer).offset
+        1
+        """
         await asyncio.to_thread(self._core.commit_transaction)
 
     async def abort_transaction(self) -> None:
+        """Ends the transaction; what was sent in it is as if it had not been.
+
+        >>> await producer.begin_transaction()
+        >>> _ = await producer.send("orders", b"tea", partition=1)
+        >>> await producer.abort_transaction()
+        >>> [record.value for record in log.read("orders", 1)]
+        [b'milk']
+        """
         await asyncio.to_thread(self._core.abort_transaction)
 
     async def send_offsets_to_transaction(self, offsets: Offsets, group: str) -> None:
-        """Commits a group's offsets, each that of the next record to read, with the transaction."""
+        """Commits a group's offsets, each that of the next record to read, with the transaction.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> async with producer.transaction():
+        ...     await producer.send_offsets_to_transaction({place: 2}, "kitchen")
+        """
         await asyncio.to_thread(self._core.send_offsets, offsets, group)

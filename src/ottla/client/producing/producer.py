@@ -25,7 +25,12 @@ from ottla.client.target import Target
 
 
 class Sending:
-    """A record on its way; the methods are those of `concurrent.futures.Future`."""
+    """A record on its way; the methods are those of `concurrent.futures.Future`.
+
+    >>> sending = producer.send("orders", b"tea", partition=0)
+    >>> sending.result(timeout=10).offset
+    3
+    """
 
     __slots__ = ("_batch", "_core", "_index")
 
@@ -35,10 +40,22 @@ class Sending:
         self._index = index
 
     def done(self) -> bool:
+        """Whether there is an answer.
+
+        >>> sending = producer.send("orders", b"tea")
+        >>> producer.flush()
+        0
+        >>> sending.done()
+        True
+        """
         return self._batch.is_done
 
     def result(self, timeout: float | None = None) -> SentRecord:
-        """Where the record lies; raises what went wrong, and `TimeoutError`."""
+        """Where the record lies; raises what went wrong, and `TimeoutError`.
+
+        >>> producer.send("orders", b"tea", partition=1).result()
+        SentRecord(topic='orders', partition=1, offset=1, timestamp_ms=...)
+        """
         error = self.exception(timeout)
         if error is not None:
             raise error
@@ -47,7 +64,11 @@ class Sending:
     get = result
 
     def exception(self, timeout: float | None = None) -> OttlaError | None:
-        """What went wrong; raises `TimeoutError`."""
+        """What went wrong; raises `TimeoutError`.
+
+        >>> print(producer.send("orders", b"tea").exception(timeout=10))
+        None
+        """
         if not self._batch.is_done:
             check_may_block("result", "await ottla.aio.Producer.send_and_wait")
             lock = self._core.sender.lock
@@ -57,7 +78,14 @@ class Sending:
         return self._batch.error
 
     def add_done_callback(self, callback: "Callable[[Sending], object]") -> None:
-        """Called with this object, in the producer's thread, or at once when it is done."""
+        """Called with this object, in the producer's thread, or at once when it is done.
+
+        >>> sending = producer.send("orders", b"tea", partition=0)
+        >>> sending.add_done_callback(lambda done: print(done.result().offset))
+        >>> producer.flush()
+        3
+        0
+        """
         with self._core.sender.lock:
             if not self._batch.is_done:
                 self._batch.waiters.append(lambda: callback(self))
@@ -72,6 +100,10 @@ class Producer(Closing):
     producer's by Kafka's names. A serializer is a function, or one of "bytes", "str", "json".
     A partitioner takes the key's bytes, or `None`, and the partition count. What is wrong raises
     `UserError`.
+
+    >>> with ottla.Producer(log, value_serializer="json") as producer:
+    ...     producer.send("orders", {"tea": 2}, key=b"table 4").result().topic
+    'orders'
     """
 
     def __init__(
@@ -103,6 +135,10 @@ class Producer(Closing):
         """Puts a record into the next batch of its partition; `result()` waits for the answer.
 
         Waits only for room in the buffer, and the first time for what there is of the topic.
+
+        >>> sending = producer.send("orders", b"tea", b"table 4", headers=[("waiter", b"Eva")])
+        >>> sending.result(timeout=10).partition
+        1
         """
         core = self._core
         row = core.row(value, key, timestamp_ms, headers)
@@ -123,6 +159,11 @@ class Producer(Closing):
         """As `send`, and later calls `on_delivery(error, record)` in the producer's thread.
 
         One of the two is `None`.
+
+        >>> producer.produce("orders", b"tea", on_delivery=lambda error, record: print(error))
+        >>> producer.flush()
+        None
+        0
         """
         core = self._core
         row = core.row(value, key, None, headers)
@@ -139,27 +180,56 @@ class Producer(Closing):
         return added
 
     def flush(self, timeout: float | None = None) -> int:
-        """Waits until all that was sent has its answer; returns how many records have none yet."""
+        """Waits until all that was sent has its answer; returns how many records have none yet.
+
+        >>> for number in range(100):
+        ...     _ = producer.send("orders", b"%d" % number)
+        >>> producer.flush(timeout=10)
+        0
+        """
         check_may_block("flush", "await ottla.aio.Producer.flush")
         return self._core.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Sends what is left, and ends; a transaction that is open is aborted."""
+        """Sends what is left, and ends; a transaction that is open is aborted.
+
+        >>> producer.close()
+        >>> producer.send("orders", b"tea")
+        Traceback (most recent call last):
+        ottla.base.errors.UserError: ...
+        """
         self._core.close(timeout)
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic, asked for now."""
+        """The partitions of a topic, asked for now.
+
+        >>> producer.partitions_for("orders")
+        {0, 1}
+        """
         return set(range(self._core.look_up(topic)))
 
     def metrics(self) -> dict[str, int]:
-        """Counts since the start, and what waits now."""
+        """Counts since the start, and what waits now.
+
+        >>> producer.send("orders", b"tea").result().topic
+        'orders'
+        >>> producer.metrics()["records_sent"]
+        1
+        """
         return self._core.metrics()
 
     # Transactions
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """All that is sent within is there together at its end, or not at all after an error."""
+        """All that is sent within is there together at its end, or not at all after an error.
+
+        >>> with producer.transaction():
+        ...     _ = producer.send("orders", b"tea", partition=0)
+        ...     _ = producer.send("orders", b"cake", partition=1)
+        >>> [record.value for record in log.read("orders", 1)]
+        [b'milk', b'cake']
+        """
         check_may_block("transaction", "ottla.aio.Producer.transaction")
         self._core.begin_transaction()
         try:
@@ -172,21 +242,54 @@ class Producer(Closing):
             self._core.commit_transaction()
 
     def init_transactions(self) -> None:
-        """Fences other producers of the same transactional.id; the first transaction does so."""
+        """Fences other producers of the same transactional.id; the first transaction does so.
+
+        >>> producer.init_transactions()
+        """
         self._core.init_transactions()
 
     def begin_transaction(self) -> None:
+        """Begins a transaction, to which what is sent from now on belongs.
+
+        >>> producer.begin_transaction()
+        >>> sending = producer.send("orders", b"tea", partition=1)
+        >>> producer.commit_transaction()
+        >>> sending.result().offset
+        1
+        """
         self._core.begin_transaction()
 
     def commit_transaction(self) -> None:
-        """Raises `TransactionError` when a record could not be sent: then nothing is committed."""
+        """Raises `TransactionError` when a record could not be sent: then nothing is committed.
+
+        >>> producer.begin_transaction()
+        >>> sending = producer.send("orders", b"tea", partition=1)
+        >>> producer.commit_transaction()
+        >>> sending.result().offset
+        1
+        """
         self._core.commit_transaction()
 
     def abort_transaction(self) -> None:
+        """Ends the transaction; what was sent in it is as if it had not been.
+
+        >>> producer.begin_transaction()
+        >>> _ = producer.send("orders", b"tea", partition=1)
+        >>> producer.abort_transaction()
+        >>> [record.value for record in log.read("orders", 1)]
+        [b'milk']
+        """
         self._core.abort_transaction()
 
     def send_offsets_to_transaction(self, offsets: Offsets, group: str) -> None:
-        """Commits a group's offsets, each that of the next record to read, with the transaction."""
+        """Commits a group's offsets, each that of the next record to read, with the transaction.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> with producer.transaction():
+        ...     producer.send_offsets_to_transaction({place: 2}, "kitchen")
+        >>> ottla.Admin(log).group_offsets("kitchen")[place].offset
+        2
+        """
         if not group:
             raise UserError("offsets are a group's; name it")
         self._core.send_offsets(offsets, group)

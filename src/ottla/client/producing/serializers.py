@@ -44,6 +44,11 @@ class AvroSerializer:
     """Objects by an Avro schema; with `schema_id` in the framing of schema registries.
 
     Needs the extra `avro`. A broken object raises what fastavro raises.
+
+    >>> serialize = ottla.AvroSerializer({"type": "record", "name": "Order", "fields": [
+    ...     {"name": "tea", "type": "int"}]})
+    >>> serialize({"tea": 35})
+    b'F'
     """
 
     def __init__(self, schema: Mapping[str, Any] | str, *, schema_id: int | None = None) -> None:

@@ -50,6 +50,11 @@ def open_for_reading(
     """The log directory at a path; raises `UserError` when there is none.
 
     With `on_damage` reads step over damage, and report each once.
+
+    >>> with ottla.open(directory) as log:
+    ...     log.create_topic("teas")
+    ...     ottla.open_for_reading(str(directory)).topics()
+    {'teas': [0]}
     """
     file_system = file_system or OsFileSystem()
     directory = ReadOnlyLogDirectory(path, file_system, on_damage)
@@ -71,7 +76,13 @@ def open_for_reading(
 
 
 class ReadOnlyLogDirectory:
-    """One of a broker's `log.dirs`."""
+    """One of a broker's `log.dirs`.
+
+    >>> with ottla.open(directory) as log:
+    ...     log.create_topic("teas")
+    ...     ottla.open_for_reading(str(directory)).topics()
+    {'teas': [0]}
+    """
 
     def __init__(
         self,
