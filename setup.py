@@ -35,8 +35,8 @@ BROKER = {
     "protocol": "framing headers",
     "record": "batch layout walk",
     "server": (
-        "busy_poll connection dispatch listener metering request_context send_queue turns"
-        " request_counts request_log"
+        "authentication busy_poll connection dispatch listener metering request_context"
+        " request_counts request_log send_queue turns"
     ),
     "server/handlers": "produce",
     "storage": "scan",

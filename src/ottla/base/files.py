@@ -129,6 +129,9 @@ class FileSystem(Protocol):
         A link that leads nowhere is something; `open` refuses it.
         """
 
+    def restrict(self, path: str) -> None:
+        """Lets only its owner read and write a file."""
+
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Gives a file another modification time; the file's next `sync` keeps it."""
 
@@ -235,6 +238,7 @@ def replace_file(
     *,
     durably: bool = True,
     is_directory_synced: bool = True,
+    is_secret: bool = False,
 ) -> None:
     """Writes a small file so that a crash leaves the old content or the new, whole.
 
@@ -243,11 +247,14 @@ def replace_file(
     files that show whether they are whole, and that can be rebuilt. Without that of the
     directory the caller makes the rename durable.
     A crash or an error can leave `path.tmp`, which nothing reads: the next call for the same path
-    cuts it and uses it again, and the cleanup of the directory at start may remove it.
+    cuts it and uses it again, and the cleanup of the directory at start may remove it. What
+    `is_secret` nobody but the owner may read, not even while it is written.
     """
     temporary = path + ".tmp"
     file = file_system.open(temporary, create=True)
     try:
+        if is_secret:
+            file_system.restrict(temporary)
         file.truncate(0)
         file.pwrite(content, 0)
         if durably:
@@ -334,6 +341,9 @@ class OsFileSystem:
             is_directory=stat.S_ISDIR(status.st_mode),
             link_count=status.st_nlink,
         )
+
+    def restrict(self, path: str) -> None:
+        os.chmod(path, 0o600)
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         modified_ns = modified_ms * 1_000_000

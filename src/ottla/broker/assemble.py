@@ -23,6 +23,7 @@ from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
+from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.broker.topics.removals import SegmentRemovals
@@ -107,6 +108,7 @@ def _make_parts(
         retention=retention,
         cleaner=cleaner,
         moves=moves,
+        security=Security(found.security, directories, file_system, settings.config),
         segment_removals=segment_removals,
         jobs=schedule_log_jobs(directories, config, retention, more_is_checked),
     )

@@ -79,6 +79,8 @@ class Broker:
         self.retention = parts.retention
         self.cleaner = parts.cleaner
         self.moves = parts.moves
+        self.security = parts.security
+        self.authorizer = parts.security.authorizer
         self._segment_removals = parts.segment_removals
         self._jobs = parts.jobs
         self._dirty: list[Partition] = []

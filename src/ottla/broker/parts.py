@@ -12,6 +12,7 @@ from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.removals import SegmentRemovals
 from ottla.broker.topics.topic_store import TopicStore
@@ -35,5 +36,6 @@ class BrokerParts:
     retention: Retention
     cleaner: Cleaner
     moves: Moves
+    security: Security
     segment_removals: SegmentRemovals
     jobs: Jobs

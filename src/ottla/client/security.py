@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.base.errors import UserError
+from ottla.base.scram import HASHES
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Kafka's mechanisms, and Python's names of their hashes."""
-
 MECHANISMS = ("PLAIN", *HASHES)
 
 

@@ -13,6 +13,7 @@ from posixpath import normpath
 
 from ottla.config.connections import connection_overrides
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
+from ottla.config.security import LISTENER_PREFIX, SecurityConfig, jaas_setting
 from ottla.config.setting import (
     INT64_MAX,
     Setting,
@@ -23,7 +24,6 @@ from ottla.config.setting import (
     unknown_setting,
     with_values,
 )
-from ottla.config.tls import TlsConfig
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect
 
@@ -34,17 +34,9 @@ MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(TlsConfig):
+class BrokerConfig(SecurityConfig):
     """The settings of one broker; attributes are Kafka's names with underscores."""
 
-    authorizer_class_name: str = setting(
-        "authorizer.class.name",
-        "string",
-        "",
-        "Must be empty: authorization is not supported.",
-        one_of=("",),
-        is_dynamic=False,
-    )
     auto_create_topics_enable: bool = setting(
         "auto.create.topics.enable",
         "boolean",
@@ -477,8 +469,9 @@ def broker_settings() -> dict[str, Setting]:
 
 OWN_SETTINGS = settings_of(BrokerConfig)
 
-LISTENER_PREFIX = "listener.name."
 OF_LISTENERS = (
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
     "max.connection.creation.rate",
     "max.connections",
     *(name for name in OWN_SETTINGS if name.startswith("ssl.")),
@@ -492,7 +485,7 @@ def listener_setting(name: str) -> Setting | None:
         for shared in OF_LISTENERS:
             if name.endswith(f".{shared}"):
                 return dataclasses.replace(OWN_SETTINGS[shared], name=name)
-    return None
+    return jaas_setting(name)
 
 
 ONE_HERE = (

@@ -25,8 +25,6 @@ broker.id.generation.enable                           boolean   true
 broker.rack                                           string    null
 broker.session.timeout.ms                             int       9000
 client.quota.callback.class                           class     null
-connection.failed.authentication.delay.ms             int       100
-connections.max.reauth.ms                             long      0
 controlled.shutdown.enable                            boolean   true
 controlled.shutdown.max.retries                       int       3
 controlled.shutdown.retry.backoff.ms                  long      5000
@@ -42,11 +40,6 @@ controller.quota.window.num                           int       11
 controller.quota.window.size.seconds                  int       1
 controller.socket.timeout.ms                          int       30000
 create.topic.policy.class.name                        class     null
-delegation.token.expiry.check.interval.ms             long      3600000
-delegation.token.expiry.time.ms                       long      86400000
-delegation.token.master.key                           password  null
-delegation.token.max.lifetime.ms                      long      604800000
-delegation.token.secret.key                           password  null
 delete.records.purgatory.purge.interval.requests      int       1
 early.start.listeners                                 string    null
 eligible.leader.replicas.enable                       boolean   false
@@ -141,7 +134,6 @@ replication.quota.window.size.seconds                 int       1
 request.timeout.ms                                    int       30000
 reserved.broker.max.id                                int       1000
 sasl.client.callback.handler.class                    class     null
-sasl.enabled.mechanisms                               list      GSSAPI
 sasl.jaas.config                                      password  null
 sasl.kerberos.kinit.cmd                               string    /usr/bin/kinit
 sasl.kerberos.min.time.before.relogin                 long      60000
@@ -172,7 +164,6 @@ sasl.oauthbearer.scope.claim.name                     string    scope
 sasl.oauthbearer.sub.claim.name                       string    sub
 sasl.oauthbearer.token.endpoint.url                   string    null
 sasl.server.callback.handler.class                    class     null
-sasl.server.max.receive.size                          int       524288
 security.providers                                    string    null
 socket.connection.setup.timeout.max.ms                long      30000
 socket.connection.setup.timeout.ms                    long      10000

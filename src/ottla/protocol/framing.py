@@ -73,6 +73,10 @@ class FrameReader:
         """Whether nothing has come of a frame that was not given out."""
         return self._start == self._end
 
+    def limit(self, max_size: int) -> None:
+        """Takes frames of another size at most from now on."""
+        self._max_size = max_size
+
     def growth(self) -> int:
         """By how many bytes the next `writable` will make the buffer longer; mostly 0."""
         pending = self._end - self._start

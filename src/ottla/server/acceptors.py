@@ -23,11 +23,12 @@ class Acceptor:
     `resumes_ms`: until then it accepts none, since they have come too fast.
     """
 
-    __slots__ = ("advertised", "name", "resumes_ms", "socket")
+    __slots__ = ("advertised", "name", "protocol", "resumes_ms", "socket")
 
     def __init__(self, listener: Listener) -> None:
         """Raises `OSError` when the address cannot be had."""
         self.name = listener.name
+        self.protocol = listener.protocol
         self.advertised = listener.advertised
         self.resumes_ms: float | None = None
         self.socket = _listening_socket(*listener.address)

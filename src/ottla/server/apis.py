@@ -73,6 +73,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
+        Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),

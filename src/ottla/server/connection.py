@@ -14,6 +14,7 @@ from ottla.base.addresses import Address
 from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.protocol.framing import FrameReader
+from ottla.server.authentication import Authentication
 from ottla.server.connection_events import ClientWent, CloseReason
 from ottla.server.request_context import Client, PendingResponse
 from ottla.server.send_queue import SendQueue
@@ -42,10 +43,12 @@ class Connection:
 
     `has_metadata`: it was sent the broker's address; `has_found_us`: it has asked more than clients
     ask before they go there. `client_id` is that of its first request. `ends_for`: why it is closed
-    once the answers before that are sent. `is_starved`: there is no memory for its request yet.
+    once the answers before that are sent. `login` takes its requests where clients must log in.
+    `is_starved`: there is no memory for its request yet.
     """
 
     __slots__ = (
+        "_max_request_size",
         "_send_queue",
         "_sink",
         "came_ms",
@@ -62,6 +65,7 @@ class Connection:
         "is_touched",
         "last_active_ms",
         "later",
+        "login",
         "output",
         "peer",
         "peer_name",
@@ -81,7 +85,9 @@ class Connection:
         self.peer_name = peer_name
         self.came_to = _host_and_port(peer.getsockname())
         self.peer = Client(advertised or self.came_to, host_of(peer_name), listener=listener)
+        self._max_request_size = max_request_size
         self.reader = FrameReader(max_request_size)
+        self.login: Authentication | None = None
         self.frames: Iterator[memoryview] | None = None
         self.output = Output()
         self.later: PendingResponse | None = None
@@ -102,6 +108,13 @@ class Connection:
     def advertise(self, advertised: Address | None) -> None:
         """Sends the client elsewhere from now on, or again to where it came."""
         self.peer = self.peer._replace(address=advertised or self.came_to)
+
+    def has_logged_in(self) -> None:
+        """Its requests may be as large as others' from now on."""
+        self.reader.limit(self._max_request_size)
+
+    def has_failed_to_log_in(self) -> None:
+        self.end(CloseReason.REFUSED)
 
     def receive(self) -> bool:
         """Takes in what has come; `False` when the client has hung up."""
@@ -169,6 +182,7 @@ class Connection:
         self.is_closed = True
         self.frames = None
         self.later = None
+        self.login = None
         self._send_queue.clear()
         self.socket.close()
 

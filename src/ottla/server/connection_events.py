@@ -13,6 +13,7 @@ class CloseReason(Enum):
     HUNG_UP = "it hung up"
     IDLE = "it was idle for longer than connections.max.idle.ms"
     BAD_REQUEST = "its request broke the protocol"
+    REFUSED = "it is not who it says it is"
     FAILED = "its request could not be handled"
     NETWORK = "the network failed"
     MEMORY = "there is no memory for its request"

@@ -71,6 +71,11 @@ class Dispatcher:
         self.counts = RequestCounts()
         self._answered = self.counts.in_round
 
+    @property
+    def at(self) -> Timestamps:
+        """The time of this round."""
+        return self._at
+
     def set_time(self, at: Timestamps) -> None:
         """One reading of the clocks serves a whole round."""
         self._at = at

@@ -30,6 +30,7 @@ from ottla.protocol.foreign import ForeignProtocolError
 from ottla.protocol.headers import read_request_header
 from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
 from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint, CreationRates, HostLimits
+from ottla.server.authentication import Logins
 from ottla.server.background import BackgroundThread
 from ottla.server.busy_poll import BusyPoll, sleep_towards
 from ottla.server.connection import Connection, host_of
@@ -115,6 +116,7 @@ class Server:
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
         self._host_limits = HostLimits(broker.config)
         self._creation_rates = CreationRates(broker.config)
+        self._logins = Logins(broker)
         self._paused: list[Acceptor] = []
         self._address_hint = AdvertisedAddressHint()
         self._touched: list[Connection] = []
@@ -323,11 +325,15 @@ class Server:
             return
         self._touch(connection)
         dispatch = self._dispatcher.dispatch
+        login = connection.login
         output = connection.output
         until_s = 0.0
         try:
             for frame in connection.frames:
-                later = dispatch(frame, connection.peer, output)
+                if login is None:
+                    later = dispatch(frame, connection.peer, output)
+                else:
+                    later = login.dispatch(frame, output, self._dispatcher)
                 if not connection.has_found_us:
                     self._note_arrival(connection, frame)
                 if later is not None:
@@ -504,6 +510,7 @@ class Server:
         """
         changes = listener_changes(self._config, self._broker.config)
         self._config = self._broker.config
+        self._logins = Logins(self._broker)
         self._host_limits.follow(self._config)
         self._creation_rates.follow(self._config)
         gone = {one.name for one in changes.gone}
@@ -619,6 +626,8 @@ class Server:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             max_size = self._broker.config.socket_request_max_bytes
             connection = Connection(peer, peer_name, acceptor.advertised, max_size, acceptor.name)
+            if acceptor.protocol.startswith("SASL"):
+                connection.login = self._logins.begin(connection, acceptor.name)
         except (OSError, MemoryError):
             peer.close()  # reset before we came to it, or there is no memory for a buffer
             self._host_limits.leave(host)

@@ -20,7 +20,7 @@ ResultT = TypeVar("ResultT")
 class Client(NamedTuple):
     """Who asks: where it is sent back to, its own host, who it is, and the listener it came by.
 
-    Never changed: a client that has logged in is another one.
+    Never changed: a client that has logged in is another one. `is_by_token`: by a delegation token.
     """
 
     address: tuple[str, int]
@@ -28,6 +28,7 @@ class Client(NamedTuple):
     principal: Principal = ANONYMOUS
     listener: str = "PLAINTEXT"
     protocol: str = "PLAINTEXT"
+    is_by_token: bool = False
 
 
 class RequestContext:

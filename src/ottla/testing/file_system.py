@@ -118,6 +118,9 @@ class FakeFileSystem:
             link_count=node.link_count if isinstance(node, FileNode) else 1,
         )
 
+    def restrict(self, path: str) -> None:
+        """Nobody else is here."""
+
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         node = self._node(path)
         if node is None:

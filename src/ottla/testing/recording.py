@@ -111,6 +111,10 @@ class RecordingFileSystem:
         self.check_alive()
         return self.inner.status(path)
 
+    def restrict(self, path: str) -> None:
+        self.check_alive()
+        self.inner.restrict(path)
+
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         call = IoCall(kind=IoKind.SET_MODIFIED, path=path)
         self.perform(call, lambda: self.inner.set_modified_ms(path, modified_ms))

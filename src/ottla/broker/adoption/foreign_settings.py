@@ -11,7 +11,7 @@ Everything here only reads. Kafka's counterpart: `MetadataLoader`, `BrokerMetada
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError, UserError
@@ -25,6 +25,8 @@ from ottla.broker.adoption.adoption_file import (
 from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.cluster_store import read_cluster_state
+from ottla.broker.security.security import read_security_state
+from ottla.broker.security.security_file import SecurityState
 from ottla.broker.topics.topics import INTERNAL_TOPICS
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
@@ -75,6 +77,7 @@ class FoundSettings:
     adoption: Adoption
     place: SettingsPlace
     reason: str
+    security: SecurityState = field(default_factory=SecurityState)
     next_producer_id: int = 0
     is_import: bool = False
     lines: tuple[str, ...] = ()
@@ -103,6 +106,7 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
     found = FoundSettings(
         known=replace(known, entries=entries),
         cluster=read_cluster_state(paths, file_system),
+        security=read_security_state(paths, file_system),
         adoption=adoption,
         place=place,
         reason=REASONS[place],

@@ -14,13 +14,13 @@ from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.config.broker import (
     FORMAT_NAME,
-    LISTENER_PREFIX,
     BrokerConfig,
     broker_config,
     broker_settings,
     listener_setting,
 )
 from ottla.config.kafka_settings import kafka_settings
+from ottla.config.security import LISTENER_PREFIX
 from ottla.config.setting import Setting, SettingError
 from ottla.config.without_effect import (
     DYNAMIC_WITHOUT_EFFECT,

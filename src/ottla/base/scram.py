@@ -1,0 +1,110 @@
+"""The formulas of SCRAM, which client and broker share (RFC 5802, RFC 7677; KIP-84).
+
+The cryptography is `hashlib`'s and `hmac`'s. The library scramp is not used for the messages: it
+normalizes names and passwords (SASLprep) where Kafka takes their bytes as they are, and refuses
+salts of fewer than 12 bytes and the extension `tokenauth` of delegation tokens, which has a name of
+several letters. Kafka's counterparts: `ScramFormatter`, `ScramMessages`, `ScramCredential`.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+
+from ottla.base.errors import ProtocolError
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+"""Kafka's mechanisms, and Python's names of their hashes."""
+
+MECHANISM_CODES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""Kafka's numbers of the mechanisms."""
+
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 16384
+"""Kafka's bounds for a credential: fewer give the password away, more keep a client busy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredential:
+    """What a broker keeps of a password: enough to check one, and not the password itself."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+def credential_of_salted(
+    mechanism: str, salted: bytes, salt: bytes, iterations: int
+) -> ScramCredential:
+    """The credential of a salted password, as a client sends it in AlterUserScramCredentials."""
+    name = HASHES[mechanism]
+    return ScramCredential(
+        salt=salt,
+        stored_key=hashlib.new(name, mac(name, salted, b"Client Key")).digest(),
+        server_key=mac(name, salted, b"Server Key"),
+        iterations=iterations,
+    )
+
+
+def make_credential(
+    mechanism: str, password: bytes, salt: bytes, iterations: int
+) -> ScramCredential:
+    """The credential of a password."""
+    salted = salt_password(mechanism, password, salt, iterations)
+    return credential_of_salted(mechanism, salted, salt, iterations)
+
+
+def salt_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    """Takes milliseconds, which is what iterations are for."""
+    return hashlib.pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
+
+
+def mac(hash_name: str, key: bytes, text: bytes) -> bytes:
+    return hmac.new(key, text, hash_name).digest()
+
+
+def combined(one: bytes, other: bytes) -> bytes:
+    """Exclusive or: a client's proof is its key under a signature."""
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def escaped(name: str) -> str:
+    """A name as SCRAM's messages carry it."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def unescaped(name: str) -> str:
+    """The inverse of `escaped`; raises `ProtocolError`."""
+    parts = name.split("=")
+    if any(part[:2] not in ("3D", "2C") for part in parts[1:]):
+        raise ProtocolError("SCRAM: a name has = without 3D or 2C after it")
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def parse_fields(text: bytes) -> dict[str, str]:
+    """The parts of a message by their names; raises `ProtocolError`."""
+    try:
+        parts = text.decode().split(",")
+    except UnicodeDecodeError as error:
+        raise ProtocolError("SCRAM: a message is no text") from error
+    fields: dict[str, str] = {}
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not equals or name in fields:
+            raise ProtocolError("SCRAM: a message must have fields NAME=VALUE, each once")
+        fields[name] = value
+    return fields
+
+
+def parse_bytes(text: str) -> bytes:
+    """Raises `ProtocolError`."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ProtocolError("SCRAM: a field is not in base64") from error
+
+
+def bytes_text(value: bytes) -> str:
+    return base64.b64encode(value).decode()

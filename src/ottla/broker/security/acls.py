@@ -1,0 +1,180 @@
+"""Access rules: whom they are for, what they allow or deny, on which resources; and filters.
+
+Numbers are Kafka's. Its counterparts: `AccessControlEntry`, `ResourcePattern`, `AclBinding`,
+`AclBindingFilter` (KIP-11, KIP-290).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+
+WILDCARD = "*"
+"""As the name of a literal pattern: every resource of its type. As a host: every host."""
+
+EVERYBODY = "User:*"
+CLUSTER_NAME = "kafka-cluster"
+"""The one resource of type CLUSTER."""
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+OPERATIONS = {
+    ResourceType.TOPIC: (3, 4, 5, 6, 7, 8, 10, 11),
+    ResourceType.GROUP: (3, 6, 8, 10, 11),
+    ResourceType.CLUSTER: (5, 7, 8, 9, 10, 11, 12),
+    ResourceType.TRANSACTIONAL_ID: (4, 8),
+    ResourceType.DELEGATION_TOKEN: (8,),
+    ResourceType.USER: (13, 14),
+}
+"""What can be done with each type of resource (`AclEntry.supportedOperations`)."""
+
+IMPLYING = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+"""An operation that is allowed wherever one of others is; a denial implies nothing."""
+
+
+class ResourcePattern(NamedTuple):
+    """Which resources a rule is for: one name, all names (`*`), or names with a prefix."""
+
+    resource_type: ResourceType
+    pattern_type: PatternType
+    name: str
+
+
+class Entry(NamedTuple):
+    """Whom a rule is for, and what it allows or denies. `principal` is `TYPE:NAME`."""
+
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+
+class Acl(NamedTuple):
+    pattern: ResourcePattern
+    entry: Entry
+
+    def check(self) -> None:
+        """Raises `ApiError` for a rule that no authorizer could follow."""
+        pattern, entry = self
+        if pattern.resource_type not in OPERATIONS:
+            raise _invalid("Invalid resource type")
+        if pattern.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+            raise _invalid(f"Invalid pattern type {pattern.pattern_type.name}")
+        if not pattern.name:
+            raise _invalid("Resource name should not be empty")
+        if pattern.resource_type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
+            raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+        if entry.permission not in (Permission.DENY, Permission.ALLOW):
+            raise _invalid("Invalid permission type")
+        allowed = OPERATIONS[pattern.resource_type]
+        if entry.operation is not Operation.ALL and entry.operation not in allowed:
+            raise _invalid(
+                f"Operation {entry.operation.name} is not valid for a resource of type "
+                f"{pattern.resource_type.name}"
+            )
+        kind, colon, name = entry.principal.partition(":")
+        if not (kind and colon and name):
+            raise _invalid(f"Could not parse principal from `{entry.principal}`")
+        if not entry.host:
+            raise _invalid("Host should not be empty")
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclFilter:
+    """What a rule must have to be meant; `None` and ANY leave a part open."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def check(self) -> None:
+        """Raises `ApiError` for a filter with parts that nobody knows."""
+        parts = (self.resource_type, self.pattern_type, self.operation, self.permission)
+        if 0 in parts:
+            raise _invalid("The filter contained UNKNOWN elements")
+
+    def matches(self, acl: Acl) -> bool:
+        pattern, entry = acl
+        return (
+            self.resource_type in (ResourceType.ANY, pattern.resource_type)
+            and self._matches_name(pattern)
+            and self.principal in (None, entry.principal)
+            and self.host in (None, entry.host)
+            and self.operation in (Operation.ANY, entry.operation)
+            and self.permission in (Permission.ANY, entry.permission)
+        )
+
+    def _matches_name(self, pattern: ResourcePattern) -> bool:
+        is_right_type = self.pattern_type in (
+            PatternType.ANY,
+            PatternType.MATCH,
+            pattern.pattern_type,
+        )
+        if not is_right_type or self.name is None:
+            return is_right_type
+        if self.pattern_type is not PatternType.MATCH:
+            return self.name == pattern.name
+        # Those patterns that a resource of that name falls under.
+        if pattern.pattern_type is PatternType.PREFIXED:
+            return self.name.startswith(pattern.name)
+        return pattern.name in (self.name, WILDCARD)
+
+    def select(self, acls: Iterable[Acl]) -> list[Acl]:
+        return [one for one in acls if self.matches(one)]

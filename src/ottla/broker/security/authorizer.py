@@ -1,0 +1,158 @@
+"""Decides who may do what, from the access rules: a machine that knows neither clock nor wire.
+
+A denial counts before anything that allows; where no rule of a resource says anything, nobody may,
+unless the settings say otherwise. Decisions are remembered until the rules change. Kafka's
+counterparts: `StandardAuthorizer`, `StandardAuthorizerData`.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ottla.base.principal import Principal
+from ottla.broker.security.acls import (
+    EVERYBODY,
+    IMPLYING,
+    WILDCARD,
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+MAX_REMEMBERED: Final = 20_000
+"""Decisions that are kept; beyond, all are forgotten and made again."""
+
+Question = tuple[Principal, str, int, int, str]
+"""Who, from which host, wants to do what, with which type of resource, of which name."""
+
+
+class Authorizer:
+    """`super_users` are principals as texts, who may do everything."""
+
+    def __init__(
+        self, acls: Iterable[Acl], super_users: frozenset[str], *, allows_without_acls: bool
+    ) -> None:
+        self.super_users: Final = super_users
+        self.allows_without_acls: Final = allows_without_acls
+        self._literal: dict[tuple[ResourceType, str], list[Entry]] = {}
+        self._prefixed: dict[ResourceType, dict[str, list[Entry]]] = {}
+        self._prefix_sizes: dict[ResourceType, list[int]] = {}
+        self._known: dict[Question, bool] = {}
+        self.change(acls)
+
+    def change(self, acls: Iterable[Acl]) -> None:
+        """Takes on other rules."""
+        self._literal.clear()
+        self._prefixed = {one: {} for one in ResourceType}
+        self._known.clear()
+        for (resource_type, pattern_type, name), entry in acls:
+            if pattern_type is PatternType.PREFIXED:
+                self._prefixed[resource_type].setdefault(name, []).append(entry)
+            else:
+                self._literal.setdefault((resource_type, name), []).append(entry)
+        self._prefix_sizes = {
+            kind: sorted({len(name) for name in by_name})
+            for kind, by_name in self._prefixed.items()
+        }
+
+    def allows(
+        self,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        question = (principal, host, operation, resource_type, name)
+        known = self._known.get(question)
+        if known is None:
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            known = self._decide(principal, host, operation, resource_type, name)
+            self._known[question] = known
+        return known
+
+    def _decide(
+        self,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        if str(principal) in self.super_users:
+            return True
+        is_covered = is_allowed = False
+        for entry in self._entries(resource_type, name):
+            is_covered = True
+            if not _is_for(entry, str(principal), host):
+                continue
+            if entry.permission is Permission.DENY:
+                if entry.operation in (operation, Operation.ALL):
+                    return False
+            elif entry.operation in (operation, Operation.ALL, *IMPLYING.get(operation, ())):
+                is_allowed = True
+        return is_allowed or (not is_covered and self.allows_without_acls)
+
+    def _entries(self, resource_type: ResourceType, name: str) -> Iterator[Entry]:
+        """Those of all patterns that a resource falls under."""
+        yield from self._literal.get((resource_type, name), ())
+        if name != WILDCARD:
+            yield from self._literal.get((resource_type, WILDCARD), ())
+        by_name = self._prefixed[resource_type]
+        for size in self._prefix_sizes[resource_type]:
+            if size > len(name):
+                return
+            yield from by_name.get(name[:size], ())
+
+    def allows_any(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Whether there is a resource of a type that the principal may do something with.
+
+        Kafka's counterpart: `Authorizer.authorizeByResourceType`.
+        """
+        who = str(principal)
+        if who in self.super_users:
+            return True
+        wanted = (operation, Operation.ALL)
+        allowed: list[tuple[PatternType, str]] = []
+        denied: set[tuple[PatternType, str]] = set()
+        for pattern_type, name, entry in self._all_of(resource_type):
+            if entry.operation not in wanted or not _is_for(entry, who, host):
+                continue
+            if entry.permission is Permission.DENY:
+                denied.add((pattern_type, name))
+            else:
+                allowed.append((pattern_type, name))
+        if (PatternType.LITERAL, WILDCARD) in denied:
+            return False
+        if self.allows_without_acls:
+            return True
+        return any(not _is_under(one, denied) for one in allowed)
+
+    def _all_of(self, resource_type: ResourceType) -> Iterator[tuple[PatternType, str, Entry]]:
+        for (kind, name), entries in self._literal.items():
+            if kind is resource_type:
+                for entry in entries:
+                    yield PatternType.LITERAL, name, entry
+        for name, entries in self._prefixed[resource_type].items():
+            for entry in entries:
+                yield PatternType.PREFIXED, name, entry
+
+
+def _is_for(entry: Entry, principal: str, host: str) -> bool:
+    return entry.principal in (principal, EVERYBODY) and entry.host in (host, WILDCARD)
+
+
+def _is_under(allowed: tuple[PatternType, str], denied: set[tuple[PatternType, str]]) -> bool:
+    """Whether a denial covers all that a rule allows."""
+    pattern_type, name = allowed
+    if pattern_type is PatternType.LITERAL:
+        if name == WILDCARD:
+            return False
+        if allowed in denied:
+            return True
+    return any((PatternType.PREFIXED, name[:size]) in denied for size in range(1, len(name) + 1))

@@ -1,0 +1,173 @@
+"""One login by SASL as the broker sees it: texts of the client in, challenges out, then a name.
+
+Kafka's counterparts: Java's `SaslServer`, `PlainSaslServer`, `ScramSaslServer`.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.base.errors import OttlaError, ProtocolError
+from ottla.base.principal import USER, Principal
+from ottla.base.scram import (
+    HASHES,
+    ScramCredential,
+    bytes_text,
+    combined,
+    mac,
+    parse_bytes,
+    parse_fields,
+    unescaped,
+)
+
+PLAIN = "PLAIN"
+
+INVALID_CREDENTIALS = "Authentication failed: Invalid username or password"
+
+
+class LoginError(OttlaError):
+    """The client is not taken for whom it says it is. The text goes to the client: no secrets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """A client that has shown who it is. `lifetime_ms`: for how long, if there is an end to it.
+
+    `is_token`: by a delegation token, which may not be used to get another (KIP-48).
+    """
+
+    principal: Principal
+    lifetime_ms: int | None = None
+    is_token: bool = False
+
+
+class SaslServer(Protocol):
+    """`answer` takes the client's next text. `login` is there when nothing more is to come."""
+
+    login: Login | None
+
+    def answer(self, text: bytes) -> bytes:
+        """What the client is sent; raises `LoginError`."""
+
+
+class PlainServer:
+    """PLAIN: a name and a password as they are (RFC 4616). `users` are names and passwords."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = users
+        self.login: Login | None = None
+
+    def answer(self, text: bytes) -> bytes:
+        try:
+            authorization_id, name, password = text.decode().split("\0")
+        except ValueError as error:
+            raise LoginError("Invalid SASL/PLAIN response: expected 3 tokens") from error
+        if not name:
+            raise LoginError("Authentication failed: username not specified")
+        if not password:
+            raise LoginError("Authentication failed: password not specified")
+        expected = self._users.get(name)
+        # An unknown name takes as long as a wrong password: the time says nothing of names.
+        is_right = hmac.compare_digest((expected or "").encode(), password.encode())
+        if expected is None or not is_right:
+            raise LoginError(INVALID_CREDENTIALS)
+        if authorization_id not in ("", name):
+            raise LoginError(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        self.login = Login(principal=Principal(USER, name))
+        return b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramAccount:
+    """Whom a name in SCRAM stands for, and what its password is checked with."""
+
+    login: Login
+    credential: ScramCredential
+
+
+FindAccount = Callable[[str, bool], ScramAccount | None]
+"""`find(name, is_token)`: the account of a user, or of a delegation token."""
+
+
+class ScramServer:
+    """The server's half of SCRAM: two rounds, and neither side says the password.
+
+    `nonce` is made of printable characters without commas, and new each time: an answer that was
+    overheard is worth nothing in another login.
+    """
+
+    def __init__(self, mechanism: str, find: FindAccount, nonce: str) -> None:
+        self._hash = HASHES[mechanism]
+        self._find = find
+        self._nonce = nonce
+        self._first: bytes | None = None
+        self._challenge = b""
+        self._header = ""
+        self._account: ScramAccount | None = None
+        self.login: Login | None = None
+
+    def answer(self, text: bytes) -> bytes:
+        try:
+            if self.login is not None:
+                raise ProtocolError("SCRAM: the login is over")
+            if self._first is None:
+                return self._begin(text)
+            return self._finish(text)
+        except ProtocolError as error:
+            raise LoginError(f"Authentication failed: {error}") from error
+
+    def _begin(self, text: bytes) -> bytes:
+        # "n,,n=name,r=nonce": what stands before the second comma is about channel binding.
+        binding, _, rest = text.partition(b",")
+        authorization, comma, first = rest.partition(b",")
+        if binding not in (b"n", b"y") or not comma:
+            raise ProtocolError("SCRAM: channel binding is not supported")
+        fields = parse_fields(first)
+        client_nonce = fields.get("r", "")
+        if list(fields)[:2] != ["n", "r"] or not _is_nonce(client_nonce):
+            raise ProtocolError("SCRAM: the first message must be a name and a nonce")
+        name = unescaped(fields["n"])
+        if authorization and unescaped(authorization.decode("latin-1").removeprefix("a=")) != name:
+            raise ProtocolError("SCRAM: the client asks to be another one than it is")
+        account = self._find(name, fields.get("tokenauth", "").lower() == "true")
+        if account is None:
+            raise LoginError(INVALID_CREDENTIALS)
+        self._header = f"{binding.decode()},{authorization.decode('latin-1')},"
+        self._account = account
+        self._first = first
+        self._nonce = client_nonce + self._nonce
+        credential = account.credential
+        self._challenge = (
+            f"r={self._nonce},s={bytes_text(credential.salt)},i={credential.iterations}".encode()
+        )
+        return self._challenge
+
+    def _finish(self, text: bytes) -> bytes:
+        assert self._account is not None
+        assert self._first is not None
+        without_proof, _, proof_text = text.rpartition(b",p=")
+        fields = parse_fields(without_proof)
+        if fields.get("r") != self._nonce:
+            raise ProtocolError("SCRAM: the nonce is not that of this login")
+        if parse_bytes(fields.get("c", "")) != self._header.encode("latin-1"):
+            raise ProtocolError("SCRAM: the channel binding is not that of the first message")
+        credential = self._account.credential
+        signed = b",".join((self._first, self._challenge, without_proof))
+        signature = mac(self._hash, credential.stored_key, signed)
+        proof = parse_bytes(proof_text.decode("latin-1"))
+        if len(proof) != len(signature):
+            raise LoginError(INVALID_CREDENTIALS)
+        key = hashlib.new(self._hash, combined(proof, signature)).digest()
+        if not hmac.compare_digest(key, credential.stored_key):
+            raise LoginError(INVALID_CREDENTIALS)
+        self.login = self._account.login
+        return b"v=" + bytes_text(mac(self._hash, credential.server_key, signed)).encode()
+
+
+def _is_nonce(text: str) -> bool:
+    return bool(text) and all("!" <= one <= "~" for one in text)

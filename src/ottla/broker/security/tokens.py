@@ -1,0 +1,97 @@
+"""Delegation tokens: a name and a secret that stand for a principal, for a time (KIP-48, KIP-373).
+
+The secret is the HMAC of the token's id under the brokers' `delegation.token.secret.key`: it is not
+kept, but made again. Kafka's counterparts: `DelegationTokenManager`, `TokenInformation`.
+"""
+
+import hmac
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.principal import Principal
+from ottla.base.scram import HASHES, ScramCredential, bytes_text, make_credential
+
+ITERATIONS: Final = 4096
+TOKEN_HASH: Final = "sha512"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationToken:
+    token_id: str
+    owner: Principal
+    requester: Principal
+    renewers: tuple[Principal, ...]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+    """Never valid after this, however often it is renewed."""
+
+    def concerns(self, principal: Principal) -> bool:
+        """Whether a principal may renew, expire and see it."""
+        return principal in (self.owner, self.requester) or principal in self.renewers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLifetimes:
+    """The broker's settings of tokens, in milliseconds."""
+
+    max_ms: int
+    expiry_ms: int
+
+    def new(
+        self,
+        token_id: str,
+        owners: tuple[Principal, Principal],
+        renewers: tuple[Principal, ...],
+        wanted_ms: int,
+        now_ms: int,
+    ) -> DelegationToken:
+        """A token of an owner, asked for by a requester; `wanted_ms` < 0 is as long as may be."""
+        lifetime_ms = self.max_ms if wanted_ms < 0 else min(wanted_ms, self.max_ms)
+        max_ms = now_ms + lifetime_ms
+        return DelegationToken(
+            token_id=token_id,
+            owner=owners[0],
+            requester=owners[1],
+            renewers=renewers,
+            issued_ms=now_ms,
+            expires_ms=min(max_ms, now_ms + self.expiry_ms),
+            max_ms=max_ms,
+        )
+
+    def renewed(self, token: DelegationToken, period_ms: int, now_ms: int) -> DelegationToken:
+        """Raises `ApiError` for a token whose time is over."""
+        _check_alive(token, now_ms)
+        period_ms = self.expiry_ms if period_ms < 0 else period_ms
+        return replace(token, expires_ms=min(token.max_ms, now_ms + period_ms))
+
+    def expired(
+        self, token: DelegationToken, period_ms: int, now_ms: int
+    ) -> tuple[DelegationToken | None, int]:
+        """The token, `None` when it is to go at once, and when it expires; raises `ApiError`."""
+        if period_ms < 0:
+            return None, now_ms
+        _check_alive(token, now_ms)
+        expires_ms = min(token.max_ms, now_ms + period_ms)
+        return replace(token, expires_ms=expires_ms), expires_ms
+
+
+def _check_alive(token: DelegationToken, now_ms: int) -> None:
+    if token.max_ms < now_ms or token.expires_ms < now_ms:
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+
+
+def token_hmac(secret_key: str, token_id: str) -> bytes:
+    """The token's secret, as `CreateDelegationToken` answers it."""
+    return hmac.new(secret_key.encode(), token_id.encode(), TOKEN_HASH).digest()
+
+
+def token_credential(
+    mechanism: str, secret_key: str, token_id: str, salt: bytes
+) -> ScramCredential:
+    """What a login by SCRAM is checked with: the password is the secret in base64."""
+    assert mechanism in HASHES
+    password = bytes_text(token_hmac(secret_key, token_id)).encode()
+    return make_credential(mechanism, password, salt, ITERATIONS)

@@ -1,0 +1,101 @@
+"""How SCRAM credentials are made, changed and described: all of a user, or nothing (KIP-554).
+
+Kafka's counterparts: `ScramControlManager`, `ScramImage`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.scram import (
+    HASHES,
+    MAX_ITERATIONS,
+    MECHANISM_CODES,
+    MIN_ITERATIONS,
+    ScramCredential,
+    credential_of_salted,
+)
+from ottla.broker.security.security_file import Credentials
+
+CODES_OF_MECHANISMS = {name: code for code, name in MECHANISM_CODES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramUpsertion:
+    """A credential to be set, or with `salted_password=None` one to be removed."""
+
+    user: str
+    mechanism_code: int
+    iterations: int = 0
+    salt: bytes = b""
+    salted_password: bytes | None = None
+
+    def check(self, known: Credentials) -> None:
+        """Raises `ApiError`."""
+        if not self.user:
+            raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        mechanism = MECHANISM_CODES.get(self.mechanism_code)
+        if mechanism is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        if self.salted_password is None:
+            if (self.user, mechanism) not in known:
+                raise ApiError(
+                    ErrorCode.RESOURCE_NOT_FOUND,
+                    "Attempt to delete a user credential that does not exist",
+                )
+        elif self.iterations < MIN_ITERATIONS:
+            raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        elif self.iterations > MAX_ITERATIONS:
+            raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        elif not self.salted_password or not self.salt:
+            raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Empty salt or salted password")
+
+    def credential(self) -> ScramCredential | None:
+        if self.salted_password is None:
+            return None
+        mechanism = MECHANISM_CODES[self.mechanism_code]
+        return credential_of_salted(mechanism, self.salted_password, self.salt, self.iterations)
+
+
+def with_upsertions(
+    known: Credentials, wanted: Sequence[ScramUpsertion]
+) -> tuple[dict[tuple[str, str], ScramCredential], dict[str, ApiError | None]]:
+    """The credentials afterwards, and for each user named whether it was refused."""
+    results: dict[str, ApiError | None] = {}
+    named: set[tuple[str, int]] = set()
+    for one in wanted:
+        key = (one.user, one.mechanism_code)
+        try:
+            if key in named:
+                raise ApiError(
+                    ErrorCode.DUPLICATE_RESOURCE,
+                    "A user credential cannot be altered twice in the same request",
+                )
+            one.check(known)
+            results.setdefault(one.user, None)
+        except ApiError as error:
+            if results.get(one.user) is None:
+                results[one.user] = error.without_traceback()
+        named.add(key)
+    changed = dict(known)
+    for one in wanted:
+        if results[one.user] is None:
+            place = (one.user, MECHANISM_CODES[one.mechanism_code])
+            credential = one.credential()
+            if credential is None:
+                changed.pop(place, None)
+            else:
+                changed[place] = credential
+    return changed, results
+
+
+def describe_users(known: Credentials) -> dict[str, list[tuple[int, int]]]:
+    """Numbers of mechanisms and iterations, by user; nothing else of a credential is ever shown."""
+    users: dict[str, list[tuple[int, int]]] = {}
+    for (user, mechanism), one in sorted(known.items()):
+        users.setdefault(user, []).append((CODES_OF_MECHANISMS[mechanism], one.iterations))
+    return users
+
+
+assert CODES_OF_MECHANISMS.keys() == HASHES.keys()

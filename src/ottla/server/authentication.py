@@ -1,0 +1,270 @@
+"""A connection that must log in before its requests are answered: SaslHandshake, SaslAuthenticate.
+
+Until then only those and ApiVersions are taken; anything else closes the connection. After a
+handshake in version 0 the client's texts come as frames without headers. A login may have an end
+(`connections.max.reauth.ms`, a token's time): the client logs in again on the same connection, or
+the next request closes it (KIP-368). A refusal waits for
+`connection.failed.authentication.delay.ms`, so that guessing is slow.
+
+Kafka's counterpart: `SaslServerAuthenticator`.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ProtocolError
+from ottla.base.files import Buffer
+from ottla.base.timestamps import Timestamps
+from ottla.broker.broker import Broker
+from ottla.broker.security.sasl import (
+    PLAIN,
+    Login,
+    LoginError,
+    PlainServer,
+    SaslServer,
+    ScramServer,
+)
+from ottla.codec.primitives import Output
+from ottla.codec.schema import Message, reader
+from ottla.config.broker import BrokerConfig
+from ottla.config.security import jaas_of
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.framing import FrameReader
+from ottla.protocol.headers import FRAME_SIZE, RequestHeader, encode_response, read_request_header
+from ottla.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.server.apis import APIS
+from ottla.server.request_context import Client, PendingResponse
+
+MIN_REAUTHENTICATION_MS = 1000.0
+"""A client may not log in again more often than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginSettings:
+    """How clients of one listener log in."""
+
+    mechanisms: tuple[str, ...]
+    max_reauthentication_ms: int = 0
+    failure_delay_ms: int = 0
+    plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def login_settings(config: BrokerConfig, listener: str) -> LoginSettings:
+    """Raises `SettingError`."""
+    own = config.of_listener(listener)
+    jaas = jaas_of(config.given, listener, PLAIN)
+    return LoginSettings(
+        mechanisms=own.sasl_enabled_mechanisms,
+        max_reauthentication_ms=own.connections_max_reauth_ms,
+        failure_delay_ms=config.connection_failed_authentication_delay_ms,
+        plain_users={} if jaas is None else jaas.plain_users,
+    )
+
+
+class State(Enum):
+    HANDSHAKE = auto()
+    AUTHENTICATE = auto()
+    AUTHENTICATE_RAW = auto()
+    COMPLETE = auto()
+    FAILED = auto()
+
+
+class Dispatches(Protocol):
+    """The dispatcher, as far as a login needs it."""
+
+    @property
+    def at(self) -> Timestamps: ...
+
+    def dispatch(self, frame: Buffer, client: Client, output: Output) -> PendingResponse | None: ...
+
+
+class Holds(Protocol):
+    """The connection, which is another client's once that has logged in."""
+
+    peer: Client
+    reader: FrameReader
+
+    def has_logged_in(self) -> None: ...
+
+    def has_failed_to_log_in(self) -> None: ...
+
+
+class Authentication:
+    """Stands between a connection and the dispatcher of requests."""
+
+    def __init__(self, broker: Broker, settings: LoginSettings, connection: Holds) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._connection = connection
+        self._state = State.HANDSHAKE
+        self._mechanism = ""
+        self._server: SaslServer | None = None
+        self._login: Login | None = None
+        self._expires_ms: float | None = None
+        self._begun_ms = 0.0
+
+    def dispatch(
+        self, frame: Buffer, output: Output, dispatcher: Dispatches
+    ) -> PendingResponse | None:
+        """As the dispatcher's; raises `ProtocolError` for what is not a client's turn to say."""
+        at = dispatcher.at
+        if self._state is State.AUTHENTICATE_RAW:
+            return self._take_raw(bytes(frame), output, at)
+        api_key = frame[0] << 8 | frame[1] if len(frame) > 1 else -1
+        if self._state is State.COMPLETE and not self._begins_again(api_key, at):
+            return dispatcher.dispatch(frame, self._connection.peer, output)
+        if self._state is State.FAILED:
+            raise ProtocolError("a request after a login that failed")
+        if api_key == ApiKey.API_VERSIONS and self._state is State.HANDSHAKE:
+            return dispatcher.dispatch(frame, self._connection.peer, output)
+        wanted = (
+            ApiKey.SASL_AUTHENTICATE if self._state is State.AUTHENTICATE else ApiKey.SASL_HANDSHAKE
+        )
+        if api_key != wanted:
+            raise ProtocolError(f"{wanted.name} must come before any other request")
+        header, position = read_request_header(frame)
+        if not APIS[wanted].oldest <= header.api_version <= APIS[wanted].newest:
+            raise ProtocolError(f"{wanted.name} has no version {header.api_version} here")
+        if wanted is ApiKey.SASL_HANDSHAKE:
+            handshake, _ = reader(SaslHandshakeRequest, header.api_version)(frame, position)
+            return self._shake_hands(handshake.mechanism, header, output, at)
+        request, _ = reader(SaslAuthenticateRequest, header.api_version)(frame, position)
+        return self._authenticate(bytes(request.auth_bytes), header, output, at)
+
+    def _begins_again(self, api_key: int, at: Timestamps) -> bool:
+        """Whether a client that has logged in does so once more; raises `ProtocolError`."""
+        if self._expires_ms is None:
+            return False
+        is_handshake = api_key == ApiKey.SASL_HANDSHAKE
+        if is_handshake and at.monotonic_ms - self._begun_ms >= MIN_REAUTHENTICATION_MS:
+            self._state = State.HANDSHAKE
+            return True
+        if at.monotonic_ms > self._expires_ms:
+            raise ProtocolError(f"the login of {self._connection.peer.principal} has expired")
+        return False
+
+    def _shake_hands(
+        self, mechanism: str, header: RequestHeader, output: Output, at: Timestamps
+    ) -> PendingResponse | None:
+        response = SaslHandshakeResponse(mechanisms=list(self._settings.mechanisms))
+        self._begun_ms = at.monotonic_ms
+        is_other = self._login is not None and mechanism != self._mechanism
+        if mechanism not in self._settings.mechanisms or is_other:
+            response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            return self._refuse(response, header, at)
+        self._mechanism = mechanism
+        self._server = self._new_server(mechanism, at)
+        is_raw = header.api_version == 0
+        self._state = State.AUTHENTICATE_RAW if is_raw else State.AUTHENTICATE
+        encode_response(header, response, output)
+        return None
+
+    def _new_server(self, mechanism: str, at: Timestamps) -> SaslServer:
+        if mechanism == PLAIN:
+            return PlainServer(self._settings.plain_users)
+        find = self._broker.security.find_account(
+            mechanism, at.now_ms, lambda: secrets.token_bytes(16)
+        )
+        return ScramServer(mechanism, find, secrets.token_hex(16))
+
+    def _authenticate(
+        self, text: bytes, header: RequestHeader, output: Output, at: Timestamps
+    ) -> PendingResponse | None:
+        try:
+            challenge = self._answer(text, at)
+        except LoginError as error:
+            response = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
+            )
+            return self._refuse(response, header, at)
+        answer = SaslAuthenticateResponse(auth_bytes=challenge, error_message=None)
+        if self._expires_ms is not None and self._state is State.COMPLETE:
+            answer.session_lifetime_ms = round(self._expires_ms - at.monotonic_ms)
+        encode_response(header, answer, output)
+        return None
+
+    def _take_raw(self, text: bytes, output: Output, at: Timestamps) -> PendingResponse | None:
+        try:
+            challenge = self._answer(text, at)
+        except LoginError:
+            return self._refuse(None, None, at)
+        output.data += FRAME_SIZE.pack(len(challenge)) + challenge
+        return None
+
+    def _answer(self, text: bytes, at: Timestamps) -> bytes:
+        assert self._server is not None
+        challenge = self._server.answer(text)
+        login = self._server.login
+        if login is not None:
+            if self._login is not None and login.principal != self._login.principal:
+                raise LoginError("Cannot change principals during re-authentication")
+            self._complete(login, at)
+        return challenge
+
+    def _complete(self, login: Login, at: Timestamps) -> None:
+        self._login = login
+        self._server = None
+        self._state = State.COMPLETE
+        longest = self._settings.max_reauthentication_ms or None
+        ends = [one for one in (longest, login.lifetime_ms) if one is not None]
+        self._expires_ms = at.monotonic_ms + min(ends) if ends else None
+        connection = self._connection
+        connection.peer = connection.peer._replace(
+            principal=login.principal, is_by_token=login.is_token
+        )
+        connection.has_logged_in()
+
+    def _refuse(
+        self, response: Message | None, header: RequestHeader | None, at: Timestamps
+    ) -> PendingResponse:
+        self._state = State.FAILED
+        until_ms = at.monotonic_ms + self._settings.failure_delay_ms
+        return DelayedRefusal(self._broker, until_ms, response, header, self._connection)
+
+
+class Logins:
+    """Has the connections of a listener log in, under settings that are read once."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._settings: dict[str, LoginSettings] = {}
+
+    def begin(self, connection: Holds, listener: str) -> Authentication:
+        """What takes the requests of a client that has not shown yet who it is."""
+        config = self._broker.config
+        settings = self._settings.get(listener)
+        if settings is None:
+            settings = self._settings[listener] = login_settings(config, listener)
+        connection.reader.limit(config.sasl_server_max_receive_size)
+        return Authentication(self._broker, settings, connection)
+
+
+class DelayedRefusal(PendingResponse):
+    """A client that is refused hears so after a while, and then its connection is closed."""
+
+    __slots__ = ("_connection", "_refusal")
+
+    def __init__(
+        self,
+        broker: Broker,
+        until_ms: float,
+        refusal: Message | None,
+        header: RequestHeader | None,
+        connection: Holds,
+    ) -> None:
+        super().__init__(broker.throttled_clients.add(until_ms))
+        self._refusal = refusal
+        self._connection = connection
+        self.header = header or RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0)
+
+    def finish(self, at: Timestamps) -> Message | None:
+        self._connection.has_failed_to_log_in()
+        return self._refusal

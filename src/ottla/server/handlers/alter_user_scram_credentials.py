@@ -1,0 +1,49 @@
+"""AlterUserScramCredentials, 0: sets and removes passwords for logins by SCRAM.
+
+The request carries the salted password; what is kept is made of it here, and is on the disks when
+the answer goes. Kafka's counterpart: `ScramControlManager.alterCredentials` (KIP-554).
+"""
+
+from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
+from ottla.broker.security.users import ScramUpsertion
+from ottla.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from ottla.server.request_context import RequestContext
+
+
+def handle(
+    request: AlterUserScramCredentialsRequest, context: RequestContext
+) -> AlterUserScramCredentialsResponse:
+    context.may_take_long()
+    wanted = [
+        ScramUpsertion(user=one.name, mechanism_code=one.mechanism)
+        for one in in_turns(request.deletions)
+    ]
+    wanted += [
+        ScramUpsertion(
+            user=one.name,
+            mechanism_code=one.mechanism,
+            iterations=one.iterations,
+            salt=bytes(one.salt),
+            salted_password=bytes(one.salted_password),
+        )
+        for one in in_turns(request.upsertions)
+    ]
+    try:
+        results = context.broker.security.alter_users(wanted)
+    except ApiError as error:
+        results = dict.fromkeys((one.user for one in wanted), error.without_traceback())
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(
+                user=user,
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+            )
+            for user, error in in_turns(results.items())
+        ]
+    )
