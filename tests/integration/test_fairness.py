@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import thread_time
 
@@ -17,22 +18,27 @@ from benchmarks.stretches import Recorder, ask
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
 from ottla.config.listeners import Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+from ottla.protocol.messages.transaction_offset_commit import TransactionOffsetCommitRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server import listener as listener_module
 from ottla.server.apis import APIS
@@ -438,3 +444,43 @@ def test_a_server_that_stops_finishes_the_topics_that_it_is_making(tmp_path: Pat
     again = open_broker(tmp_path / "data")
     assert len(again.topics.get("many").partitions) == 40
     again.close()
+
+
+FIRST_OF_THEIR_KIND: list[tuple[Message, int, str]] = [
+    (JoinGroupRequest(group_id="g", protocol_type="consumer"), 0, CONSUMER_OFFSETS),
+    (ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), 0, CONSUMER_OFFSETS),
+    (OffsetCommitRequest(group_id="g"), 2, CONSUMER_OFFSETS),
+    (TransactionOffsetCommitRequest(transactional_id="x", group_id="g"), 0, CONSUMER_OFFSETS),
+    (InitProducerIdRequest(transactional_id="x"), 0, TRANSACTION_STATE),
+]
+"""Requests that may be the first to write to an internal topic, and which."""
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "name"),
+    FIRST_OF_THEIR_KIND,
+    ids=[type(one).__name__ for one, *_ in FIRST_OF_THEIR_KIND],
+)
+def test_an_internal_topic_is_made_in_turns_and_two_requests_that_need_it_wait(
+    request_: Message, version: int, name: str, tmp_path: Path
+) -> None:
+    broker = with_topic(tmp_path / "data")
+    with (
+        stepped(broker) as server,
+        server.client() as first,
+        server.client() as second,
+        server.client() as quick,
+    ):
+        first.send(request_, version)
+        second.send(request_, version)
+        answered = 0
+        while broker.topics.find(name) is None:
+            quick.send(VERSIONS, 0)
+            server.step_until(partial(has_answer, quick))
+            assert quick.receive(ApiKey.API_VERSIONS, 0).error_code == 0
+            answered += 1
+        assert answered > 5
+        for client in (first, second):
+            server.step_until(partial(has_answer, client))
+            assert client.receive(request_.API_KEY or 0, version) is not None
+    assert len(broker.topics.get(name).partitions) == 50

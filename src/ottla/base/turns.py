@@ -106,6 +106,9 @@ class Turn:
         """Lets go of whom it belongs to, so that the two need not wait for the collector."""
         self._suspend = self.leave = self.come_back = _stay
 
+    def suspend(self) -> None:
+        self._suspend()
+
     def give_way(self) -> None:
         if self._now_s() >= self.until_s:
             self._suspend()
@@ -147,6 +150,15 @@ def give_way() -> None:
     turn = CURRENT.get()
     if turn is not None:
         turn.give_way()
+
+
+def let_others() -> bool:
+    """Lets others have their turn now; returns whether there is anybody who could have it."""
+    turn = CURRENT.get()
+    if turn is None:
+        return False
+    turn.suspend()
+    return True
 
 
 def in_turns(items: Iterable[T]) -> Iterable[T]:

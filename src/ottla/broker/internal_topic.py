@@ -4,15 +4,16 @@ Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ottla.base.errors import CorruptionError
+from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.events import OnEvent
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import at_once
+from ottla.base.turns import at_once, let_others
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
@@ -69,14 +70,35 @@ class StoredRecord:
 
 
 class InternalTopic:
-    """A compacted topic that is made when the first record is written."""
+    """A compacted topic that is made for the first request that may write to it."""
 
     def __init__(self, broker: Appender, new: NewTopic, compression: Compression) -> None:
         self._broker = broker
         self._new = new
         self._compression = compression
+        self._is_being_made = False
         self.unread: set[int] = set()
         """The partitions whose records could not be read."""
+
+    def prepare(self, before_making: Callable[[], None]) -> None:
+        """Makes the topic before anything is decided that needs it, in turns.
+
+        A request that comes meanwhile waits. Why the topic cannot be made `append` reports.
+        """
+        topics, name = self._broker.topics, self._new.name
+        if topics.find(name) is not None:
+            return
+        before_making()
+        while self._is_being_made and let_others():
+            pass
+        if topics.find(name) is not None:
+            return
+        self._is_being_made = True
+        try:
+            with suppress(ApiError):
+                self._create()
+        finally:
+            self._is_being_made = False
 
     def append(
         self,
@@ -93,8 +115,9 @@ class InternalTopic:
         """
         topic = self._broker.topics.find(self._new.name)
         if topic is None:
-            topic = self._create()
-            self.unread.clear()
+            # A decision is being carried out: nobody else may decide before it is replayed.
+            with at_once():
+                topic = self._create()
         builder = RecordBatchBuilder(compression=self._compression)
         if producer is not None:
             builder.is_transactional = True
@@ -107,9 +130,9 @@ class InternalTopic:
         return self._broker.append(partition, batch, now_ms=now_ms, origin=origin).first_offset
 
     def _create(self) -> Topic:
-        # A decision is being carried out: nobody else may decide before it is replayed.
-        with at_once():
-            return self._broker.create_topic(self._new)
+        topic = self._broker.create_topic(self._new)
+        self.unread.clear()
+        return topic
 
     def read_all(self) -> Iterator[StoredRecord]:
         """The last record of every key in every partition, and those of open transactions.

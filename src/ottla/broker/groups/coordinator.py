@@ -67,6 +67,11 @@ class GroupCoordinator:
         self._gone_topics: set[str] = set()
         self._is_loaded = False
 
+    def prepare(self, before_making: Callable[[], None]) -> None:
+        """Has `__consumer_offsets` made, in turns, for a request that may be the first to write
+        to it; `before_making` is called unless it is there."""
+        self._topic.prepare(before_making)
+
     def loaded(self, at: Timestamps) -> GroupCoordinatorShard:
         """The machine, for whom the log is replayed first, once. Raises `UserError`."""
         if not self._is_loaded:

@@ -84,6 +84,10 @@ class TransactionCoordinator:
         self._late: dict[str, None] = {}
         self._retry_ms = 0.0
 
+    def prepare(self, before_making: Callable[[], None]) -> None:
+        """As `GroupCoordinator.prepare`, of `__transaction_state`."""
+        self._topic.prepare(before_making)
+
     def loaded(self, at: Timestamps) -> TransactionMachine:
         """The machine, for whom the log is replayed first, once. Raises `UserError`.
 

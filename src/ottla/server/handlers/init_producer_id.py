@@ -31,7 +31,9 @@ def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProdu
         timeout_ms=request.transaction_timeout_ms,
         expected=None if expected == NONE_GIVEN else expected,
     )
-    answer = context.broker.transactions.init_producer(wanted, context.at)
+    transactions = context.broker.transactions
+    transactions.prepare(context.may_take_long)
+    answer = transactions.init_producer(wanted, context.at)
     return InitProducerIdResponse(
         error_code=known_code(answer.error, context.api_version, FIRST_FENCED_VERSION),
         producer_id=answer.producer_id,

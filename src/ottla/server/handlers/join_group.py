@@ -24,6 +24,7 @@ FIRST_SKIP_ASSIGNMENT_VERSION = 9
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> Message | PendingResponse:
     groups, at = context.broker.groups, context.at
+    groups.prepare(context.may_take_long)
     waiting: Waiting[JoinAnswer] = Waiting()
     decision = groups.loaded(at).join(_request(request, context), waiting, at)
     answer = groups.carry_out_or_wait(decision, waiting, at)

@@ -33,6 +33,7 @@ OLD_CODES = {
 
 
 def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    context.broker.groups.prepare(context.may_take_long)
     names = [_known_name(topic, context) for topic in in_turns(request.topics)]
     offsets: dict[TopicPartition, NewOffset] = {}
     for name, topic in zip(names, request.topics, strict=True):

@@ -35,6 +35,7 @@ OLD_CODES = {
 def handle(
     request: TransactionOffsetCommitRequest, context: RequestContext
 ) -> TransactionOffsetCommitResponse:
+    context.broker.groups.prepare(context.may_take_long)
     errors: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, NewOffset] = {}
     for topic in in_turns(request.topics):
