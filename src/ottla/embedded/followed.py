@@ -184,7 +184,8 @@ class FollowedLog(ReadableLog):
         raise UserError(READ_ONLY)
 
     append = append_many = append_batch = append_built = _refuse
-    create_topic = delete_topic = delete_records = compact = flush = listen = _refuse
+    create_topic = create_partitions = alter_topic = delete_topic = _refuse
+    delete_records = compact = flush = listen = _refuse
 
 
 def _bounds(log: ReadOnlyLog) -> tuple[int, int]:

@@ -15,10 +15,12 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.files import Buffer
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import with_local_defaults
-from ottla.config.setting import value_text
+from ottla.config.setting import settings_of, value_text
+from ottla.config.topic import TopicConfig
 from ottla.embedded import live_reading
 from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
@@ -172,8 +174,8 @@ class Log(HeldBroker, ReadableLog):
         """Removes a topic with all its records. Raises `UserError` when there is none.
 
         >>> log.delete_topic("orders")
-        >>> log.topics()
-        {}
+        >>> "orders" in log.topics()
+        False
         """
         with HeldInterrupts():
             self.broker.delete_topic(self.find_topic(name))
@@ -181,8 +183,8 @@ class Log(HeldBroker, ReadableLog):
     def topics(self) -> dict[str, int]:
         """The partition count of every topic by name.
 
-        >>> log.topics()
-        {'orders': 2}
+        >>> log.topics()["orders"]
+        2
         """
         self._recover_if_torn()
         with self._lock:
@@ -202,6 +204,47 @@ class Log(HeldBroker, ReadableLog):
                 index: (one.log.log_start_offset, one.log.high_watermark)
                 for index, one in sorted(partitions.items())
             }
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """All settings of a topic as they hold now, defaults included.
+
+        >>> log.topic_settings("orders")["cleanup.policy"]
+        'delete'
+        """
+        with self.looking():
+            config = self.find_topic(topic).config
+        rows = settings_of(TopicConfig).values()
+        return {row.name: row.format(getattr(config, row.attribute)) for row in rows}
+
+    @done_whole
+    def alter_topic(self, topic: str, config: Mapping[str, Any]) -> None:
+        """Changes some settings of a topic; `None` takes one back. Raises `ApiError`.
+
+        >>> log.alter_topic("orders", {"retention.ms": 3_600_000, "max.message.bytes": None})
+        >>> log.topic_settings("orders")["retention.ms"]
+        '3600000'
+        """
+        changes = [
+            ConfigChange(name=name, operation=ConfigOperation.DELETE)
+            if value is None
+            else ConfigChange(name=name, value=value_text(value))
+            for name, value in config.items()
+        ]
+        with HeldInterrupts():
+            name = self.find_topic(topic).name
+            self.broker.admin.alter_topic(name, Alteration(changes=changes))
+
+    @done_whole
+    def create_partitions(self, topic: str, count: int) -> None:
+        """Grows a topic to `count` partitions in all. Raises `ApiError`.
+
+        >>> log.create_partitions("orders", 4)
+        >>> log.topics()["orders"]
+        4
+        """
+        with HeldInterrupts():
+            name = self.find_topic(topic).name
+            self.broker.admin.grow_topic(TopicGrowth(name=name, partition_count=count))
 
     # Records
 

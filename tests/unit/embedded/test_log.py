@@ -188,3 +188,21 @@ def test_public_rooms_are_there_without_an_import_of_their_own() -> None:
     code = "import ottla; ottla.aio.Consumer, ottla.testing.LocalBroker, ottla.table.files"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert {"aio", "table", "testing", "Log"} <= set(dir(ottla))
+
+
+def test_settings_of_a_topic_are_shown_changed_and_taken_back(tmp_path: Path) -> None:
+    with ottla.open(tmp_path, {"log.segment.bytes": 1 << 20}) as log:
+        log.create_topic("orders", config={"retention.ms": 60_000})
+        assert log.topic_settings("orders")["retention.ms"] == "60000"
+        log.alter_topic("orders", {"retention.ms": None, "cleanup.policy": "compact"})
+    with ottla.open(tmp_path) as log:
+        found = log.topic_settings("orders")
+        assert (found["retention.ms"], found["cleanup.policy"]) == ("604800000", "compact")
+        with pytest.raises(ottla.ApiError, match="retention"):
+            log.alter_topic("orders", {"retention.ms": "soon"})
+        with pytest.raises(ottla.UserError, match="there is no topic order; topics here: orders"):
+            log.alter_topic("order", {"retention.ms": 1})
+        log.create_partitions("orders", 3)
+        assert log.topics() == {"orders": 3}
+        with pytest.raises(ottla.ApiError):
+            log.create_partitions("orders", 2)

@@ -30,9 +30,9 @@ class Consumer(ConsumerBase):
     ...                               settings={"auto.offset.reset": "earliest"}) as consumer:
     ...     consumer.subscribe("orders")
     ...     async for record in consumer:
-    ...         print(record.value)
+    ...         print(record.topic)
     ...         break
-    b'tea'
+    orders
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -74,7 +74,7 @@ class Consumer(ConsumerBase):
     async def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
         """The next record, or `None` when none has come in so many seconds.
 
-        >>> consumer.subscribe("orders")
+        >>> consumer.assign({("orders", 0): 0})
         >>> (await consumer.poll(timeout=10)).value
         b'tea'
         """

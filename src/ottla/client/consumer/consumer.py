@@ -30,9 +30,9 @@ class Consumer(ConsumerBase):
     >>> with ottla.Consumer(log, "kitchen", settings={"auto.offset.reset": "earliest"}) as consumer:
     ...     consumer.subscribe("orders")
     ...     for record in consumer:
-    ...         print(record.value)
+    ...         print(record.topic)
     ...         break
-    b'tea'
+    orders
     """
 
     _streams: "tuple[Consumer, ...]" = ()
@@ -87,7 +87,7 @@ class Consumer(ConsumerBase):
     def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
         """The next record, or `None` when none has come in so many seconds.
 
-        >>> consumer.subscribe("orders")
+        >>> consumer.assign({("orders", 0): 0})
         >>> consumer.poll(timeout=10).value
         b'tea'
         """

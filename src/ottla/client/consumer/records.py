@@ -20,7 +20,7 @@ from ottla.record.record import Headers
 class ConsumerRecord(NamedTuple):
     """A record, and where it lies. `timestamp` is in milliseconds, -1 where there is none.
 
-    >>> consumer.subscribe("orders")
+    >>> consumer.assign({("orders", 0): 0})
     >>> record = consumer.poll(timeout=10)
     >>> record.topic, record.partition, record.offset, record.key, record.value
     ('orders', 0, 0, b'table 1', b'tea')
@@ -42,7 +42,7 @@ class ConsumerRecord(NamedTuple):
     def topic_partition(self) -> TopicPartition:
         """The partition that it lies in.
 
-        >>> consumer.subscribe("orders")
+        >>> consumer.assign({("orders", 0): 0})
         >>> consumer.poll(timeout=10).topic_partition
         TopicPartition(topic='orders', partition=0)
         """
