@@ -7,6 +7,7 @@ from docs import commands, house, metrics
 from ottla.config.broker import BrokerConfig
 from ottla.config.consumer import ConsumerConfig
 from ottla.config.group import GroupConfig
+from ottla.config.producer import ProducerConfig
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import WITHOUT_EFFECT
@@ -62,6 +63,9 @@ def configuration() -> str:
         "\n## Settings of consumers\n",
         "Of `ottla.Consumer`, `ottla.aio.Consumer` and `ottla.SimpleConsumer`.\n",
         client_table(settings_of(ConsumerConfig).values()),
+        "\n## Settings of producers\n",
+        "Of `ottla.Producer` and `ottla.aio.Producer`; see [docs/producer.md](producer.md).\n",
+        client_table(settings_of(ProducerConfig).values()),
         "\n## Kafka's settings that have no effect\n",
         "Accepted, and named once in the log at the start.\n",
         "| settings | why |",

@@ -99,7 +99,8 @@ def _names_of(name: str, what: Any, seen: set[int]) -> Iterator[PublicName]:
             continue
         one = inspect.getattr_static(what, key)
         method = one.fget if isinstance(one, property) else getattr(one, "__func__", one)
-        if callable(method) and id(method) not in seen:
+        is_own = callable(method) and not method.__name__.startswith("_")
+        if is_own and id(method) not in seen:
             seen.add(id(method))
             yield PublicName(f"{name}.{key}", method, shown)
 
