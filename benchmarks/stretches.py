@@ -66,8 +66,12 @@ class Recorder:
         self._at_work: dict[int, tuple[float, Counter[str]]] = {}
         self._is_over = threading.Event()
         self._collecting = 0.0
+        self._threads: list[threading.Thread] = []
 
     def take(self) -> Stretches:
+        for thread in self._threads:  # a long request frees what it had after its answer has gone
+            thread.join(PATIENCE_S)
+        self._threads.clear()
         found, self.found = self.found, Stretches()
         return found
 
@@ -102,6 +106,7 @@ class Recorder:
         def timed(name: str) -> Callable[[LongRequest], None]:
             def step(request: LongRequest) -> None:
                 if name == "_run":
+                    self._threads.append(threading.current_thread())
                     self.begin()
                 else:
                     self.end(self.found.slices)

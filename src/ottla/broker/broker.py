@@ -16,7 +16,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer
 from ottla.base.open_files import OpenFiles
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE, in_turns
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
@@ -145,17 +145,17 @@ class Broker:
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
         """Makes topics, durably; what became of each."""
-        counts: list[int | ApiError] = []
-        for new in wanted:
+        counts: list[int | ApiError] = freed_in_turns([])
+        for new in in_turns(wanted):
             try:
                 counts.append(self._partition_count_of(new))
             except ApiError as error:
                 counts.append(error.without_traceback())
-        counted = zip(wanted, counts, strict=True)
+        counted = in_turns(zip(wanted, counts, strict=True))
         made = iter(
             self._store.create_all([(new, one) for new, one in counted if isinstance(one, int)])
         )
-        results = [one if isinstance(one, ApiError) else next(made) for one in counts]
+        results = [one if isinstance(one, ApiError) else next(made) for one in in_turns(counts)]
         for result in in_turns(results):
             if isinstance(result, Topic):
                 self.on_event(_created(result))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import ConfigSource
@@ -38,8 +38,10 @@ def alter_all(
     broker: Broker, wanted: Sequence[ResourceAlteration], *, validate_only: bool
 ) -> list[ApiError | None]:
     """Changes resources, the groups all together; what became of each."""
-    counts = Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
-    results: list[ApiError | None] = []
+    counts = freed_in_turns(
+        Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
+    )
+    results: list[ApiError | None] = freed_in_turns([])
     groups: dict[str, Callable[[], Alteration]] = {}
     for one in in_turns(wanted):
         try:

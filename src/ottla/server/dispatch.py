@@ -13,6 +13,7 @@ from ottla.base.files import Buffer
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Scout, TurnsNeededError
 from ottla.broker.broker import Broker
+from ottla.codec.freeing import free_in_turns
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
@@ -140,7 +141,10 @@ class Dispatcher:
             if route.looks_into_logs and self._broker.has_pending:
                 self._broker.write_out()
             context = RequestContext(self._broker, self._at, header, client, False)
-            return self._take(route.handle(request, context), header, output, received_ms)
+            later = self._take(route.handle(request, context), header, output, received_ms)
+            if later is None:
+                free_in_turns(request)
+            return later
 
         return self._long_requests.add(work, len(frame))
 
@@ -170,6 +174,8 @@ class Dispatcher:
             return self._begin(answer, header, output, received_ms)
         if answer is not None:
             encode_response(header, answer, output)
+            if output.turn is not None:
+                free_in_turns(answer)
         self._answered_late(header, output, received_ms)
         return None
 

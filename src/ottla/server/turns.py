@@ -135,6 +135,7 @@ class LongRequest(Waiting[bool]):
         try:
             if not self._is_cancelled:
                 self.later = self._work(self.output)
+                self.turn.free()
         except CancelledError:
             pass
         except ProtocolError as error:

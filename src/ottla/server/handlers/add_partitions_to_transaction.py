@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.protocol.messages.add_partitions_to_transaction import (
@@ -94,11 +94,13 @@ def _add(
 
 
 def _partitions(topics: Sequence[AddPartitionsTopic]) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic.name, index)
-        for topic in in_turns(topics)
-        for index in in_turns(topic.partitions)
-    ]
+    return freed_in_turns(
+        [
+            TopicPartition(topic.name, index)
+            for topic in in_turns(topics)
+            for index in in_turns(topic.partitions)
+        ]
+    )
 
 
 def _exists(where: TopicPartition, context: RequestContext) -> bool:

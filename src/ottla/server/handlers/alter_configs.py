@@ -3,7 +3,7 @@
 Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 """
 
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -17,7 +17,9 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     context.may_take_long()
-    wanted = [_alteration(resource, context.who) for resource in in_turns(request.resources)]
+    wanted = freed_in_turns(
+        [_alteration(resource, context.who) for resource in in_turns(request.resources)]
+    )
     errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
     return AlterConfigsResponse(
         responses=[

@@ -8,7 +8,7 @@ from collections import Counter
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.topics.topics import TopicGrowth
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -23,10 +23,13 @@ DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     context.may_take_long()
-    counts = Counter(wanted.name for wanted in in_turns(request.topics))
-    growths = [_growth(one) for one in in_turns(request.topics) if counts[one.name] == 1]
+    counts = freed_in_turns(Counter(wanted.name for wanted in in_turns(request.topics)))
+    growths = freed_in_turns(
+        [_growth(one) for one in in_turns(request.topics) if counts[one.name] == 1]
+    )
     admin = context.broker.admin
-    errors = iter(admin.grow_topics(growths, validate_only=request.validate_only))
+    refusals = admin.grow_topics(growths, validate_only=request.validate_only)
+    errors = iter(freed_in_turns(refusals))
     results = []
     for name, count in in_turns(counts.items()):
         error = next(errors) if count == 1 else DUPLICATE

@@ -9,7 +9,7 @@ from collections import Counter
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.topics.topics import MAX_PARTITION_COUNT, NewTopic, Topic
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -24,11 +24,11 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     context.may_take_long()
-    counts = Counter(wanted.name for wanted in in_turns(request.topics))
-    wanted_by_name = {wanted.name: wanted for wanted in in_turns(request.topics)}
+    counts = freed_in_turns(Counter(wanted.name for wanted in in_turns(request.topics)))
+    wanted_by_name = freed_in_turns({wanted.name: wanted for wanted in in_turns(request.topics)})
     total = sum(_partition_count(wanted, context) for wanted in in_turns(request.topics))
-    made: dict[str, Topic | ApiError] = {}
-    news: list[NewTopic] = []
+    made: dict[str, Topic | ApiError] = freed_in_turns({})
+    news: list[NewTopic] = freed_in_turns([])
     for name, wanted in in_turns(wanted_by_name.items()):
         try:
             if total > MAX_PARTITION_COUNT:
@@ -42,7 +42,8 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
                 news.append(new)
         except ApiError as error:
             made[name] = error.without_traceback()
-    for new, topic in zip(news, context.broker.create_topics(news), strict=True):
+    topics = freed_in_turns(context.broker.create_topics(news))
+    for new, topic in zip(news, topics, strict=True):
         made[new.name] = topic
     return CreateTopicsResponse(
         topics=[

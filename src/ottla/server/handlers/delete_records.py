@@ -6,7 +6,7 @@ Kafka's counterpart: `Partition.deleteRecordsOnLeader` (KIP-107).
 
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns, parts_in_turns
+from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -15,15 +15,20 @@ from ottla.protocol.messages.delete_records import (
 )
 from ottla.server.request_context import RequestContext
 
+PARTITIONS_AT_ONCE = 128
+"""Their new starts are written down together; each takes the time of several elements."""
+
 
 def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    wanted = {
-        TopicPartition(topic.name, one.partition_index): one.offset
-        for topic in in_turns(request.topics)
-        for one in in_turns(topic.partitions)
-    }
-    results: dict[TopicPartition, int | ApiError] = {}
-    for part in parts_in_turns(wanted.items()):
+    wanted = freed_in_turns(
+        {
+            TopicPartition(topic.name, one.partition_index): one.offset
+            for topic in in_turns(request.topics)
+            for one in in_turns(topic.partitions)
+        }
+    )
+    results: dict[TopicPartition, int | ApiError] = freed_in_turns({})
+    for part in parts_in_turns(wanted.items(), PARTITIONS_AT_ONCE):
         results |= context.broker.admin.delete_records(dict(part))
     return DeleteRecordsResponse(
         topics=[

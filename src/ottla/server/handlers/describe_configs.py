@@ -52,7 +52,7 @@ def _describe(
         result.error_code, result.error_message = error.code, error.message
         return result
     count_elements(len(entries))
-    keys = set(resource.configuration_keys or ())
+    keys = set(in_turns(resource.configuration_keys or ()))
     result.configs = [
         _config(entry, request, context.api_version)
         for entry in entries

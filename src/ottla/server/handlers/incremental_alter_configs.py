@@ -5,7 +5,7 @@ Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -22,7 +22,9 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     context.may_take_long()
-    wanted = [_alteration(resource, context.who) for resource in in_turns(request.resources)]
+    wanted = freed_in_turns(
+        [_alteration(resource, context.who) for resource in in_turns(request.resources)]
+    )
     errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[

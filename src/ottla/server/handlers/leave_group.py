@@ -3,7 +3,7 @@
 Kafka's counterpart: `KafkaApis.handleLeaveGroupRequest`.
 """
 
-from ottla.base.turns import free_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.coordinator.classic.requests import Leaving
 from ottla.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -21,15 +21,15 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
         only = Leaving(member_id=request.member_id)
         answer = groups.carry_out(groups.loaded(at).leave(request.group_id, (only,), at), at)
         return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
-    leaving = [
-        Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
-        for one in in_turns(request.members)
-    ]
-    free_in_turns(request.members)
+    leaving = freed_in_turns(
+        [
+            Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
+            for one in in_turns(request.members)
+        ]
+    )
     answer = groups.carry_out(groups.loaded(at).leave(request.group_id, leaving, at), at)
     members = [
         MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=code)
         for one, code in in_turns(zip(leaving, answer.errors, strict=False))
     ]
-    free_in_turns(leaving)
     return LeaveGroupResponse(error_code=answer.error, members=members)

@@ -13,7 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.coordinator.offsets.committed_offsets import NO_LEADER_EPOCH, NO_OFFSET, FetchedOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.offset_fetch import (
@@ -61,10 +61,12 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
         )
     wanted = None
     if request.topics is not None:
-        wanted = [
-            _Wanted(name=one.name, indexes=one.partition_indexes)
-            for one in in_turns(request.topics)
-        ]
+        wanted = freed_in_turns(
+            [
+                _Wanted(name=one.name, indexes=one.partition_indexes)
+                for one in in_turns(request.topics)
+            ]
+        )
     claim = MemberClaim(group_id=request.group_id)
     error_code = ErrorCode.NONE
     try:
@@ -91,16 +93,18 @@ def _group(
 ) -> OffsetFetchResponseGroup:
     wanted = None
     if group.topics is not None:
-        wanted = [
-            _Wanted(
-                name=_known_name(one.topic_id, context)
-                if context.api_version >= FIRST_TOPIC_ID_VERSION
-                else one.name,
-                topic_id=one.topic_id,
-                indexes=one.partition_indexes,
-            )
-            for one in in_turns(group.topics)
-        ]
+        wanted = freed_in_turns(
+            [
+                _Wanted(
+                    name=_known_name(one.topic_id, context)
+                    if context.api_version >= FIRST_TOPIC_ID_VERSION
+                    else one.name,
+                    topic_id=one.topic_id,
+                    indexes=one.partition_indexes,
+                )
+                for one in in_turns(group.topics)
+            ]
+        )
     claim = MemberClaim(
         group_id=group.group_id, member_id=group.member_id or "", generation=group.member_epoch
     )
@@ -137,16 +141,20 @@ def _fetch(
     if wanted is None:
         context.may_take_long()
     else:
-        places = [
-            TopicPartition(one.name, index)
-            for one in in_turns(wanted)
-            if one.name
-            for index in in_turns(one.indexes)
-        ]
+        places = freed_in_turns(
+            [
+                TopicPartition(one.name, index)
+                for one in in_turns(wanted)
+                if one.name
+                for index in in_turns(one.indexes)
+            ]
+        )
     fetched = context.broker.groups.loaded(context.at).fetch_offsets(claim, places)
     if wanted is None:
         wanted = _all_topics(fetched, context)
-    return [(one, _find(one, fetched, request.require_stable)) for one in in_turns(wanted)]
+    return freed_in_turns(
+        [(one, _find(one, fetched, request.require_stable)) for one in in_turns(wanted)]
+    )
 
 
 def _all_topics(fetched: Iterable[TopicPartition], context: RequestContext) -> list[_Wanted]:
@@ -167,7 +175,7 @@ def _all_topics(fetched: Iterable[TopicPartition], context: RequestContext) -> l
 def _find(
     wanted: _Wanted, fetched: Mapping[TopicPartition, FetchedOffset], require_stable: bool
 ) -> list[_Found]:
-    found = []
+    found: list[_Found] = freed_in_turns([])
     for index in in_turns(wanted.indexes):
         if wanted.name is None:
             found.append(_Found(index=index, error=ErrorCode.UNKNOWN_TOPIC_ID))
