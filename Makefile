@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NODE := tests/compat/node
 NODE_CLIENTS := $(NODE)/node_modules/.package-lock.json
+QUIX := tests/compat/quix
 
-.PHONY: help run test compiled wheels check format docs bench compat node-clients fuzz crash sim clean
+.PHONY: help run test compiled wheels check format docs bench compat node-clients quix-client fuzz crash sim clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -80,7 +81,15 @@ $(NODE_CLIENTS): $(NODE)/package-lock.json
 	@command -v npm >/dev/null || { echo "the clients for Node need node (20 or newer) and npm"; exit 2; }
 	@cd $(NODE) && npm ci --omit=optional --no-audit --no-fund --loglevel=error
 
-compat: $(READY) $(NODE_CLIENTS)
+# Quix Streams needs an older confluent-kafka than the other tests.
+quix-client: $(QUIX)/environment/.ready
+
+$(QUIX)/environment/.ready: $(QUIX)/requirements.txt
+	@$(PYTHON) -m venv $(QUIX)/environment
+	@$(QUIX)/environment/bin/python -m pip install --quiet --disable-pip-version-check -r $(QUIX)/requirements.txt
+	@touch $@
+
+compat: $(READY) $(NODE_CLIENTS) quix-client
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group compat
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.old_kafka_python_suite
@@ -105,4 +114,4 @@ sim: $(READY)
 	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
-	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(QUIX)/environment .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
