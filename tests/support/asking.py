@@ -21,8 +21,9 @@ CORRELATION_ID = 77
 class Asker:
     """One client of a broker; the clock stands still unless `monotonic_ms` is moved."""
 
-    def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
+    def __init__(self, broker: Broker, clock: Clock | None = None, client: Client = PEER) -> None:
         self.broker = broker
+        self.client = client
         self.monotonic_ms = 0.0
         self._dispatcher = Dispatcher(broker, clock or FakeClock())
 
@@ -35,7 +36,7 @@ class Asker:
         frame = memoryview(bytearray(incoming.read_all()))[4:]
         output = Output()
         self._dispatcher.set_time(at(self.monotonic_ms))
-        later = self._dispatcher.dispatch(frame, PEER, output)
+        later = self._dispatcher.dispatch(frame, self.client, output)
         self.broker.write_out()
         return later, output
 

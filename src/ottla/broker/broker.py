@@ -8,7 +8,7 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.base.error_codes import ErrorCode
@@ -289,6 +289,8 @@ class Broker:
         ):
             one_anyway = size == 0 and not query.is_hard_limit
             try:
+                if query.may_read is not None:
+                    self._check_read(wanted, query.may_read)
                 partition = self._partition_of(wanted)
                 found.append(partition)
                 max_size = min(wanted.max_size, left)
@@ -304,6 +306,15 @@ class Broker:
                 left = max(0, left - read)
                 partition.bytes_out += read
         return FetchResult(results, size, has_error)
+
+    def _check_read(self, wanted: PartitionQuery, may_read: Callable[[str], bool]) -> None:
+        """Raises `ApiError` for a topic that the client may not read; it need not exist."""
+        name = wanted.topic
+        if name is None and wanted.topic_id is not None:
+            topic = self.topics.find_by_id(wanted.topic_id)
+            name = None if topic is None else topic.name
+        if name is not None and not may_read(name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def _partition_of(self, wanted: PartitionQuery) -> Partition:
         """Finds the topic by its id or, once that is known, by its name."""

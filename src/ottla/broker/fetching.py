@@ -3,7 +3,7 @@
 Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ottla.base.errors import ApiError
@@ -29,13 +29,17 @@ class PartitionQuery:
 
 @dataclass(slots=True)
 class FetchQuery:
-    """`is_hard_limit`: `max_size` holds even if no batch fits, as before KIP-74."""
+    """`is_hard_limit`: `max_size` holds even if no batch fits, as before KIP-74.
+
+    `may_read` says of a topic whether the client may; `None` where everybody may.
+    """
 
     partitions: Sequence[PartitionQuery]
     max_size: int
     min_size: int = 1
     isolation: Isolation = Isolation.HIGH_WATERMARK
     is_hard_limit: bool = False
+    may_read: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)

@@ -205,6 +205,12 @@ class Dispatcher:
         if api.oldest <= version <= api.newest:
             handle = self._handlers(api.key)
             route = self._routes[key, version] = Route(api, version, handle, self.counts.of(key))
+            authorizer = self._broker.authorizer
+            if authorizer is not None:
+                # Not before there is one: most brokers never have.
+                from ottla.server.authorization.guards import guarded
+
+                route.handle = guarded(api.key, route.handle, authorizer)
             if self._is_metering:
                 # Not before there are quotas: most brokers never have one.
                 from ottla.server.metering import metered

@@ -115,6 +115,32 @@ class PendingAnswer(PendingResponse):
         return self._make_response(self.pending_id.result)
 
 
+class AmendedResponse(PendingResponse):
+    """Another's answer, to which something is added when it comes."""
+
+    __slots__ = ("_amend", "_inner")
+
+    def __init__(self, inner: PendingResponse, amend: Callable[[Any], None]) -> None:
+        super().__init__(inner.pending_id)
+        self.takes_long = inner.takes_long
+        self._inner = inner
+        self._amend = amend
+
+    def finish(self, at: Timestamps) -> Message | PendingResponse | None:
+        return amended(self._inner.finish(at), self._amend)
+
+
+def amended(
+    answer: Message | PendingResponse | None, amend: Callable[[Any], None]
+) -> Message | PendingResponse | None:
+    """An answer after `amend` has changed it, now or when it comes."""
+    if isinstance(answer, PendingResponse):
+        return AmendedResponse(answer, amend)
+    if answer is not None:
+        amend(answer)
+    return answer
+
+
 def respond(
     answer: ResultT | Waiting[ResultT], make_response: Callable[[ResultT], Message]
 ) -> Message | PendingResponse:

@@ -1,24 +1,42 @@
-"""CreateAcls, 0 to 3: refused, since nothing would heed the rules.
+"""CreateAcls, 0 to 3: adds access rules, which are on the disks and hold when the answer goes.
 
-Kafka's counterpart: `AclApis.handleCreateAcls` on a broker without an authorizer.
+Kafka's counterpart: `AclControlManager.createAcls`.
 """
 
-from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
+from ottla.broker.security.acls import Acl
 from ottla.protocol.messages.create_acls import (
     AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
 )
+from ottla.server.acl_fields import read_acl, security_of
 from ottla.server.request_context import RequestContext
-
-NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    context.may_take_long()
+    read: list[Acl | ApiError] = []
+    for one in in_turns(request.creations):
+        try:
+            security_of(context)
+            read.append(read_acl(one))
+        except ApiError as error:
+            read.append(error.without_traceback())
+    acls = [one for one in read if isinstance(one, Acl)]
+    failure: ApiError | None = None
+    try:
+        if acls:
+            security_of(context).create_acls(acls)
+    except ApiError as error:
+        failure = error.without_traceback()
     return CreateAclsResponse(
-        results=[
-            AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-            for _ in in_turns(request.creations)
-        ]
+        results=[_result(one if isinstance(one, ApiError) else failure) for one in in_turns(read)]
     )
+
+
+def _result(error: ApiError | None) -> AclCreationResult:
+    if error is None:
+        return AclCreationResult(error_message=None)
+    return AclCreationResult(error_code=error.code, error_message=error.message)

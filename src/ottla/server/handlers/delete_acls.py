@@ -1,26 +1,67 @@
-"""DeleteAcls, 0 to 3: refused, since there are no rules.
+"""DeleteAcls, 0 to 3: removes the access rules that match filters, at once and on the disks.
 
-Kafka's counterpart: `AclApis.handleDeleteAcls` on a broker without an authorizer.
+Kafka's counterpart: `AclControlManager.deleteAcls`.
 """
 
-from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
+from ottla.broker.security.acls import Acl, AclFilter
 from ottla.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from ottla.server.acl_fields import read_filter, security_of
 from ottla.server.request_context import RequestContext
-
-NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    context.may_take_long()
+    read: list[AclFilter | ApiError] = []
+    for one in in_turns(request.filters):
+        try:
+            security_of(context)
+            read.append(read_filter(one))
+        except ApiError as error:
+            read.append(error.without_traceback())
+    filters = [one for one in read if isinstance(one, AclFilter)]
+    failure: ApiError | None = None
+    gone: list[list[Acl]] = [[] for _ in filters]
+    try:
+        if filters:
+            gone = security_of(context).delete_acls(filters)
+    except ApiError as error:
+        failure = error.without_traceback()
+    matched = iter(gone)
     return DeleteAclsResponse(
         filter_results=[
-            DeleteAclsFilterResult(
-                error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
-            )
-            for _ in in_turns(request.filters)
+            _refusal(one) if isinstance(one, ApiError) else _result(next(matched), failure)
+            for one in in_turns(read)
         ]
+    )
+
+
+def _refusal(error: ApiError) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
+
+
+def _result(acls: list[Acl], failure: ApiError | None) -> DeleteAclsFilterResult:
+    if failure is not None:
+        return _refusal(failure)
+    return DeleteAclsFilterResult(
+        error_message=None,
+        matching_acls=[
+            DeleteAclsMatchingAcl(
+                error_message=None,
+                resource_type=pattern.resource_type,
+                resource_name=pattern.name,
+                pattern_type=pattern.pattern_type,
+                principal=entry.principal,
+                host=entry.host,
+                operation=entry.operation,
+                permission_type=entry.permission,
+            )
+            for pattern, entry in in_turns(acls)
+        ],
     )

@@ -1,14 +1,50 @@
-"""DescribeAcls, 0 to 3: there are no access rules, and everybody may do everything.
+"""DescribeAcls, 0 to 3: the access rules that match a filter.
 
-Kafka's counterpart: `AclApis.handleDescribeAcls` on a broker without an authorizer.
+Version 0 knows literal patterns only, and so are the rules that it is answered. Kafka's
+counterpart: `AclApis.handleDescribeAcls`.
 """
 
-from ottla.base.error_codes import ErrorCode
-from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
+from ottla.broker.security.acls import Entry, PatternType, ResourcePattern
+from ottla.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ottla.server.acl_fields import read_filter, security_of
 from ottla.server.request_context import RequestContext
-
-NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    context.may_take_long()
+    try:
+        found = read_filter(request).select(in_turns(security_of(context).state.acls))
+    except ApiError as error:
+        return DescribeAclsResponse(error_code=error.code, error_message=error.message)
+    by_pattern: dict[ResourcePattern, list[Entry]] = {}
+    for pattern, entry in found:
+        if context.api_version or pattern.pattern_type is PatternType.LITERAL:
+            by_pattern.setdefault(pattern, []).append(entry)
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=[_resource(*one) for one in in_turns(by_pattern.items())],
+    )
+
+
+def _resource(pattern: ResourcePattern, entries: list[Entry]) -> DescribeAclsResource:
+    return DescribeAclsResource(
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        acls=[
+            AclDescription(
+                principal=one.principal,
+                host=one.host,
+                operation=one.operation,
+                permission_type=one.permission,
+            )
+            for one in in_turns(entries)
+        ],
+    )

@@ -7,7 +7,7 @@ does not have, and with them `last_fetched_epoch` and the closest replica. Kafka
 `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
@@ -40,7 +40,11 @@ FIRST_SOFT_LIMIT_VERSION = 3
 READ_COMMITTED = 1
 
 
-def handle(request: FetchRequest, context: RequestContext) -> Message | PendingResponse:
+def handle(
+    request: FetchRequest,
+    context: RequestContext,
+    may_read: Callable[[str], bool] | None = None,
+) -> Message | PendingResponse:
     is_converted = context.api_version in MAGIC_BY_VERSION
     session_id = request.session_id
     if is_converted or (
@@ -54,6 +58,7 @@ def handle(request: FetchRequest, context: RequestContext) -> Message | PendingR
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     query = _query(request, fetch.partitions, context)
+    query.may_read = may_read
     answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:
         return answering.answer(context.broker.fetch(query))

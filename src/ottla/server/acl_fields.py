@@ -1,0 +1,77 @@
+"""Access rules and filters of requests as values, and back.
+
+Kafka's counterparts: `CreateAclsRequest.aclBinding`, `DescribeAclsResponse.aclsResources`.
+"""
+
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.security.acls import (
+    Acl,
+    AclFilter,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.broker.security.security import Security
+from ottla.protocol.messages.create_acls import AclCreation
+from ottla.server.request_context import RequestContext
+
+Code = TypeVar("Code", bound=IntEnum)
+
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+def security_of(context: RequestContext) -> Security:
+    """Raises `ApiError` on a broker that would not heed rules."""
+    security = context.broker.security
+    if security.authorizer is None:
+        raise ApiError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return security
+
+
+def read_acl(one: AclCreation) -> Acl:
+    """Raises `ApiError` for a rule that makes no sense."""
+    acl = Acl(
+        ResourcePattern(
+            _known(ResourceType, one.resource_type),
+            _known(PatternType, one.resource_pattern_type),
+            one.resource_name,
+        ),
+        Entry(
+            one.principal,
+            one.host,
+            _known(Operation, one.operation),
+            _known(Permission, one.permission_type),
+        ),
+    )
+    acl.check()
+    return acl
+
+
+def read_filter(one: Any) -> AclFilter:
+    """Of DescribeAcls or DeleteAcls; raises `ApiError`."""
+    found = AclFilter(
+        resource_type=_known(ResourceType, one.resource_type_filter),
+        name=one.resource_name_filter,
+        pattern_type=_known(PatternType, one.pattern_type_filter),
+        principal=one.principal_filter,
+        host=one.host_filter,
+        operation=_known(Operation, one.operation),
+        permission=_known(Permission, one.permission_type),
+    )
+    found.check()
+    return found
+
+
+def _known(kind: type[Code], number: int) -> Code:
+    """A number of Kafka's to come is UNKNOWN."""
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)

@@ -1,0 +1,128 @@
+"""What one request's client may do, and the log of what it was denied.
+
+Kafka's counterparts: `AuthHelper`, and the audit log of `StandardAuthorizerData`.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ottla.base.timestamps import Timestamps
+from ottla.base.turns import in_turns
+from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.security.authorizer import Authorizer
+from ottla.codec.schema import Message
+from ottla.protocol.api_keys import ApiKey
+from ottla.server.request_context import Client, PendingResponse, RequestContext
+
+logger = logging.getLogger("ottla.authorizer")
+
+LINES_PER_WINDOW: Final = 100
+WINDOW_MS: Final = 10_000.0
+
+Answer = Message | PendingResponse | None
+Handle = Callable[..., Answer]
+
+
+class AuditLog:
+    """One line for each denial, and so many in a time; how many were left out is said after it."""
+
+    def __init__(self) -> None:
+        self._window_ms = 0.0
+        self._lines = 0
+
+    def denied(
+        self,
+        client: Client,
+        operation: Operation,
+        resource: tuple[ResourceType, str],
+        api_key: int,
+        at: Timestamps,
+    ) -> None:
+        if at.monotonic_ms - self._window_ms >= WINDOW_MS:
+            if self._lines > LINES_PER_WINDOW:
+                logger.info("%d more denials were not logged", self._lines - LINES_PER_WINDOW)
+            self._window_ms, self._lines = at.monotonic_ms, 0
+        self._lines += 1
+        if self._lines <= LINES_PER_WINDOW:
+            resource_type, name = resource
+            logger.info(
+                "principal %s from host %s is denied %s on %s %r, for request %s",
+                client.principal,
+                client.host,
+                operation.name,
+                resource_type.name,
+                name,
+                ApiKey(api_key).name,
+            )
+
+
+class Access:
+    """Answers a guard's questions about the client of one request."""
+
+    __slots__ = ("_audit", "_authorizer", "_context")
+
+    def __init__(self, authorizer: Authorizer, audit: AuditLog, context: RequestContext) -> None:
+        self._authorizer = authorizer
+        self._audit = audit
+        self._context = context
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        client = self._context.client
+        allowed = self._authorizer.allows(
+            client.principal, client.host, operation, resource_type, name
+        )
+        if not allowed:
+            context = self._context
+            self._audit.denied(
+                client, operation, (resource_type, name), context.header.api_key, context.at
+            )
+        return allowed
+
+    def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """As `allows`, for what the client has not asked for by name: nothing is logged."""
+        client = self._context.client
+        return self._authorizer.allows(
+            client.principal, client.host, operation, resource_type, name
+        )
+
+    def cluster(self, operation: Operation) -> bool:
+        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def topic(self, operation: Operation, name: str) -> bool:
+        return self.allows(operation, ResourceType.TOPIC, name)
+
+    def group(self, operation: Operation, name: str) -> bool:
+        return self.allows(operation, ResourceType.GROUP, name)
+
+    def transactional_id(self, operation: Operation, name: str) -> bool:
+        return self.allows(operation, ResourceType.TRANSACTIONAL_ID, name)
+
+    def some_topic(self, operation: Operation) -> bool:
+        """Whether there is a topic that the client may do something with."""
+        client = self._context.client
+        return self._authorizer.allows_any(
+            client.principal, client.host, operation, ResourceType.TOPIC
+        )
+
+    def operations(self, supported: int, resource_type: ResourceType, name: str) -> int:
+        """Of operations as bits those that the client may do (KIP-430)."""
+        return sum(
+            1 << operation
+            for operation in Operation
+            if supported >> operation & 1 and self.sees(operation, resource_type, name)
+        )
+
+    def split(
+        self, elements: Sequence[Any], may: Callable[[Any], bool]
+    ) -> tuple[list[Any], list[Any]]:
+        """Those that the client may use, and the others."""
+        allowed: list[Any] = []
+        denied: list[Any] = []
+        for one in in_turns(elements):
+            (allowed if may(one) else denied).append(one)
+        return allowed, denied
+
+
+Guard = Callable[[Any, RequestContext, Access, Handle], Answer]
+"""`guard(request, context, access, handle)`: as the handler's answer, of what is allowed."""

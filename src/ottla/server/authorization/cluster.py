@@ -1,0 +1,132 @@
+"""Guards of what is the whole cluster's: an operation on it, or everything is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
+from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntryResult,
+)
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ottla.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from ottla.protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from ottla.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ottla.protocol.messages.describe_cluster import DescribeClusterResponse
+from ottla.server.authorization.access import Access, Answer, Guard, Handle
+from ottla.server.operations import CLUSTER_OPERATIONS
+from ottla.server.request_context import RequestContext, amended
+
+DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def needs(operation: Operation, refused: Callable[[Any], Any]) -> Guard:
+    """A guard of requests that need one operation on the cluster."""
+
+    def guard(request: Any, context: RequestContext, access: Access, handle: Handle) -> Answer:
+        if access.cluster(operation):
+            return handle(request, context)
+        refusal: Answer = refused(request)
+        return refusal
+
+    return guard
+
+
+def with_code(response: Callable[..., Any], **more: Any) -> Callable[[Any], Any]:
+    """A response that has one error for all."""
+    return lambda _: response(error_code=DENIED, **more)
+
+
+def refused_create_acls(request: CreateAclsRequest) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(error_code=DENIED, error_message=DENIED.description)
+            for _ in in_turns(request.creations)
+        ]
+    )
+
+
+def refused_delete_acls(request: DeleteAclsRequest) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(error_code=DENIED, error_message=DENIED.description)
+            for _ in in_turns(request.filters)
+        ]
+    )
+
+
+def refused_alter_quotas(request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryResult(error_code=DENIED, error_message=DENIED.description, entity=one.entity)
+            for one in in_turns(request.entries)
+        ]
+    )
+
+
+def refused_moves(request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=DENIED)
+                    for index in in_turns(topic.partitions)
+                ],
+            )
+            for wanted in in_turns(request.dirs)
+            for topic in in_turns(wanted.topics)
+        ]
+    )
+
+
+def refused_alter_users(
+    request: AlterUserScramCredentialsRequest,
+) -> AlterUserScramCredentialsResponse:
+    names = dict.fromkeys(one.name for one in request.deletions)
+    names.update(dict.fromkeys(one.name for one in request.upsertions))
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(
+                user=name, error_code=DENIED, error_message=DENIED.description
+            )
+            for name in in_turns(names)
+        ]
+    )
+
+
+def describe_cluster(
+    request: Any, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    """Everybody may know the brokers; what may be done with the cluster is filled in."""
+
+    def amend(response: DescribeClusterResponse) -> None:
+        if request.include_cluster_authorized_operations:
+            is_seen = access.sees(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+            response.cluster_authorized_operations = (
+                access.operations(CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
+                if is_seen
+                else 0
+            )
+
+    return amended(handle(request, context), amend)

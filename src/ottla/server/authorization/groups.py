@@ -1,0 +1,360 @@
+"""Guards of groups: members, offsets, and who may see and delete them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
+from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ottla.server.authorization.access import Access, Answer, Guard, Handle
+from ottla.server.operations import GROUP_OPERATIONS
+from ottla.server.request_context import RequestContext, amended
+
+DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+FIRST_LIST_VERSION = 4
+FIRST_GROUPS_VERSION = 8
+FIRST_TOPIC_ID_VERSION = 10
+TRANSACTION_KEY = 1
+GROUP_KEY = 0
+
+
+def by_group(response: Callable[..., Any]) -> Guard:
+    """A guard of what members of a group ask."""
+
+    def guard(request: Any, context: RequestContext, access: Access, handle: Handle) -> Answer:
+        if access.group(Operation.READ, request.group_id):
+            return handle(request, context)
+        refusal: Answer = response(error_code=DENIED)
+        return refusal
+
+    return guard
+
+
+def find_coordinator(
+    request: FindCoordinatorRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    def refusal(key: str) -> ErrorCode:
+        if request.key_type == TRANSACTION_KEY:
+            if not access.transactional_id(Operation.DESCRIBE, key):
+                return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif request.key_type == GROUP_KEY:
+            if not access.group(Operation.DESCRIBE, key):
+                return DENIED
+        elif not access.cluster(Operation.CLUSTER_ACTION):
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return ErrorCode.NONE
+
+    if context.api_version < FIRST_LIST_VERSION:
+        code = refusal(request.key)
+        if code:
+            return FindCoordinatorResponse(
+                error_code=code, error_message=code.description, node_id=-1, port=-1
+            )
+        return handle(request, context)
+    codes = {key: refusal(key) for key in in_turns(request.coordinator_keys)}
+    request.coordinator_keys = [one for one in request.coordinator_keys if not codes[one]]
+    refused = [
+        Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=code.description)
+        for key, code in codes.items()
+        if code
+    ]
+    return amended(handle(request, context), lambda answer: answer.coordinators.extend(refused))
+
+
+def _topic_name(topic: Any, context: RequestContext) -> str | None:
+    """The name of a topic in a request that may have its id only; `None` for an unknown id."""
+    if context.api_version < FIRST_TOPIC_ID_VERSION:
+        name: str = topic.name
+        return name
+    known = context.broker.topics.find_by_id(topic.topic_id)
+    return None if known is None else known.name
+
+
+def _splits(
+    topics: list[Any], operation: Operation, context: RequestContext, access: Access
+) -> tuple[list[Any], list[Any]]:
+    def may_use(topic: Any) -> bool:
+        name = _topic_name(topic, context)
+        return name is None or access.topic(operation, name)
+
+    return access.split(topics, may_use)
+
+
+def _refused_commit(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+            for one in in_turns(topic.partitions)
+        ],
+    )
+
+
+def offset_commit(
+    request: OffsetCommitRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    code = TOPIC_DENIED
+    if access.group(Operation.READ, request.group_id):
+        allowed, denied = _splits(request.topics, Operation.READ, context, access)
+    else:
+        code, allowed, denied = DENIED, [], request.topics
+    refused = [_refused_commit(one, code) for one in in_turns(denied)]
+    request.topics = allowed
+    return amended(handle(request, context), lambda answer: answer.topics.extend(refused))
+
+
+def offset_fetch(
+    request: OffsetFetchRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    if context.api_version < FIRST_GROUPS_VERSION:
+        return _fetch_of_one_group(request, context, access, handle)
+    allowed: list[OffsetFetchRequestGroup] = []
+    refused: list[OffsetFetchResponseGroup] = []
+    topics: dict[str, list[OffsetFetchResponseTopics]] = {}
+    for group in in_turns(request.groups):
+        if not access.group(Operation.DESCRIBE, group.group_id):
+            refused.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED))
+            continue
+        if group.topics is not None:
+            group.topics, denied = _splits(group.topics, Operation.DESCRIBE, context, access)
+            topics[group.group_id] = [
+                OffsetFetchResponseTopics(
+                    name=one.name,
+                    topic_id=one.topic_id,
+                    partitions=[
+                        OffsetFetchResponsePartitions(
+                            partition_index=index,
+                            committed_offset=-1,
+                            metadata="",
+                            error_code=TOPIC_DENIED,
+                        )
+                        for index in in_turns(one.partition_indexes)
+                    ],
+                )
+                for one in in_turns(denied)
+            ]
+        allowed.append(group)
+    request.groups = allowed
+
+    def amend(response: OffsetFetchResponse) -> None:
+        for group in in_turns(response.groups):
+            if group.group_id in topics:
+                group.topics.extend(topics[group.group_id])
+            else:
+                group.topics = [one for one in group.topics if _sees(one, context, access)]
+        response.groups.extend(refused)
+
+    return amended(handle(request, context), amend)
+
+
+def _sees(topic: Any, context: RequestContext, access: Access) -> bool:
+    name = _topic_name(topic, context)
+    return name is None or access.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _fetch_of_one_group(
+    request: OffsetFetchRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    is_allowed = access.group(Operation.DESCRIBE, request.group_id)
+    code, denied = TOPIC_DENIED, []
+    if not is_allowed:
+        code, denied = DENIED, request.topics or []
+    elif request.topics is not None:
+        request.topics, denied = _splits(request.topics, Operation.DESCRIBE, context, access)
+    refused = [
+        OffsetFetchResponseTopic(
+            name=one.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=index, committed_offset=-1, metadata="", error_code=code
+                )
+                for index in in_turns(one.partition_indexes)
+            ],
+        )
+        for one in in_turns(denied)
+    ]
+    if not is_allowed:
+        return OffsetFetchResponse(error_code=DENIED, topics=refused)
+    is_all = request.topics is None
+
+    def amend(response: OffsetFetchResponse) -> None:
+        if is_all:
+            response.topics = [one for one in response.topics if _sees(one, context, access)]
+        response.topics.extend(refused)
+
+    return amended(handle(request, context), amend)
+
+
+def offset_delete(
+    request: OffsetDeleteRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    if not access.group(Operation.DELETE, request.group_id):
+        return OffsetDeleteResponse(error_code=DENIED)
+    request.topics, denied = _splits(request.topics, Operation.READ, context, access)
+    refused = [
+        OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetDeleteResponsePartition(
+                    partition_index=one.partition_index, error_code=TOPIC_DENIED
+                )
+                for one in in_turns(topic.partitions)
+            ],
+        )
+        for topic in in_turns(denied)
+    ]
+
+    if denied and not request.topics:
+        return OffsetDeleteResponse(topics=refused)
+
+    def amend(response: OffsetDeleteResponse) -> None:
+        if not response.error_code:
+            response.topics.extend(refused)
+
+    return amended(handle(request, context), amend)
+
+
+def delete_groups(
+    request: DeleteGroupsRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    request.groups_names, denied = access.split(
+        request.groups_names, lambda one: access.group(Operation.DELETE, one)
+    )
+    refused = [DeletableGroupResult(group_id=one, error_code=DENIED) for one in in_turns(denied)]
+    return amended(handle(request, context), lambda answer: answer.results.extend(refused))
+
+
+def list_groups(
+    request: ListGroupsRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    def amend(response: ListGroupsResponse) -> None:
+        if not access.sees(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            response.groups = [
+                one
+                for one in in_turns(response.groups)
+                if access.sees(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
+            ]
+
+    return amended(handle(request, context), amend)
+
+
+def describe_groups(
+    request: DescribeGroupsRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    request.groups, denied = access.split(
+        request.groups, lambda one: access.group(Operation.DESCRIBE, one)
+    )
+
+    def amend(response: DescribeGroupsResponse) -> None:
+        for group in in_turns(response.groups):
+            if request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = access.operations(
+                    GROUP_OPERATIONS, ResourceType.GROUP, group.group_id
+                )
+        response.groups.extend(
+            DescribedGroup(group_id=one, error_code=DENIED) for one in in_turns(denied)
+        )
+
+    return amended(handle(request, context), amend)
+
+
+def consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    """A group whose members have topics that the client may not describe is not shown (4.1)."""
+    request.group_ids, denied = access.split(
+        request.group_ids, lambda one: access.group(Operation.DESCRIBE, one)
+    )
+
+    def amend(response: ConsumerGroupDescribeResponse) -> None:
+        for at, group in enumerate(in_turns(list(response.groups))):
+            if _has_hidden_topic(group, access):
+                response.groups[at] = DescribedConsumerGroup(
+                    group_id=group.group_id,
+                    error_code=TOPIC_DENIED,
+                    error_message="The group has described topic(s) that the client is not "
+                    "authorized to describe.",
+                )
+            elif request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = access.operations(
+                    GROUP_OPERATIONS, ResourceType.GROUP, group.group_id
+                )
+        response.groups.extend(
+            DescribedConsumerGroup(
+                group_id=one, error_code=DENIED, error_message=DENIED.description
+            )
+            for one in in_turns(denied)
+        )
+
+    return amended(handle(request, context), amend)
+
+
+def _has_hidden_topic(group: DescribedConsumerGroup, access: Access) -> bool:
+    names = {
+        topic.topic_name
+        for member in in_turns(group.members)
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    return not all(access.sees(Operation.DESCRIBE, ResourceType.TOPIC, one) for one in names)
+
+
+def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    code = ErrorCode.NONE
+    if not access.group(Operation.READ, request.group_id):
+        code = DENIED
+    else:
+        names = dict.fromkeys(in_turns(request.subscribed_topic_names or ()))
+        if not all(access.topic(Operation.DESCRIBE, one) for one in names):
+            code = TOPIC_DENIED
+    if code:
+        return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
+    return handle(request, context)

@@ -1,0 +1,194 @@
+"""Guards of records: produce, fetch, offsets, producers' ids."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ProtocolError
+from ottla.base.turns import in_turns
+from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+)
+from ottla.protocol.messages.describe_producers import (
+    PartitionResponse,
+    TopicRequest,
+    TopicResponse,
+)
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
+from ottla.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.server.authorization.access import Access, Answer, Handle
+from ottla.server.request_context import RequestContext, amended
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+FIRST_PRODUCE_BY_ID = 13
+
+
+def produce(
+    request: ProduceRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    transactional_id = request.transactional_id
+    if transactional_id is not None and not access.transactional_id(
+        Operation.WRITE, transactional_id
+    ):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _refused_produce(request, request.topic_data, code)
+    topics = request.topic_data
+    if len(topics) == 1:
+        if _may_write(topics[0], context, access):
+            return handle(request, context)
+        return _refused_produce(request, topics, DENIED)
+    allowed, denied = access.split(topics, lambda one: _may_write(one, context, access))
+    if not denied:
+        return handle(request, context)
+    refusal = _refused_produce(request, denied, DENIED)
+    request.topic_data = allowed
+    return amended(
+        handle(request, context), lambda answer: answer.responses.extend(refusal.responses)
+    )
+
+
+def _may_write(topic: TopicProduceData, context: RequestContext, access: Access) -> bool:
+    name = topic.name
+    if context.api_version >= FIRST_PRODUCE_BY_ID:
+        known = context.broker.topics.find_by_id(topic.topic_id)
+        if known is None:
+            return True  # the handler answers UNKNOWN_TOPIC_ID: ids are no secret
+        name = known.name
+    return access.allows(Operation.WRITE, ResourceType.TOPIC, name)
+
+
+def _refused_produce(
+    request: ProduceRequest, topics: list[TopicProduceData], code: ErrorCode
+) -> ProduceResponse:
+    if request.acks == 0:
+        raise ProtocolError(f"a produce without an answer (acks=0) is refused: {code.name}")
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=one.index, error_code=code, base_offset=-1)
+                    for one in in_turns(topic.partition_data)
+                ],
+            )
+            for topic in in_turns(topics)
+        ]
+    )
+
+
+def fetch(request: FetchRequest, context: RequestContext, access: Access, handle: Handle) -> Answer:
+    """A session's topics are asked about each time it fetches; followers need the cluster's."""
+    state = request.replica_state
+    if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
+        is_allowed = access.cluster(Operation.CLUSTER_ACTION)
+        return handle(request, context, lambda _: is_allowed)
+    return handle(request, context, partial(access.topic, Operation.READ))
+
+
+def by_topic(
+    operation: Operation, refused: Callable[[Any], Any]
+) -> Callable[[Any, RequestContext, Access, Handle], Answer]:
+    """A guard of requests whose `topics` have names, and that are answered topic by topic."""
+
+    def guard(request: Any, context: RequestContext, access: Access, handle: Handle) -> Answer:
+        name = "name" if not request.topics or hasattr(request.topics[0], "name") else "topic"
+        allowed, denied = access.split(
+            request.topics, lambda one: access.topic(operation, getattr(one, name))
+        )
+        request.topics = allowed
+        answers = [refused(one) for one in in_turns(denied)]
+        return amended(handle(request, context), lambda answer: answer.topics.extend(answers))
+
+    return guard
+
+
+def refused_list_offsets(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=DENIED)
+            for one in in_turns(topic.partitions)
+        ],
+    )
+
+
+def refused_delete_records(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+    return DeleteRecordsTopicResult(
+        name=topic.name,
+        partitions=[
+            DeleteRecordsPartitionResult(
+                partition_index=one.partition_index, low_watermark=-1, error_code=DENIED
+            )
+            for one in in_turns(topic.partitions)
+        ],
+    )
+
+
+def refused_describe_producers(topic: TopicRequest) -> TopicResponse:
+    return TopicResponse(
+        name=topic.name,
+        partitions=[
+            PartitionResponse(
+                partition_index=index, error_code=DENIED, error_message=DENIED.description
+            )
+            for index in in_turns(topic.partition_indexes)
+        ],
+    )
+
+
+def refused_epochs(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    return OffsetForLeaderTopicResult(
+        topic=topic.topic,
+        partitions=[
+            EpochEndOffset(partition=one.partition, error_code=DENIED)
+            for one in in_turns(topic.partitions)
+        ],
+    )
+
+
+def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    """Followers, and consumers that may describe the topic."""
+    if access.sees(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return handle(request, context)
+    return by_topic(Operation.DESCRIBE, refused_epochs)(request, context, access, handle)
+
+
+def init_producer_id(
+    request: InitProducerIdRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    """A producer without transactions needs to be allowed to write somewhere (KIP-679)."""
+    code = ErrorCode.NONE
+    if request.transactional_id is not None:
+        if not access.transactional_id(Operation.WRITE, request.transactional_id):
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not access.some_topic(Operation.WRITE) and not access.cluster(Operation.IDEMPOTENT_WRITE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if code:
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    return handle(request, context)

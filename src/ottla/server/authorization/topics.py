@@ -1,0 +1,284 @@
+"""Guards of topics: what may be described, made, changed and deleted, and settings of all kinds."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import ZERO_UUID
+from ottla.base.turns import in_turns
+from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopicResult,
+)
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from ottla.protocol.messages.describe_configs import DescribeConfigsResult
+from ottla.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from ottla.server.authorization.access import Access, Answer, Handle
+from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla.server.request_context import RequestContext, amended
+from ottla.server.resources import ResourceType as ConfigType
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def metadata(
+    request: MetadataRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    wanted = request.topics
+    if wanted is None or (context.api_version == 0 and not wanted):
+        refused: list[MetadataResponseTopic] = []
+    else:
+        allowed, refused = _split_metadata(wanted, request, context, access)
+        if context.api_version == 0 and not allowed:
+            allowed = [MetadataRequestTopic(name="")]  # none at all would be every topic
+        request.topics = allowed
+    bits = request.include_topic_authorized_operations
+    wants_cluster = request.include_cluster_authorized_operations
+
+    def amend(response: MetadataResponse) -> None:
+        response.topics = _visible(response.topics, access)
+        if refused and context.api_version == 0:
+            response.topics = [one for one in response.topics if one.name]
+        if wants_cluster:
+            response.cluster_authorized_operations = _cluster_operations(access)
+        for topic in in_turns(response.topics if bits else ()):
+            if not topic.error_code and topic.name is not None:
+                topic.topic_authorized_operations = access.operations(
+                    TOPIC_OPERATIONS, ResourceType.TOPIC, topic.name
+                )
+        response.topics.extend(refused)
+
+    return amended(handle(request, context), amend)
+
+
+def _visible(topics: list[MetadataResponseTopic], access: Access) -> list[MetadataResponseTopic]:
+    """Those that may be described, and the answers that name none."""
+    return [
+        one
+        for one in in_turns(topics)
+        if not one.name or access.sees(Operation.DESCRIBE, ResourceType.TOPIC, one.name)
+    ]
+
+
+def _cluster_operations(access: Access) -> int:
+    if access.sees(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return access.operations(CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
+    return 0
+
+
+def _split_metadata(
+    wanted: list[MetadataRequestTopic],
+    request: MetadataRequest,
+    context: RequestContext,
+    access: Access,
+) -> tuple[list[MetadataRequestTopic], list[MetadataResponseTopic]]:
+    """What may be described, and the answers for the rest: whether it exists is not said."""
+    may_make = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
+    topics = context.broker.topics
+    allowed: list[MetadataRequestTopic] = []
+    refused: list[MetadataResponseTopic] = []
+    for one in in_turns(wanted):
+        is_by_id = one.name is None or one.topic_id != ZERO_UUID
+        known = topics.find_by_id(one.topic_id) if is_by_id else topics.find(one.name or "")
+        name = one.name if known is None else known.name
+        if name is None or (is_by_id and known is None):
+            allowed.append(one)
+        elif not access.topic(Operation.DESCRIBE, name) or (
+            known is None and may_make and not _may_create(name, access)
+        ):
+            hidden = MetadataResponseTopic(error_code=DENIED, name=name, topic_id=ZERO_UUID)
+            if is_by_id:
+                hidden.name = None if context.api_version >= 12 else ""
+                hidden.topic_id = one.topic_id
+            refused.append(hidden)
+        else:
+            allowed.append(one)
+    return allowed, refused
+
+
+def _may_create(name: str, access: Access) -> bool:
+    return access.sees(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or access.topic(
+        Operation.CREATE, name
+    )
+
+
+def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest,
+    context: RequestContext,
+    access: Access,
+    handle: Handle,
+) -> Answer:
+    """Of all topics those that may be described; the pages are then shorter."""
+    allowed, denied = access.split(
+        request.topics, lambda one: access.topic(Operation.DESCRIBE, one.name)
+    )
+    refused = [
+        DescribeTopicPartitionsResponseTopic(name=one.name, error_code=DENIED, topic_id=ZERO_UUID)
+        for one in in_turns(denied)
+    ]
+    if denied and not allowed:
+        return DescribeTopicPartitionsResponse(topics=refused, next_cursor=None)
+    request.topics = allowed
+
+    def amend(response: DescribeTopicPartitionsResponse) -> None:
+        response.topics = [
+            one
+            for one in in_turns(response.topics)
+            if access.sees(Operation.DESCRIBE, ResourceType.TOPIC, one.name or "")
+        ]
+        for topic in in_turns(response.topics):
+            topic.topic_authorized_operations = access.operations(
+                TOPIC_OPERATIONS, ResourceType.TOPIC, topic.name or ""
+            )
+        response.topics.extend(refused)
+
+    return amended(handle(request, context), amend)
+
+
+def create_topics(
+    request: CreateTopicsRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    def may_create(one: CreatableTopic) -> bool:
+        return _may_create(one.name, access)
+
+    request.topics, denied = access.split(request.topics, may_create)
+    refused = [
+        CreatableTopicResult(
+            name=one.name, error_code=DENIED, error_message="Authorization failed.", configs=[]
+        )
+        for one in in_turns({one.name: one for one in denied}.values())
+    ]
+
+    def amend(response: CreateTopicsResponse) -> None:
+        for one in in_turns(response.topics):
+            if not one.error_code and not access.sees(
+                Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, one.name
+            ):
+                one.topic_config_error_code = DENIED
+                one.num_partitions = one.replication_factor = -1
+                one.configs = []
+        response.topics.extend(refused)
+
+    return amended(handle(request, context), amend)
+
+
+def delete_topics(
+    request: DeleteTopicsRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    """A topic by its id is named in the answer to those alone who may describe it."""
+    refused: list[DeletableTopicResult] = []
+
+    def may_delete(one: DeleteTopicState) -> bool:
+        name = one.name
+        if name is None:
+            known = context.broker.topics.find_by_id(one.topic_id)
+            if known is None:
+                return True  # the handler answers UNKNOWN_TOPIC_ID
+            name = known.name
+        if access.sees(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME) or access.topic(
+            Operation.DELETE, name
+        ):
+            return True
+        is_visible = access.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        refused.append(
+            DeletableTopicResult(
+                name=name if is_visible or one.name is not None else None,
+                topic_id=one.topic_id,
+                error_code=DENIED,
+                error_message=DENIED.description,
+            )
+        )
+        return False
+
+    request.topics, _ = access.split(request.topics, may_delete)
+    request.topic_names = [
+        name for name in in_turns(request.topic_names) if may_delete(DeleteTopicState(name=name))
+    ]
+    return amended(handle(request, context), lambda answer: answer.responses.extend(refused))
+
+
+def create_partitions(
+    request: CreatePartitionsRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    request.topics, denied = access.split(
+        request.topics, lambda one: access.topic(Operation.ALTER, one.name)
+    )
+    refused = [
+        CreatePartitionsTopicResult(name=name, error_code=DENIED, error_message=DENIED.description)
+        for name in in_turns(dict.fromkeys(one.name for one in denied))
+    ]
+    return amended(handle(request, context), lambda answer: answer.results.extend(refused))
+
+
+CONFIG_RESOURCES = {
+    ConfigType.TOPIC: (ResourceType.TOPIC, DENIED),
+    ConfigType.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
+"""Of the others settings are the cluster's."""
+
+
+def _config_resource(one: Any) -> tuple[ResourceType, str, ErrorCode]:
+    cluster = (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    resource_type, code = CONFIG_RESOURCES.get(one.resource_type, cluster)
+    is_cluster = resource_type is ResourceType.CLUSTER
+    return resource_type, CLUSTER_NAME if is_cluster else one.resource_name, code
+
+
+def configs(
+    operation: Operation, result: type[Any], answers: str
+) -> Callable[[Any, RequestContext, Access, Handle], Answer]:
+    """A guard of requests about the settings of `resources`, answered one by one."""
+
+    def may_use(one: Any, access: Access) -> bool:
+        resource_type, name, _ = _config_resource(one)
+        return access.allows(operation, resource_type, name)
+
+    def guard(request: Any, context: RequestContext, access: Access, handle: Handle) -> Answer:
+        request.resources, denied = access.split(
+            request.resources, lambda one: may_use(one, access)
+        )
+        refused = []
+        for one in in_turns(denied):
+            code = _config_resource(one)[2]
+            refused.append(
+                result(
+                    error_code=code,
+                    error_message=code.description,
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                )
+            )
+        return amended(
+            handle(request, context), lambda answer: getattr(answer, answers).extend(refused)
+        )
+
+    return guard
+
+
+describe_configs = configs(Operation.DESCRIBE_CONFIGS, DescribeConfigsResult, "results")
+alter = configs(Operation.ALTER_CONFIGS, alter_configs.AlterConfigsResourceResponse, "responses")
+alter_incrementally = configs(
+    Operation.ALTER_CONFIGS, incremental_alter_configs.AlterConfigsResourceResponse, "responses"
+)

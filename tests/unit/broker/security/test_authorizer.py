@@ -1,0 +1,194 @@
+"""Decisions as Kafka's `StandardAuthorizer` makes them, from rules alone."""
+
+import itertools
+import random
+
+import pytest
+
+from ottla.base.errors import ApiError
+from ottla.base.principal import Principal
+from ottla.broker.security.acls import (
+    OPERATIONS,
+    Acl,
+    AclFilter,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.broker.security.authorizer import Authorizer
+
+ANA = Principal("User", "ana")
+T = ResourceType.TOPIC
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+ALLOW, DENY = Permission.ALLOW, Permission.DENY
+
+
+def acl(
+    name: str = "orders",
+    operation: Operation = Operation.READ,
+    permission: Permission = ALLOW,
+    pattern_type: PatternType = LITERAL,
+    *,
+    principal: str = "User:ana",
+    host: str = "*",
+) -> Acl:
+    pattern = ResourcePattern(T, pattern_type, name)
+    return Acl(pattern, Entry(principal, host, operation, permission))
+
+
+def allows(
+    acls: list[Acl],
+    operation: Operation = Operation.READ,
+    name: str = "orders",
+    *,
+    principal: Principal = ANA,
+    without_acls: bool = False,
+) -> bool:
+    authorizer = Authorizer(acls, frozenset({"User:root"}), allows_without_acls=without_acls)
+    return authorizer.allows(principal, "10.0.0.9", operation, T, name)
+
+
+@pytest.mark.parametrize(
+    ("acls", "expected"),
+    [
+        ([], False),
+        ([acl()], True),
+        ([acl("*")], True),
+        ([acl("ord", pattern_type=PREFIXED)], True),
+        ([acl("orders", pattern_type=PREFIXED)], True),
+        ([acl("orders-", pattern_type=PREFIXED)], False),
+        ([acl("ord")], False),
+        ([acl("*", pattern_type=PREFIXED)], False),
+        ([acl(principal="User:*")], True),
+        ([acl(principal="User:bob")], False),
+        ([acl(principal="Group:ana")], False),
+        ([acl(host="10.0.0.9")], True),
+        ([acl(host="10.0.0.8")], False),
+        ([acl(operation=Operation.ALL)], True),
+        ([acl(operation=Operation.WRITE)], False),
+        ([acl(), acl(permission=DENY)], False),
+        ([acl(), acl("*", permission=DENY)], False),
+        ([acl(), acl("or", permission=DENY, pattern_type=PREFIXED)], False),
+        ([acl(), acl(operation=Operation.ALL, permission=DENY)], False),
+        ([acl(), acl(permission=DENY, principal="User:*")], False),
+        ([acl(), acl(permission=DENY, principal="User:bob")], True),
+        ([acl(), acl(permission=DENY, host="10.0.0.8")], True),
+        ([acl(), acl(permission=DENY, operation=Operation.WRITE)], True),
+    ],
+)
+def test_a_rule_counts_for_whom_and_what_it_names(acls: list[Acl], expected: bool) -> None:
+    assert allows(acls) is expected
+
+
+@pytest.mark.parametrize("operation", OPERATIONS[T])
+def test_some_operations_imply_that_a_resource_may_be_described(operation: Operation) -> None:
+    operation = Operation(operation)
+    acls = [acl(operation=operation)]
+    implies = {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    assert allows(acls, Operation.DESCRIBE) is (operation in implies | {Operation.DESCRIBE})
+    configs = {Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}
+    assert allows(acls, Operation.DESCRIBE_CONFIGS) is (operation in configs)
+    denied = [acl(operation=Operation.DESCRIBE), acl(operation=operation, permission=DENY)]
+    assert allows(denied, Operation.DESCRIBE) is (operation is not Operation.DESCRIBE)
+
+
+def test_a_super_user_may_do_everything() -> None:
+    assert allows([acl(permission=DENY, principal="User:*")], principal=Principal("User", "root"))
+
+
+def test_without_rules_for_a_resource_everybody_may_where_the_settings_say_so() -> None:
+    assert allows([], without_acls=True)
+    assert not allows([acl(principal="User:bob")], without_acls=True)
+    assert not allows([acl("or", pattern_type=PREFIXED, principal="User:b")], without_acls=True)
+    assert allows([acl("other")], without_acls=True)
+
+
+def test_decisions_change_with_the_rules() -> None:
+    authorizer = Authorizer([acl()], frozenset(), allows_without_acls=False)
+    question = (ANA, "10.0.0.9", Operation.READ, T, "orders")
+    assert authorizer.allows(*question)
+    authorizer.change([])
+    assert not authorizer.allows(*question)
+
+
+@pytest.mark.parametrize(
+    ("acls", "expected"),
+    [
+        ([], False),
+        ([acl("a", Operation.WRITE)], True),
+        ([acl("a", Operation.READ)], False),
+        ([acl("a", Operation.ALL)], True),
+        ([acl("*", Operation.WRITE)], True),
+        ([acl("a", Operation.WRITE, pattern_type=PREFIXED)], True),
+        ([acl("a", Operation.WRITE), acl("a", Operation.WRITE, DENY)], False),
+        ([acl("ab", Operation.WRITE), acl("a", Operation.WRITE, DENY, PREFIXED)], False),
+        ([acl("ab", Operation.WRITE, ALLOW, PREFIXED), acl("a", Operation.ALL, DENY, PREFIXED)],
+         False),
+        ([acl("ab", Operation.WRITE), acl("*", Operation.WRITE, DENY)], False),
+        ([acl("a", Operation.WRITE), acl("b", Operation.WRITE, DENY)], True),
+        ([acl("*", Operation.WRITE), acl("b", Operation.WRITE, DENY, PREFIXED)], True),
+        ([acl("a", Operation.WRITE, principal="User:bob")], False),
+    ],
+)  # fmt: skip
+def test_whether_there_is_a_topic_that_may_be_written_to(acls: list[Acl], expected: bool) -> None:
+    authorizer = Authorizer(acls, frozenset(), allows_without_acls=False)
+    assert authorizer.allows_any(ANA, "h", Operation.WRITE, T) is expected
+
+
+def test_the_index_decides_as_a_look_at_every_rule_does() -> None:
+    chance = random.Random(18)
+    names = ["*", "a", "ab", "abc", "b", "ba"]
+    for _ in range(300):
+        acls = [
+            acl(
+                chance.choice(names),
+                chance.choice([Operation.READ, Operation.WRITE, Operation.ALL]),
+                chance.choice([ALLOW, ALLOW, DENY]),
+                chance.choice([LITERAL, PREFIXED]),
+                principal=chance.choice(["User:ana", "User:*", "User:bob"]),
+            )
+            for _ in range(chance.randrange(6))
+        ]
+        for name, operation in itertools.product(names[1:], [Operation.READ, Operation.DESCRIBE]):
+            assert allows(acls, operation, name) is _slowly(acls, operation, name)
+
+
+def _slowly(acls: list[Acl], operation: Operation, name: str) -> bool:
+    found = [
+        entry
+        for entry in (
+            one.entry
+            for one in acls
+            if AclFilter(name=name, pattern_type=PatternType.MATCH).matches(one)
+        )
+        if entry.principal in ("User:ana", "User:*")
+    ]
+    exact = {operation, Operation.ALL}
+    if any(one.permission is DENY and one.operation in exact for one in found):
+        return False
+    if operation is Operation.DESCRIBE:
+        exact |= {Operation.READ, Operation.WRITE}
+    return any(one.permission is ALLOW and one.operation in exact for one in found)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        acl(""),
+        acl(principal="ana"),
+        acl(principal="User:"),
+        acl(host=""),
+        acl(operation=Operation.ANY),
+        acl(operation=Operation.IDEMPOTENT_WRITE),
+        acl(permission=Permission.ANY),
+        acl(pattern_type=PatternType.MATCH),
+        acl()._replace(pattern=ResourcePattern(ResourceType.ANY, LITERAL, "a")),
+        acl()._replace(pattern=ResourcePattern(ResourceType.CLUSTER, LITERAL, "a")),
+    ],
+)
+def test_a_rule_that_nobody_could_follow_is_refused(wrong: Acl) -> None:
+    with pytest.raises(ApiError):
+        wrong.check()
