@@ -29,8 +29,8 @@ import ottla.testing
 from ottla.base.clock import Clock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
-from ottla.client.producing.accumulator import SentRecord
-from ottla.client.producing.producer import Sending
+from ottla.client.producing.sending import AwaitableSending, Sending
+from ottla.client.producing.sent_record import SentRecord
 from ottla.embedded.held_broker import HeldBroker
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import Scan, Tail, TopicRecord
@@ -39,7 +39,7 @@ from ottla.tables.object_table import publish
 from ottla.tables.table_directory import TableDirectory
 
 MODULES = (ottla, ottla.aio, ottla.testing, ottla.table)
-RETURNED = (Scan, Tail, TopicRecord, Sending, SentRecord)
+RETURNED = (Scan, Tail, TopicRecord, Sending, AwaitableSending, SentRecord)
 """Classes whose objects public methods return, and which users call."""
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -210,6 +210,29 @@ def test_records_are_sent_from_an_event_loop(target: Target, log: Log) -> None:
     assert len(values(log, "one")) == 301
 
 
+def test_an_event_loop_waits_for_the_records_that_it_asks_about(target: Target, log: Log) -> None:
+    log.create_topic("small", config={"max.message.bytes": 200})
+
+    async def deed() -> None:
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        settings = {"batch.size": 500, "linger.ms": 20}
+        async with ottla.aio.Producer(target, settings=settings) as producer:
+            sent = [await producer.send("one", b"%d" % number) for number in range(30)]
+            sent[3].add_done_callback(heard.put_nowait)
+            found = await asyncio.gather(*sent[1:], sent[2], asyncio.wait_for(sent[0], 20))
+            assert [one.offset for one in found] == [*range(1, 30), 2, 0]
+            assert await heard.get() is sent[3]
+            assert sent[3].done()
+            assert sent[3].result().offset == 3
+            assert (await sent[3]).offset == 3
+            refused = await producer.send("small", b"x" * 500)
+            with pytest.raises(RefusedError, match="MESSAGE_TOO_LARGE"):
+                await refused
+            assert isinstance(refused.exception(), RefusedError)
+
+    run(deed)
+
+
 def test_transactions_in_an_event_loop(target: Target, log: Log) -> None:
     async def deed() -> None:
         settings = {"transactional.id": "x"}

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ottla.cli.records.new_record import NewRecord
-from ottla.client.producing.producer import Producer, Sending
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.sending import Sending
 from ottla.client.target import Target
 
 GRACE_S = 2.0

@@ -1,143 +1,145 @@
-"""Records that wait to be sent, by partition, in batches by size and time. No thread, no clock.
+"""Records that wait to be sent, by partition, in batches by size and time.
 
-Kafka's counterparts: `RecordAccumulator`, `ProducerBatch`.
+All that happens to a single record happens in `append`: setup.py has this module compiled.
+Kafka's counterpart: `RecordAccumulator`.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import time
+from collections.abc import Iterable
+from threading import Condition, RLock
+from typing import Any
 
-from ottla.base.errors import OttlaError
+from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.codec.compression import Compression
-from ottla.record.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from ottla.record.builder import MAX_RECORD_OVERHEAD, RecordBatchBuilder
-from ottla.record.packing import RecordColumns, pack_records
+from ottla.client.producing.batches import Headers, OnDelivery, RecordBatchInMaking
+from ottla.client.producing.partitioners import Partitioning
+from ottla.client.producing.sending import Sending
+from ottla.config.producer import ProducerConfig
+from ottla.record.builder import MAX_RECORD_OVERHEAD
 
-Headers = Sequence[tuple[str, bytes | None]]
-Row = tuple[bytes | None, bytes | None, int, Headers]
-OnDelivery = Callable[[OttlaError | None, "SentRecord | None"], None]
+MILLISECONDS = 1000
 
-FEW_ROWS = 50
-"""Below it, record by record is faster than column by column."""
-
-
-class SentRecord(NamedTuple):
-    """Where a record lies; `offset` is -1 with acks=0, whose answer nobody knows.
-
-    >>> producer.send("orders", b"tea", partition=1).result().offset
-    1
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
+Row = tuple[Any, Any, int | None, Headers]
+"""Key and value as bytes, the time, headers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
-    """What a batch carries of its producer."""
-
-    producer_id: int = NO_PRODUCER_ID
-    epoch: int = NO_PRODUCER_EPOCH
-    sequence: int = NO_SEQUENCE
-    is_transactional: bool = False
-
-
-class RecordBatchInMaking:
-    """The records of one partition that are sent as one, and what becomes of them."""
-
-    __slots__ = (
-        "base_offset",
-        "begun_s",
-        "callbacks",
-        "data",
-        "error",
-        "is_done",
-        "place",
-        "rows",
-        "size",
-        "stamp",
-        "waiters",
-    )
-
-    def __init__(self, place: TopicPartition, begun_s: float) -> None:
-        self.place = place
-        self.begun_s = begun_s
-        self.rows: list[Row] = []
-        self.size = 0
-        self.stamp: Stamp | None = None
-        self.data: bytes | None = None
-        self.base_offset = -1
-        self.error: OttlaError | None = None
-        self.is_done = False
-        self.waiters: list[Callable[[], object]] = []
-        self.callbacks: list[tuple[int, OnDelivery]] = []
-
-    def record(self, index: int) -> SentRecord:
-        offset = self.base_offset + index if self.base_offset >= 0 else -1
-        return SentRecord(*self.place, offset, self.rows[index][2])
-
-    def encode(self, stamp: Stamp, compression: Compression) -> None:
-        """Once: what is sent again is the same bytes."""
-        self.stamp = stamp
-        builder = RecordBatchBuilder(
-            compression=compression,
-            producer_id=stamp.producer_id,
-            producer_epoch=stamp.epoch,
-            base_sequence=stamp.sequence,
-            is_transactional=stamp.is_transactional,
-        )
-        self.data = encoded(builder, self.rows)
+class _Topic:
+    def __init__(self, places: list[TopicPartition], queues: list[list[RecordBatchInMaking]]):
+        self.places = places
+        self.queues = queues
 
 
 class Accumulator:
-    """All of one producer. The caller holds a lock."""
+    """All of one producer. The caller of anything but `append` holds `lock`."""
 
-    def __init__(self, *, batch_size: int, linger_s: float, memory: int) -> None:
-        self._batch_size = batch_size
-        self._linger_s = linger_s
-        self._memory = memory
-        self._batches: dict[TopicPartition, deque[RecordBatchInMaking]] = {}
-        self._flush_count = 0
+    def __init__(
+        self,
+        config: ProducerConfig,
+        partitioning: Partitioning,
+        sending_class: type[Sending] = Sending,
+    ) -> None:
+        """`append` returns objects of `sending_class`."""
+        self._mutex: Any = RLock()  # Quicker to take alone than the condition is.
+        self.lock = Condition(self._mutex)
         self.used = 0
         self.record_count = 0
+        self.unfinished: dict[RecordBatchInMaking, None] = {}
+        """Those that wait, and those that are on their way."""
+        self.refusal: str | None = None
+        """Why no record is taken now."""
+        self._batch_size = config.batch_size
+        self._linger_s = config.linger_ms / MILLISECONDS
+        self._memory = config.buffer_memory
+        self._max_size = config.max_request_size
+        self._partitioning = partitioning
+        self._sending_class = sending_class
+        self._topics: dict[str, _Topic] = {}
+        self._queues: dict[TopicPartition, list[RecordBatchInMaking]] = {}
+
+    def knows(self, topic: str) -> bool:
+        """Whether `append` takes records of a topic."""
+        return topic in self._topics
+
+    def learn(self, topic: str, partition_count: int) -> None:
+        """How many partitions a topic has now."""
+        places = [TopicPartition(topic, partition) for partition in range(partition_count)]
+        self._topics[topic] = _Topic(places, [self._queues.setdefault(one, []) for one in places])
 
     def has_room(self, size: int) -> bool:
         """A record larger than all the memory goes alone."""
         return not self.used or self.used + size <= self._memory
 
-    def add(
-        self, place: TopicPartition, row: Row, size: int, now_s: Callable[[], float]
-    ) -> tuple[RecordBatchInMaking, bool]:
-        """The batch that a record has become the last of, and whether it is a new one."""
-        queue = self._batches.get(place)
-        if queue is None:
-            queue = self._batches[place] = deque()
-        is_new = not queue or queue[-1].size + size > self._batch_size
-        if is_new:
-            queue.append(RecordBatchInMaking(place, now_s()))
-        batch = queue[-1]
-        batch.rows.append(row)
-        batch.size += size
-        self.used += size
-        self.record_count += 1
-        return batch, is_new
+    def append(
+        self, topic: str, row: Row, partition: int | None, on_delivery: OnDelivery | None
+    ) -> Sending | None:
+        """Puts a record into the last batch of its partition, from any thread, without waiting.
+
+        `None` while there is no room, or while the topic is not known.
+        """
+        key, value, time_ms, headers = row
+        size = MAX_RECORD_OVERHEAD
+        if key is not None:
+            size += len(key) if isinstance(key, bytes) else _refuse(key)
+        if value is not None:
+            size += len(value) if isinstance(value, bytes) else _refuse(value)
+        if headers:
+            size += size_of_headers(headers)
+        if size > self._max_size:
+            raise UserError(
+                f"a record of {size} bytes is larger than max.request.size="
+                f"{self._max_size}; raise that, and the topic's max.message.bytes"
+            )
+        if time_ms is None:
+            time_ms = int(time.time() * MILLISECONDS)
+        with self._mutex:
+            if self.refusal is not None:
+                raise UserError(self.refusal)
+            found = self._topics.get(topic)
+            if found is None or not self.has_room(size):
+                return None
+            count = len(found.places)
+            chosen = partition
+            if chosen is None:
+                chosen = self._partitioning.partition_of(topic, key, count)
+            elif not 0 <= chosen < count:
+                raise UserError(
+                    f"topic {topic} has {count} partitions; {chosen} is not one of them"
+                )
+            queue = found.queues[chosen]
+            if queue and queue[-1].size + size <= self._batch_size:
+                batch = queue[-1]
+            else:
+                batch = RecordBatchInMaking(found.places[chosen], time.monotonic(), self.lock)
+                queue.append(batch)
+                self.unfinished[batch] = None
+                if key is None:
+                    self._partitioning.batch_begun(topic, chosen, count)
+                self.lock.notify_all()
+            index = len(batch.values)
+            batch.keys.append(key)
+            batch.values.append(value)
+            batch.times_ms.append(time_ms)
+            if headers:
+                batch.headers[index] = headers
+            if on_delivery is not None:
+                batch.callbacks.append((index, on_delivery))
+            batch.size += size
+            self.used += size
+            self.record_count += 1
+        return self._sending_class(batch, index)
 
     def take_ready(
         self, now_s: float, most: int, *, all_of_it: bool
     ) -> list[list[RecordBatchInMaking]]:
         """Rounds of batches to be sent, one of each partition in a round, in their order."""
         rounds: list[list[RecordBatchInMaking]] = []
-        for queue in self._batches.values():
+        for queue in self._queues.values():
             for number in range(most):
                 if not queue or not (all_of_it or self._is_ready(queue, now_s)):
                     break
                 if number == len(rounds):
                     rounds.append([])
-                rounds[number].append(queue.popleft())
+                rounds[number].append(queue.pop(0))
         return rounds
 
     def next_ready_s(self) -> float | None:
@@ -145,23 +147,25 @@ class Accumulator:
         times = [
             0.0 if len(queue) > 1 or queue[0].size >= self._batch_size
             else queue[0].begun_s + self._linger_s
-            for queue in self._batches.values()
+            for queue in self._queues.values()
             if queue
         ]  # fmt: skip
         return min(times, default=None)
 
     def take_all(self) -> list[RecordBatchInMaking]:
         """Of a producer that gives up what it has."""
-        taken = [one for queue in self._batches.values() for one in queue]
-        self._batches.clear()
+        taken = [one for queue in self._queues.values() for one in queue]
+        for queue in self._queues.values():
+            queue.clear()
         return taken
 
     def done(self, batch: RecordBatchInMaking) -> None:
         """Its records have an answer: there is room again."""
+        self.unfinished.pop(batch, None)
         self.used -= batch.size
-        self.record_count -= len(batch.rows)
+        self.record_count -= batch.count
 
-    def _is_ready(self, queue: deque[RecordBatchInMaking], now_s: float) -> bool:
+    def _is_ready(self, queue: list[RecordBatchInMaking], now_s: float) -> bool:
         first = queue[0]
         return (
             len(queue) > 1
@@ -173,48 +177,17 @@ class Accumulator:
 def size_of(row: Row) -> int:
     """An upper bound of what a record takes, before compression."""
     key, value, _, headers = row
-    size = MAX_RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
-    for name, content in headers:
-        size += 10 + len(name) + (len(content) if content else 0)
-    return size
+    sizes = (0 if one is None else len(one) for one in (key, value))
+    return MAX_RECORD_OVERHEAD + sum(sizes) + size_of_headers(headers)
 
 
-def encoded(builder: RecordBatchBuilder, rows: Sequence[Row]) -> bytes:
-    """A batch of records: column by column where there are many, and pyarrow is installed."""
-    if len(rows) < FEW_ROWS or any(row[3] for row in rows) or not _has_columns():
-        for key, value, timestamp_ms, headers in rows:
-            builder.append(key, value, timestamp_ms, headers)
-        return builder.build()
-    import numpy as np
-    import pyarrow as pa
+def size_of_headers(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    return sum(10 + len(name) + len(value or b"") for name, value in headers)
 
-    keys, values, times, _ = zip(*rows, strict=True)
-    columns = RecordColumns(
-        key=_binary(pa, keys),
-        value=_binary(pa, values),
-        timestamp_ms=np.array(times, np.int64),
+
+def _refuse(value: object) -> int:
+    kind = type(value).__name__
+    raise UserError(
+        f"a key and a value are bytes, not {kind}; name a key_serializer or value_serializer "
+        'such as "str" or "json"'
     )
-    packed = pack_records(columns, np.zeros(len(rows), np.int64), 1 << 31)[0]
-    assert packed.base_timestamp_ms is not None
-    assert packed.max_timestamp_ms is not None
-    builder.append_packed(
-        packed.payload,
-        packed.count,
-        base_timestamp_ms=packed.base_timestamp_ms,
-        max_timestamp_ms=packed.max_timestamp_ms,
-    )
-    return builder.build(last_offset=packed.count - 1)
-
-
-def _binary(pa: Any, items: Iterable[bytes | None]) -> Any:
-    array = pa.array(items, pa.binary())
-    return None if array.null_count == len(array) else array
-
-
-def _has_columns() -> bool:
-    try:
-        import numpy
-        import pyarrow  # noqa: F401
-    except ImportError:
-        return False
-    return bool(numpy)

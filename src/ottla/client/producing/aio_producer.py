@@ -7,18 +7,14 @@ buffer is put there in the loop itself.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Self
 
 from ottla.base.closing import AsyncClosing
-from ottla.client.producing.accumulator import (
-    Headers,
-    RecordBatchInMaking,
-    SentRecord,
-    size_of,
-)
+from ottla.client.producing.batches import Headers
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore
 from ottla.client.producing.partitioners import Partitioner
+from ottla.client.producing.sending import AwaitableSending
+from ottla.client.producing.sent_record import SentRecord
 from ottla.client.producing.serializers import Serializer
 from ottla.client.target import Target
 
@@ -43,8 +39,7 @@ class Producer(AsyncClosing):
         partitioner: Partitioner | None = None,
     ) -> None:
         encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)
-        self._core = ProducerCore(target, settings, encoding)
-        self._promised: dict[RecordBatchInMaking, list[tuple[int, Any]]] = {}
+        self._core = ProducerCore(target, settings, encoding, AwaitableSending)
 
     async def send(
         self,
@@ -55,7 +50,7 @@ class Producer(AsyncClosing):
         partition: int | None = None,
         headers: Headers = (),
         timestamp_ms: int | None = None,
-    ) -> "asyncio.Future[SentRecord]":
+    ) -> AwaitableSending:
         """Puts a record into the next batch of its partition; await what it returns for the answer.
 
         Waits only for room in the buffer, and the first time for what there is of the topic.
@@ -65,12 +60,15 @@ class Producer(AsyncClosing):
         3
         """
         core = self._core
-        row = core.row(value, key, timestamp_ms, headers)
-        if not core.knows(topic):
-            await asyncio.to_thread(core.look_up, topic)
-        while (added := core.add(topic, row, partition, None)) is None:
-            await asyncio.to_thread(core.wait_for_room, size_of(row))
-        return self._promise(*added)
+        if core.has_serializers:
+            key, value = core.serialized(key, value)
+        row = (key, value, timestamp_ms, headers)
+        while (sending := core.append(topic, row, partition, None)) is None:
+            if not core.knows(topic):
+                await asyncio.to_thread(core.look_up, topic)
+            else:
+                await asyncio.to_thread(core.wait_for_room, row)
+        return sending  # type: ignore[return-value]  # The core makes these.
 
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **more: Any
@@ -81,32 +79,6 @@ class Producer(AsyncClosing):
         3
         """
         return await (await self.send(topic, value, key, **more))
-
-    def _promise(self, batch: RecordBatchInMaking, index: int) -> "asyncio.Future[SentRecord]":
-        loop = asyncio.get_running_loop()
-        promise: asyncio.Future[SentRecord] = loop.create_future()
-        promised = self._promised.get(batch)
-        if promised is None:
-            promised = self._promised[batch] = []
-            with self._core.sender.lock:
-                if not batch.is_done:
-                    wake = partial(loop.call_soon_threadsafe, self._keep_promises, batch)
-                    batch.waiters.append(wake)
-        promised.append((index, promise))
-        if batch.is_done:
-            self._keep_promises(batch)
-        return promise
-
-    def _keep_promises(self, batch: RecordBatchInMaking) -> None:
-        """In the loop: one call for all records of a batch."""
-        for index, promise in self._promised.pop(batch, ()):
-            if promise.done():
-                continue
-            if batch.error is None:
-                promise.set_result(batch.record(index))
-            else:
-                promise.set_exception(batch.error)
-                promise.exception()  # Nobody need ask: `flush` and the counts say it too.
 
     async def flush(self, timeout: float | None = None) -> int:
         """Waits until all that was sent has its answer; returns how many records have none yet.
@@ -127,9 +99,6 @@ class Producer(AsyncClosing):
         ottla.base.errors.UserError: ...
         """
         await asyncio.to_thread(self._core.close, timeout)
-        for batch in list(self._promised):
-            if batch.is_done:
-                self._keep_promises(batch)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic, asked for now.

@@ -4,93 +4,20 @@ with ottla.Producer("127.0.0.1:9092", value_serializer="json") as producer:
     producer.send("orders", {"tea": 2}, key=b"table 4")
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
 from ottla.base.closing import Closing
-from ottla.base.errors import OttlaError, UserError
+from ottla.base.errors import UserError
 from ottla.client.loops import check_may_block
-from ottla.client.producing.accumulator import (
-    Headers,
-    OnDelivery,
-    RecordBatchInMaking,
-    SentRecord,
-    size_of,
-)
+from ottla.client.producing.accumulator import Row
+from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore
 from ottla.client.producing.partitioners import Partitioner
+from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import Serializer
 from ottla.client.target import Target
-
-
-class Sending:
-    """A record on its way; the methods are those of `concurrent.futures.Future`.
-
-    >>> sending = producer.send("orders", b"tea", partition=0)
-    >>> sending.result(timeout=10).offset
-    3
-    """
-
-    __slots__ = ("_batch", "_core", "_index")
-
-    def __init__(self, core: ProducerCore, batch: RecordBatchInMaking, index: int) -> None:
-        self._core = core
-        self._batch = batch
-        self._index = index
-
-    def done(self) -> bool:
-        """Whether there is an answer.
-
-        >>> sending = producer.send("orders", b"tea")
-        >>> producer.flush()
-        0
-        >>> sending.done()
-        True
-        """
-        return self._batch.is_done
-
-    def result(self, timeout: float | None = None) -> SentRecord:
-        """Where the record lies; raises what went wrong, and `TimeoutError`.
-
-        >>> producer.send("orders", b"tea", partition=1).result()
-        SentRecord(topic='orders', partition=1, offset=1, timestamp_ms=...)
-        """
-        error = self.exception(timeout)
-        if error is not None:
-            raise error
-        return self._batch.record(self._index)
-
-    get = result
-
-    def exception(self, timeout: float | None = None) -> OttlaError | None:
-        """What went wrong; raises `TimeoutError`.
-
-        >>> print(producer.send("orders", b"tea").exception(timeout=10))
-        None
-        """
-        if not self._batch.is_done:
-            check_may_block("result", "await ottla.aio.Producer.send_and_wait")
-            lock = self._core.sender.lock
-            with lock:
-                if not lock.wait_for(lambda: self._batch.is_done, timeout):
-                    raise TimeoutError(f"{self._batch.place}: no answer in {timeout} s")
-        return self._batch.error
-
-    def add_done_callback(self, callback: "Callable[[Sending], object]") -> None:
-        """Called with this object, in the producer's thread, or at once when it is done.
-
-        >>> sending = producer.send("orders", b"tea", partition=0)
-        >>> sending.add_done_callback(lambda done: print(done.result().offset))
-        >>> producer.flush()
-        3
-        0
-        """
-        with self._core.sender.lock:
-            if not self._batch.is_done:
-                self._batch.waiters.append(lambda: callback(self))
-                return
-        callback(self)
 
 
 class Producer(Closing):
@@ -141,10 +68,12 @@ class Producer(Closing):
         1
         """
         core = self._core
-        row = core.row(value, key, timestamp_ms, headers)
-        if not core.knows(topic):
-            core.look_up(topic)
-        return Sending(core, *self._add(topic, row, partition, None))
+        if core.has_serializers:
+            key, value = core.serialized(key, value)
+        row = (key, value, timestamp_ms, headers)
+        while (sending := core.append(topic, row, partition, None)) is None:
+            self._make_way(topic, row)
+        return sending
 
     def produce(
         self,
@@ -166,18 +95,19 @@ class Producer(Closing):
         0
         """
         core = self._core
-        row = core.row(value, key, None, headers)
-        if not core.knows(topic):
-            core.look_up(topic)
-        self._add(topic, row, partition, on_delivery)
+        if core.has_serializers:
+            key, value = core.serialized(key, value)
+        row = (key, value, None, headers)
+        while core.append(topic, row, partition, on_delivery) is None:
+            self._make_way(topic, row)
 
-    def _add(
-        self, topic: str, row: Any, partition: int | None, on_delivery: OnDelivery | None
-    ) -> tuple[RecordBatchInMaking, int]:
-        while (added := self._core.add(topic, row, partition, on_delivery)) is None:
+    def _make_way(self, topic: str, row: Row) -> None:
+        """Waits for what a record lacks: the topic's partitions, or room."""
+        if not self._core.knows(topic):
+            self._core.look_up(topic)
+        else:
             check_may_block("send", "await ottla.aio.Producer.send")
-            self._core.wait_for_room(size_of(row))
-        return added
+            self._core.wait_for_room(row)
 
     def flush(self, timeout: float | None = None) -> int:
         """Waits until all that was sent has its answer; returns how many records have none yet.

@@ -14,7 +14,8 @@ from ottla.base.errors import ApiError, OttlaError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import PASSING, Cluster
 from ottla.client.connection import Connection, UnreachableError
-from ottla.client.producing.accumulator import Accumulator, RecordBatchInMaking, Stamp
+from ottla.client.producing.accumulator import MILLISECONDS, Accumulator
+from ottla.client.producing.batches import RecordBatchInMaking, Stamp
 from ottla.client.refusals import RefusedError
 from ottla.client.transactions import ProducerIdentity, add_partitions, init_producer
 from ottla.codec.compression import Compression
@@ -35,27 +36,20 @@ MAX_ROUNDS = 5
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 """It was there when it was looked up: the leader may not have heard of it yet."""
 
-MILLISECONDS = 1000
-
 
 class DeliveryTimeoutError(UserError):
     """delivery.timeout.ms have passed, and no broker has said that it has the record."""
 
 
 class Sender:
-    """`lock` guards the accumulator, and so does its `mutex`, which is faster to take alone.
-
-    `cluster_lock` is held while brokers are asked.
-    """
+    """`cluster_lock` is held while brokers are asked."""
 
     def __init__(self, cluster: Cluster, config: ProducerConfig, accumulator: Accumulator) -> None:
-        self.mutex = threading.RLock()
-        self.lock = threading.Condition(self.mutex)
         self.cluster_lock = threading.RLock()
         self.cluster = cluster
         self.config = config
         self.accumulator = accumulator
-        self.unfinished: dict[RecordBatchInMaking, None] = {}
+        self._lock = accumulator.lock
         self.identity: ProducerIdentity | None = None
         self.added: set[TopicPartition] = set()
         self.failure: OttlaError | None = None
@@ -93,7 +87,7 @@ class Sender:
                 left = self._attempt(left)
 
     def _next_rounds(self) -> list[list[RecordBatchInMaking]] | None:
-        with self.lock:
+        with self._lock:
             while True:
                 now_s = time.monotonic()
                 rounds = self.accumulator.take_ready(
@@ -102,13 +96,13 @@ class Sender:
                 if rounds or self.is_closing:
                     return rounds or None
                 ready_s = self.accumulator.next_ready_s()
-                self.lock.wait(None if ready_s is None else max(0.0, ready_s - now_s))
+                self._lock.wait(None if ready_s is None else max(0.0, ready_s - now_s))
 
     def _is_late(self, batch: RecordBatchInMaking) -> bool:
         if time.monotonic() - batch.begun_s < self.config.delivery_timeout_ms / MILLISECONDS:
             return False
         reason = f"not delivered within delivery.timeout.ms={self.config.delivery_timeout_ms}"
-        self._finish(batch, DeliveryTimeoutError(f"{batch.place}: {reason}"))
+        self._finish([batch], DeliveryTimeoutError(f"{batch.place}: {reason}"))
         self._forget_identity()
         return True
 
@@ -130,7 +124,7 @@ class Sender:
         if for_all is not None:
             refused = dict.fromkeys((one for several in rounds for one in several), for_all)
         for batch, refusal in refused.items():
-            self._finish(batch, refusal)
+            self._finish([batch], refusal)
         left = [
             [one for one in several if not one.is_done and not self._is_late(one)]
             for several in rounds
@@ -163,12 +157,16 @@ class Sender:
                 request = self._request(batches.values())
                 asked.append((leader.send(request, newest=LAST_VERSION), batches))
         refused: dict[RecordBatchInMaking, OttlaError] = {}
+        sent: list[RecordBatchInMaking] = []
         failure: UnreachableError | None = None
-        for answer, batches in asked:
-            try:
-                refused.update(self._take(answer(), batches))
-            except UnreachableError as error:
-                failure = error
+        try:
+            for answer, batches in asked:
+                try:
+                    self._take(answer(), batches, sent, refused)
+                except UnreachableError as error:
+                    failure = error
+        finally:
+            self._finish(sent, None)
         if failure is not None:
             self.cluster.disconnect()
         return refused if self.config.transactional_id else self._without_followers(refused)
@@ -189,24 +187,26 @@ class Sender:
         return for_good
 
     def _take(
-        self, response: Any, batches: dict[TopicPartition, RecordBatchInMaking]
-    ) -> dict[RecordBatchInMaking, OttlaError]:
+        self,
+        response: Any,
+        batches: dict[TopicPartition, RecordBatchInMaking],
+        sent: list[RecordBatchInMaking],
+        refused: dict[RecordBatchInMaking, OttlaError],
+    ) -> None:
+        """Adds what a response says of batches."""
         if response is None:
-            for batch in batches.values():
-                self._finish(batch, None)
-            return {}
-        refused: dict[RecordBatchInMaking, OttlaError] = {}
+            sent += batches.values()
+            return
         for topic in response.responses:
             for one in topic.partition_responses:
                 batch = batches[TopicPartition(topic.name, one.index)]
                 code = ErrorCode(one.error_code)
                 if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     batch.base_offset = one.base_offset
-                    self._finish(batch, None)
+                    sent.append(batch)
                 elif code not in PASSING and code not in GONE:
                     error = RefusedError(str(batch.place), ApiError(code, one.error_message))
                     refused[batch] = error
-        return refused
 
     def _stamp(self, batches: list[RecordBatchInMaking]) -> None:
         """Gives batches that are sent for the first time their place in the sequence."""
@@ -227,7 +227,7 @@ class Sender:
         if self.identity is None:
             return Stamp()
         sequence = self._sequences.get(batch.place, 0)
-        self._sequences[batch.place] = (sequence + len(batch.rows)) & MAX_SEQUENCE
+        self._sequences[batch.place] = (sequence + batch.count) & MAX_SEQUENCE
         return Stamp(
             producer_id=self.identity.producer_id,
             epoch=self.identity.epoch,
@@ -256,32 +256,35 @@ class Sender:
         self.identity = None
         self._sequences.clear()
 
-    def _finish(self, batch: RecordBatchInMaking, error: OttlaError | None) -> None:
-        counts, count = self.counts, len(batch.rows)
+    def _finish(self, batches: list[RecordBatchInMaking], error: OttlaError | None) -> None:
+        """Wakes those that wait for any of the batches, once for all."""
+        if not batches:
+            return
+        counts, count = self.counts, sum(one.count for one in batches)
         if error is None:
             counts["records_sent"] += count
-            counts["batches_sent"] += 1
-            counts["bytes_sent"] += len(batch.data or b"")
+            counts["batches_sent"] += len(batches)
+            counts["bytes_sent"] += sum(len(one.data or b"") for one in batches)
         else:
             counts["records_failed"] += count
             if self.config.transactional_id:
                 self.failure = self.failure or error
             else:
                 self._forget_identity()
-        with self.lock:
-            batch.error = error
-            batch.is_done = True
-            self.unfinished.pop(batch, None)
-            self.accumulator.done(batch)
-            waiters, batch.waiters = batch.waiters, []
-            self.lock.notify_all()
-        for index, callback in batch.callbacks:
-            _call(callback, error, None if error is not None else batch.record(index))
-        for waiter in waiters:
-            waiter()
+        with self._lock:
+            for batch in batches:
+                batch.error = error
+                batch.is_done = True
+                self.accumulator.done(batch)
+            self._lock.notify_all()
+        for batch in batches:
+            for index, callback in batch.callbacks:
+                _call(callback, error, None if error is not None else batch.record(index))
+            for waiter in batch.waiters:
+                waiter()
 
 
-def _call(callback: Callable[..., None], *arguments: object) -> None:
+def _call(callback: Callable[..., object], *arguments: object) -> None:
     """An application's mistake is reported as Python does for threads; the rest goes its way."""
     try:
         callback(*arguments)
