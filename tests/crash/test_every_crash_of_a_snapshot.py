@@ -80,10 +80,81 @@ def check_create(point: CrashPoint) -> None:
     assert names or not point.acknowledged
     assert content_of(after) == NINE
     snapshots(after).create("b", now_ms=NOW_MS + 1, on_copied=nothing)
-    assert after.list("/d.snapshots") == [*names, "b"]
+    assert after.list("/d.snapshots") == [".lock", *names, "b"]
     for name in names:
         assert content_of(after, f"/d.snapshots/{name}") == NINE
     assert content_of(after, "/d.snapshots/b") == [*NINE, b"later"]
+
+
+def create_beside(file_system: FileSystem, promises: list[str]) -> None:
+    """Of a directory that a broker has open, and writes to before and after."""
+    broker = opened(file_system)
+    append(broker, TWELVE[9:11])
+    snapshots(file_system).create_beside(
+        "a",
+        now_ms=NOW_MS,
+        on_copied=nothing,
+        recover=lambda path: opened(file_system, path).close(),
+    )
+    promises.append("a")
+    append(broker, TWELVE[11:])
+    broker.close()
+
+
+def check_create_beside(point: CrashPoint) -> None:
+    after = point.file_system
+    names = [one.name for one in snapshots(after).find_all()]
+    assert names in (["a"], [])
+    assert names or not point.acknowledged
+    for name in names:
+        assert content_of(after, f"/d.snapshots/{name}") == TWELVE[:11]
+    found = content_of(after)
+    assert found == TWELVE[: len(found)]
+    assert len(found) >= 9
+    snapshots(after).create("b", now_ms=NOW_MS + 1, on_copied=nothing)
+    assert content_of(after, "/d.snapshots/b") == [*found, b"later"]
+
+
+def cut_to_five(file_system: FileSystem) -> Callable[[str], None]:
+    """What `--at` does to a directory before it has its name."""
+
+    def cut(path: str) -> None:
+        broker = opened(file_system, path)
+        broker.topics.partition("t", 0).log.maintenance.truncate_to(5, now_ms=NOW_MS)
+        broker.close()
+
+    return cut
+
+
+def branch_at(file_system: FileSystem, promises: list[str]) -> None:
+    snapshots(file_system).branch("a", "/b", on_copied=nothing, change=cut_to_five(file_system))
+    promises.append("branched")
+
+
+def check_branch_at(point: CrashPoint) -> None:
+    after = point.file_system
+    assert after.status("/b") is not None or not point.acknowledged
+    if after.status("/b") is None:
+        branch_at(after, [])
+    assert content_of(after, "/b") == NINE[:5]
+    assert content_of(after) == TWELVE
+    assert content_of(after, "/d.snapshots/a") == NINE
+
+
+def restore_at(file_system: FileSystem, promises: list[str]) -> None:
+    snapshots(file_system).restore(
+        "a", kept="k", now_ms=NOW_MS, on_copied=nothing, change=cut_to_five(file_system)
+    )
+    promises.append("restored")
+
+
+def check_restore_at(point: CrashPoint) -> None:
+    after = point.file_system
+    found = content_of(after)
+    assert found in ((NINE[:5],) if point.acknowledged else (NINE[:5], TWELVE))
+    if found != TWELVE:
+        assert content_of(after, "/d.snapshots/k") == TWELVE
+    assert content_of(after, "/d.snapshots/a") == NINE
 
 
 def delete(file_system: FileSystem, promises: list[str]) -> None:
@@ -139,6 +210,9 @@ def check_restore(point: CrashPoint) -> None:
     ("workload", "begin", "check"),
     [
         pytest.param(create, nine, check_create, id="create"),
+        pytest.param(create_beside, nine, check_create_beside, id="create beside"),
+        pytest.param(branch_at, twelve, check_branch_at, id="branch at"),
+        pytest.param(restore_at, twelve, check_restore_at, id="restore at"),
         pytest.param(delete, twelve, check_delete, id="delete"),
         pytest.param(branch, twelve, check_branch, id="branch"),
         pytest.param(restore, twelve, check_restore, id="restore"),

@@ -9,15 +9,18 @@ from ottla.base.files import FileSystem, parent_directory
 COPY_SIZE = 1 << 20
 
 
-def copy_file(file_system: FileSystem, source: str, target: str) -> int:
-    """Copies content and modification time, durably but for the name; returns the size."""
+def copy_file(file_system: FileSystem, source: str, target: str, most: int | None = None) -> int:
+    """Copies content and modification time, durably but for the name; returns the size.
+
+    At most so many bytes are copied of a file that grows meanwhile.
+    """
     read = file_system.open(source)
     try:
         write = file_system.open(target, create=True)
         try:
             write.truncate(0)
             position = 0
-            while chunk := read.pread(COPY_SIZE, position):
+            while chunk := read.pread(_next_size(position, most), position):
                 write.pwrite(chunk, position)
                 position += len(chunk)
             status = file_system.status(source)
@@ -30,6 +33,10 @@ def copy_file(file_system: FileSystem, source: str, target: str) -> int:
     finally:
         read.close()
     return position
+
+
+def _next_size(position: int, most: int | None) -> int:
+    return COPY_SIZE if most is None else min(COPY_SIZE, most - position)
 
 
 def unshare(file_system: FileSystem, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""`ottla snapshot create|list|restore|branch|delete`. No broker runs on the directory meanwhile."""
+"""`ottla snapshot create|list|restore|branch|delete`."""
 
 import click
 
@@ -20,6 +20,7 @@ from ottla.cli.terminal import (
     yes_option,
 )
 from ottla.cli.texts import size_text
+from ottla.storage.directory.owner_note import owner_of
 from ottla.storage.snapshots.copying import UncleanStopError
 from ottla.storage.snapshots.snapshots import Snapshot, Snapshots
 
@@ -58,17 +59,14 @@ def create_command(
     """Keep the data directory TARGET as it is now, as snapshot NAME, by default the time.
 
     A snapshot is a data directory too, which ottla and Apache Kafka open. It shares ended segments
-    with TARGET by hard links, and has copies of all else. Stop the broker first.
+    with TARGET by hard links, and has copies of all else. A broker may write meanwhile: the snapshot
+    is what a kill at one instant would have left, recovered.
     """
     snapshots = _snapshots(target, place)
     now_ms = SystemClock().now_ms()
     name = name or snapshots.free_name(_time_name(now_ms))
     with CopyProgress("copying", is_quiet=is_quiet) as progress:
-        try:
-            made = snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
-        except UncleanStopError:
-            _recover(snapshots.directory, is_quiet=is_quiet)
-            made = snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
+        made = _created(snapshots, name, now_ms, progress, is_quiet=is_quiet)
     if as_json:
         print_json(_fields(made))
     elif not is_quiet:
@@ -221,20 +219,35 @@ def delete_command(
 def _snapshots(target: Target, place: str | None) -> Snapshots:
     if not target.is_directory:
         raise UserError(
-            f"{target.text} is a broker, and snapshots are of a data directory; "
-            "stop the broker, and name its directory"
+            f"{target.text} is a broker, and snapshots are of a data directory; name that of the "
+            "broker"
         )
     if len(target.directories) > 1:
         raise UserError("a snapshot is of one data directory; name each by itself")
     return Snapshots(OsFileSystem(), target.directories[0], place)
 
 
-def _recover(directory: str, *, is_quiet: bool) -> None:
+def _created(
+    snapshots: Snapshots, name: str, now_ms: int, progress: CopyProgress, *, is_quiet: bool
+) -> Snapshot:
+    if owner_of(OsFileSystem(), snapshots.directory) is not None:
+        return snapshots.create_beside(
+            name, now_ms=now_ms, on_copied=progress.show, recover=_recover
+        )
+    try:
+        return snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
+    except UncleanStopError:
+        if not is_quiet:
+            words = "was not stopped cleanly; its logs are recovered"
+            click.echo(f"{snapshots.directory} {words}", err=True)
+        _recover(snapshots.directory)
+        return snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
+
+
+def _recover(directory: str) -> None:
     """Opens and closes a directory that a crash left."""
     from ottla.embedded.log import open as open_log
 
-    if not is_quiet:
-        click.echo(f"{directory} was not stopped cleanly; its logs are recovered", err=True)
     with open_log(directory, AT_REST):
         pass
 

@@ -129,7 +129,8 @@ class LogFile:
     def _make_own(self) -> None:
         """Before the first change: the file may be a snapshot's too, which is not to change.
 
-        A directory is closed while a snapshot of it is made, so no name comes later.
+        A name that comes later is of a file that is appended to no more, or for a moment: what is
+        cut then is asked about again.
         """
         if unshare(self._file_system, self._path):
             # Not closed: answers may quote it, and its bytes are the same.
@@ -200,8 +201,7 @@ class LogFile:
         assert size <= self.size
         removed = self.size - size
         if removed:
-            if not self._is_own:
-                self._make_own()
+            self._make_own()
             self._opened().truncate(size)
             self.size = self.written_size = size
         return removed

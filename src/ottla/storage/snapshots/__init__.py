@@ -1,1 +1,1 @@
-"""A closed log directory kept as it is: as a snapshot, brought back, or as another directory."""
+"""A log directory kept as it is: as a snapshot, brought back, or as another directory."""

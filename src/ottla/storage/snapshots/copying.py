@@ -19,7 +19,7 @@ from ottla.storage.snapshots.plan import CopyPlan, SizedFile, is_taken, plan_cop
 OnCopied = Callable[[int, int], None]
 """Hears bytes done, and bytes in all, after each file."""
 
-_CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 """Another file system, one without links, or a file of somebody else: it is copied instead."""
 
 
@@ -104,6 +104,6 @@ def _link(file_system: FileSystem, source: str, target: str) -> None:
     try:
         file_system.link(source, target)
     except OSError as error:
-        if error.errno not in _CANNOT_LINK:
+        if error.errno not in CANNOT_LINK:
             raise
         copy_file(file_system, source, target)

@@ -1,11 +1,11 @@
-"""Which files of a closed log directory a second directory shares, and which it gets copies of.
+"""Which files of a log directory a second directory shares, and which it gets copies of.
 
 The `.log` of an ended segment is shared, by a hard link: Kafka appends to the last segment only,
 and Ottla takes a copy of its own before it changes a log file that has another name (`LogFile`,
 `log repair`). All else is copied: it is small, or grows, or is changed in place, as indexes are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.base.files import join
@@ -55,27 +55,32 @@ def is_taken(folder: str) -> bool:
 def plan_copy(files: Sequence[SizedFile], folders: Mapping[str, Sequence[SizedFile]]) -> CopyPlan:
     """What becomes of the files of a directory, and of those of the partitions in it."""
     linked: list[SizedFile] = []
-    copied = [one for one in files if _is_lasting(one.name)]
+    copied = [one for one in files if is_lasting(one.name)]
     for folder, inside in sorted(folders.items()):
-        shared = _ended_logs(inside) if folder != CLUSTER_METADATA_DIRECTORY else set()
-        for one in filter(lambda one: _is_lasting(one.name), inside):
+        shared = (
+            ended_logs(one.name for one in inside)
+            if folder != CLUSTER_METADATA_DIRECTORY
+            else set()
+        )
+        for one in filter(lambda one: is_lasting(one.name), inside):
             found = SizedFile(join(folder, one.name), one.size)
             (linked if one.name in shared else copied).append(found)
     return CopyPlan(folders=tuple(sorted(folders)), linked=tuple(linked), copied=tuple(copied))
 
 
-def _ended_logs(files: Sequence[SizedFile]) -> set[str]:
+def ended_logs(names: Iterable[str]) -> set[str]:
+    """The logs of all segments but the last."""
     logs = [
-        (parsed.offset, one.name)
-        for one in files
-        if (parsed := parse_file_name(one.name)) is not None
+        (parsed.offset, name)
+        for name in names
+        if (parsed := parse_file_name(name)) is not None
         and parsed.kind is FileKind.LOG
         and parsed.suffix is FileSuffix.LIVE
     ]
     return {name for _, name in sorted(logs)[:-1]}
 
 
-def _is_lasting(name: str) -> bool:
+def is_lasting(name: str) -> bool:
     """Whether a file is neither a process's own, nor one that the next start removes."""
     parsed = parse_file_name(name)
     if parsed is not None:

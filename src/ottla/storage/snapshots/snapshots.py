@@ -1,6 +1,7 @@
 """The snapshots of a log directory: made, listed, brought back, branched off, deleted.
 
-They lie beside it, in `DIR.snapshots`, each a log directory that was stopped cleanly. What is not
+They lie beside it, in `DIR.snapshots`, each a log directory that was stopped cleanly; one of a
+directory that is being written is recovered before it has its name. What is not
 whole has a name that begins with a dot: a snapshot gets its name last, by a rename, and loses it
 first. So a crash leaves a snapshot or none; the next `create` removes what is left over.
 Kafka has none.
@@ -24,6 +25,7 @@ from ottla.base.files import (
 )
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
+    LOCK,
     META_PROPERTIES,
     SNAPSHOT_NOTE,
     parse_directory_name,
@@ -36,6 +38,7 @@ from ottla.storage.snapshots.copying import (
     held,
     remove_tree,
 )
+from ottla.storage.snapshots.pinning import Pins
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _MAKING = ".making-"
@@ -95,18 +98,51 @@ class Snapshots:
 
     def create(self, name: str, *, now_ms: int, on_copied: OnCopied) -> Snapshot:
         """Raises `UncleanStopError`, `RefusalError` for a name that is taken, and `UserError`."""
-        check_name(name)
         with held(self._file_system, self.directory, STOP_FIRST):
             check_clean(self._file_system, self.directory)
-            self._check_free(name)
+            with self._making(name, now_ms) as making:
+                copy_log_directory(self._file_system, self.directory, making, on_copied)
+        return self._look_at(name)
+
+    def create_beside(
+        self, name: str, *, now_ms: int, on_copied: OnCopied, recover: Change
+    ) -> Snapshot:
+        """The same while another process writes the directory, as it is at one instant.
+
+        `recover` opens what a kill would have left, and stops it cleanly. Raises `RefusalError`,
+        and `UserError`.
+        """
+        with self._making(name, now_ms) as making:
+            pins = Pins(self._file_system, self.directory, making)
+            pins.settle(pins.take(), on_copied)
+            recover(making)
+            check_clean(self._file_system, making)
+        return self._look_at(name)
+
+    @contextmanager
+    def _making(self, name: str, now_ms: int) -> Iterator[str]:
+        """The path at which a snapshot is made; afterwards it has its name."""
+        check_name(name)
+        self._check_free(name)
+        with self._alone():
             self._remove_leftovers()
             making = self.path_of(_MAKING + name)
             with self._removed_on_error(making):
-                copy_log_directory(self._file_system, self.directory, making, on_copied)
+                yield making
                 self._write_note(making, now_ms)
                 self._file_system.rename(making, self.path_of(name))
             self._file_system.sync_directory(self.place)
-        return self._look_at(name)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else makes a snapshot meanwhile."""
+        lock = self._file_system.lock(join(self.place, LOCK))
+        if lock is None:
+            raise UserError(f"{self.place}: another process makes a snapshot; wait for it")
+        try:
+            yield
+        finally:
+            lock.release()
 
     def delete(self, name: str) -> None:
         """Raises `UnknownNameError`, and `UserError` while a process has it open."""
@@ -168,9 +204,9 @@ class Snapshots:
         ):
             check_clean(self._file_system, path)
             self._check_free(kept)
-            self._remove_leftovers()
             making = self.path_of(_MAKING + kept)
-            with self._removed_on_error(making):
+            with self._alone(), self._removed_on_error(making):
+                self._remove_leftovers()
                 copy_log_directory(self._file_system, path, making, on_copied)
                 change(making)
             # Named before the exchange: afterwards it is what was in the directory, which no
@@ -274,7 +310,7 @@ class Snapshots:
         make_durable_directory(self._file_system, parent_directory(target))
 
     def _remove_leftovers(self) -> None:
-        """Of what a crash cut off. The directory is held: nobody else makes a snapshot of it."""
+        """Of what a crash cut off; the caller makes snapshots alone."""
         for name in self._file_system.list(self.place):
             if name.startswith((_MAKING, _DELETING)):
                 remove_tree(self._file_system, join(self.place, name))

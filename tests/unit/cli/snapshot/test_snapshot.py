@@ -1,15 +1,20 @@
 """`ottla snapshot`: what a directory was comes back, or goes its own way."""
 
+import itertools
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
-from ottla.base.files import join
+from ottla.base.files import OsFileSystem, join
+from ottla.cli.main import cli
 from ottla.client.admin import Admin
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN
+from ottla.storage.snapshots.snapshots import Snapshots
 from tests.unit.cli.administered import ORDERS, Administered, administered
 
 
@@ -123,7 +128,7 @@ def test_what_cannot_be_done_is_one_line(stopped: Administered) -> None:
         (("create", "TARGET", "a"), 1, "there is a snapshot a"),
         (("create", "TARGET", "../a"), 2, "is no name of a snapshot"),
         (("create", f"{stopped.target}.snapshots"), 2, "it holds no log"),
-        (("create", "localhost:9092"), 2, "stop the broker, and name its directory"),
+        (("create", "localhost:9092"), 2, "name that of the broker"),
         (("restore", "TARGET", "b"), 1, "there is no snapshot b"),
         (("branch", "TARGET", "A", "x"), 1, "there is no snapshot A"),
     ]:
@@ -132,14 +137,18 @@ def test_what_cannot_be_done_is_one_line(stopped: Administered) -> None:
         assert text.count("\n") == 0
 
 
-def test_a_directory_that_is_in_use_is_left_alone(stopped: Administered) -> None:
-    stopped.lines("snapshot", "create", "TARGET", "a")
-    with ottla.open(stopped.target):
-        for verb in (("create", "TARGET", "b"), ("restore", "TARGET", "a")):
-            code, text = stopped.end("snapshot", *verb)
-            assert code == 2
-            assert "is in use by another process" in text
-            assert "stop it first" in text
+def test_a_directory_that_is_in_use_is_kept_and_not_replaced(stopped: Administered) -> None:
+    with ottla.open(stopped.target) as log:
+        log.append("orders", b"not flushed", partition=0)
+        stopped.lines("snapshot", "create", "TARGET", "a")
+        log.append("orders", b"later", partition=0)
+        code, text = stopped.end("snapshot", "restore", "TARGET", "a")
+        assert code == 2
+        assert "is in use by another process" in text
+        assert "stop it first" in text
+    assert state(f"{stopped.target}.snapshots/a") == (101, 40)
+    assert stopped.end("log", "check", f"{stopped.target}.snapshots/a")[0] == 0
+    assert state(stopped.target) == (102, 40)
     assert json.loads(stopped.lines("snapshot", "list", "TARGET", "--json")[0])["snapshot"] == "a"
 
 
@@ -205,3 +214,47 @@ def test_an_end_that_cannot_be_leaves_nothing(stopped: Administered, tmp_path: P
         )
         assert (found, part in text) == (code, True), text
     assert not [one for one in tmp_path.iterdir() if "b" in one.name.split(".")]
+
+
+@pytest.mark.slow
+def test_transactions_that_end_meanwhile_are_in_a_snapshot_whole_or_not_at_all(
+    tmp_path: Path,
+) -> None:
+    settings = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 2}
+    is_over = threading.Event()
+    with ottla.open(tmp_path / "d", settings) as log:
+        for topic in ("a", "b"):
+            log.create_topic(topic, config={"segment.bytes": "20000"})
+
+        def write() -> None:
+            with ottla.Producer(log, settings={"transactional.id": "t"}) as producer:
+                for number in itertools.count():
+                    if is_over.is_set():
+                        return
+                    with producer.transaction():
+                        for topic in ("a", "b"):
+                            producer.send(topic, b"%d" % number)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            snapshots = Snapshots(OsFileSystem(), str(tmp_path / "d"))
+            counts = []
+            for name in ("s1", "s2", "s3"):
+                # 20 transactions more, each of a record and a marker.
+                for record in log.tail("b", from_offset={0: 0}):
+                    if record.offset > 40 * (1 + len(counts)):
+                        break
+                end = CliRunner().invoke(cli, ["snapshot", "create", str(tmp_path / "d"), name])
+                assert end.exit_code == 0, end.output
+                found = ottla.open_for_reading(snapshots.path_of(name))
+                both = [
+                    [one.value for one in found.partition(topic, 0).records(0, read_committed=True)]
+                    for topic in ("a", "b")
+                ]
+                assert both[0] == both[1] == [b"%d" % number for number in range(len(both[0]))]
+                counts.append(len(both[0]))
+            assert 0 < counts[0] < counts[1] < counts[2]
+        finally:
+            is_over.set()
+            thread.join()
