@@ -66,6 +66,10 @@ autoload -Uz compinit && compinit -u -D
 source <("$1" -m ottla completion zsh)
 print -r -- ${_comps[ottla]}
 """
+FISH = """
+$argv[1] -m ottla completion fish | source
+complete --do-complete "ottla topics cr"
+"""
 
 
 @pytest.mark.slow
@@ -74,6 +78,7 @@ print -r -- ${_comps[ottla]}
     [
         ("bash", ["--norc", "-c"], BASH, "topics"),
         ("zsh", ["-f", "-c"], ZSH, "_ottla_completion"),
+        ("fish", ["--no-config", "-c"], FISH, "create"),
     ],
 )
 def test_the_script_works_in_the_shell(
@@ -85,9 +90,9 @@ def test_the_script_works_in_the_shell(
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
     program.chmod(0o755)
     environment = {**ENVIRONMENT, "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
+    name = [] if shell == "fish" else [shell]  # What `$0` is has no place among fish's words.
     done = subprocess.run(
-        [shell, *options, script, shell,
-         sys.executable],
+        [shell, *options, script, *name, sys.executable],
         capture_output=True, text=True, env=environment, check=True, timeout=120,
     )  # fmt: skip
     assert expected in done.stdout.split(), done.stderr

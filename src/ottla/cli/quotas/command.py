@@ -41,13 +41,11 @@ entity_options = with_options(
 @target_argument()
 @entity_options
 @json_option
-def list_command(
-    target: Target, user: str | None, client_id: str | None, ip: str | None, as_json: bool
-) -> None:
+def list_command(target: Target, as_json: bool, **names: str | None) -> None:
     """List quotas: all of them, or those of one user, client id or address."""
     from ottla.client.administration.quotas import QuotaAdmin
 
-    entity = _entity(user, client_id, ip)
+    entity = _entity(**names)
     with target.open() as cluster:
         found = QuotaAdmin(cluster).describe_quotas(entity)
     if as_json:
@@ -75,17 +73,12 @@ def list_command(
 @entity_options
 @quiet_option
 def set_command(
-    target: Target,
-    limits: tuple[str, ...],
-    user: str | None,
-    client_id: str | None,
-    ip: str | None,
-    is_quiet: bool,
+    target: Target, limits: tuple[str, ...], is_quiet: bool, **names: str | None
 ) -> None:
     """Set limits of a user, a client id or an address; bytes may be written as 10M."""
     from ottla.client.administration.quotas import QuotaAdmin, entity_text
 
-    entity = _required(user, client_id, ip)
+    entity = _required(**names)
     pairs = [parse_setting(one, "producer_byte_rate=10M", option="limit") for one in limits]
     values = {name: _number(name, text) for name, text in pairs}
     with target.open() as cluster:
@@ -105,17 +98,12 @@ def set_command(
 @entity_options
 @quiet_option
 def remove_command(
-    target: Target,
-    limits: tuple[str, ...],
-    user: str | None,
-    client_id: str | None,
-    ip: str | None,
-    is_quiet: bool,
+    target: Target, limits: tuple[str, ...], is_quiet: bool, **names: str | None
 ) -> None:
     """Remove limits of a user, a client id or an address: those named, or all."""
     from ottla.client.administration.quotas import QuotaAdmin, entity_text
 
-    entity = _required(user, client_id, ip)
+    entity = _required(**names)
     for name in limits:
         _check_limit(name)
     with target.open() as cluster:
@@ -138,8 +126,8 @@ def _entity(user: str | None, client_id: str | None, ip: str | None) -> dict[str
     }
 
 
-def _required(user: str | None, client_id: str | None, ip: str | None) -> dict[str, str | None]:
-    entity = _entity(user, client_id, ip)
+def _required(**names: str | None) -> dict[str, str | None]:
+    entity = _entity(**names)
     if not entity:
         raise UserError("name what is limited: --user NAME, --client-id ID or --ip ADDRESS")
     return entity

@@ -59,8 +59,8 @@ def create_command(
     """Keep the data directory TARGET as it is now, as snapshot NAME, by default the time.
 
     A snapshot is a data directory too, which ottla and Apache Kafka open. It shares ended segments
-    with TARGET by hard links, and has copies of all else. A broker may write meanwhile: the snapshot
-    is what a kill at one instant would have left, recovered.
+    with TARGET by hard links, and has copies of all else. A broker may write meanwhile: the
+    snapshot is what a kill at one instant would have left, recovered.
     """
     snapshots = _snapshots(target, place)
     now_ms = SystemClock().now_ms()
