@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ottla.base.addresses import Address
 from ottla.base.closing import Closing
@@ -104,6 +104,13 @@ class SocketTransport:
         """Connections share nothing."""
 
 
+class PartitionLeader(NamedTuple):
+    """A broker's id, and its epoch as the leader: -1 where the cluster does not say."""
+
+    node_id: int
+    epoch: int = -1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTopic:
     """A topic as the cluster reports it; `leaders` are broker ids by partition, -1 without one."""
@@ -112,6 +119,7 @@ class ClusterTopic:
     topic_id: Uuid | None
     is_internal: bool
     leaders: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
 
 
 class Cluster(Closing):
@@ -186,6 +194,7 @@ class Cluster(Closing):
                 topic_id=None if one.topic_id == ZERO_UUID else one.topic_id,
                 is_internal=one.is_internal,
                 leaders={part.partition_index: part.leader_id for part in one.partitions},
+                leader_epochs={part.partition_index: part.leader_epoch for part in one.partitions},
             )
             for one in answer.topics
             if one.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -257,15 +266,18 @@ class Cluster(Closing):
             raise UnreachableError(f"broker {node_id} is not known any more")
         return self._connect(self._places[node_id])
 
-    def leader_ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PartitionLeader]:
         """The brokers that lead partitions now; those without a leader are left out."""
         topics = self.look_up({topic for topic, _ in partitions})
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, PartitionLeader] = {}
         for place in partitions:
             known = topics.get(place.topic)
-            leader = -1 if known is None else known.leaders.get(place.partition, -1)
-            if leader in self._places:
-                found[place] = leader
+            if known is None or known.leaders.get(place.partition, NO_NODE) not in self._places:
+                continue
+            node_id, epoch = known.leaders[place.partition], known.leader_epochs[place.partition]
+            found[place] = PartitionLeader(node_id, epoch)
         return found
 
     def coordinator_id(self, kind: CoordinatorKind, key: str) -> int:

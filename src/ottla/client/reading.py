@@ -14,7 +14,12 @@ from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -68,6 +73,18 @@ class FetchFrom:
     min_size: int = 1
     max_wait_ms: int = 500
     """How long the broker may wait for `min_size` bytes."""
+    leader_epoch: int = -1
+    """Which leader is asked; another one refuses (KIP-320)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFetch:
+    """What one request of a fetch session names, of all that is wanted (KIP-227)."""
+
+    session_id: int
+    epoch: int
+    named: Sequence[FetchFrom]
+    forgotten: Sequence[TopicPartition] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,28 +126,45 @@ class FetchedPartitions:
 
     partitions: Mapping[TopicPartition, Fetched | ApiError]
     throttle_ms: int = 0
+    session_id: int = 0
 
 
 def send_fetches(
-    connection: Connection, wanted: Sequence[FetchFrom], max_size: int, rack: str = ""
+    connection: Connection,
+    wanted: Sequence[FetchFrom],
+    max_size: int,
+    rack: str = "",
+    session: SessionFetch | None = None,
 ) -> Callable[[], FetchedPartitions]:
     """One fetch of partitions that a broker leads; what is returned waits for the answer.
 
     How long the broker may wait, and for how much, the first of them says for all. The answer
-    raises `ApiError` when the broker refuses the whole request.
+    raises `ApiError` when the broker refuses the whole request. In a session what has no news is
+    not in the answer.
     """
     topics: dict[str, list[FetchPartition]] = {}
-    for one in wanted:
+    for one in wanted if session is None else session.named:
         partition = FetchPartition(
-            partition=one.partition, fetch_offset=one.offset, partition_max_bytes=one.max_size
+            partition=one.partition,
+            current_leader_epoch=one.leader_epoch,
+            fetch_offset=one.offset,
+            partition_max_bytes=one.max_size,
         )
         topics.setdefault(one.topic, []).append(partition)
+    forgotten: dict[str, list[int]] = {}
+    for topic, number in () if session is None else session.forgotten:
+        forgotten.setdefault(topic, []).append(number)
     request = FetchRequest(
         max_wait_ms=wanted[0].max_wait_ms,
         min_bytes=wanted[0].min_size,
         max_bytes=max_size,
         isolation_level=wanted[0].isolation_level,
+        session_id=0 if session is None else session.session_id,
+        session_epoch=-1 if session is None else session.epoch,
         topics=[FetchTopic(topic=name, partitions=several) for name, several in topics.items()],
+        forgotten_topics_data=[
+            ForgottenTopic(topic=name, partitions=several) for name, several in forgotten.items()
+        ],
         rack_id=rack,
     )
     answer = connection.send(request, newest=LAST_VERSION_WITH_NAMES)
@@ -148,6 +182,7 @@ def _fetched_partitions(answer: Any) -> FetchedPartitions:
             for data in topic.partitions
         },
         throttle_ms=answer.throttle_time_ms,
+        session_id=answer.session_id,
     )
 
 

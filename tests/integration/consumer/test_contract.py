@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.consumer.core import ClosedError, NoOffsetError
+from ottla.client.consumer.errors import ClosedError, NoOffsetError
 from ottla.client.consumer.records import CorruptBatchError, DeserializationError
 from ottla.client.consumer.shared_cluster import UnknownTopicError
 from ottla.record.builder import RecordBatchBuilder

@@ -56,7 +56,7 @@ class Consumer(ConsumerBase):
         >>> await consumer.close()
         >>> await consumer.poll()
         Traceback (most recent call last):
-        ottla.client.consumer.core.ClosedError: ...
+        ottla.client.consumer.errors.ClosedError: ...
         """
         await self._close(commits=True)
 

@@ -55,7 +55,7 @@ class Consumer(ConsumerBase):
         >>> consumer.close()
         >>> consumer.poll()
         Traceback (most recent call last):
-        ottla.client.consumer.core.ClosedError: ...
+        ottla.client.consumer.errors.ClosedError: ...
         """
         self._close(commits=True)
 

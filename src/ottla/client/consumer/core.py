@@ -5,14 +5,12 @@ asks brokers, which `work` does and may block: positions, leaders, resets. `cons
 `ottla/aio.py` call them in turn.
 """
 
+import logging
 import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import islice
-from operator import length_hint
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
@@ -23,9 +21,16 @@ from ottla.client.connection import UnreachableError
 from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
 from ottla.client.consumer.classic_member import ClassicMember
 from ottla.client.consumer.consumer_member import ConsumerMember
+from ottla.client.consumer.errors import (
+    ClosedError,
+    CommitFailedError,
+    LogTruncatedError,
+    NoOffsetError,
+)
 from ottla.client.consumer.fetch_queue import FetchQueue
 from ottla.client.consumer.fetcher import Fetcher
 from ottla.client.consumer.group import GroupThread, Subscription
+from ottla.client.consumer.handed import Handed, cut
 from ottla.client.consumer.membership import Event, EventKind, MemberOptions, Membership
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
@@ -33,6 +38,8 @@ from ottla.client.groups import OUTSIDER, Committed, GroupMemberId
 from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.refusals import RefusedError
 from ottla.config.consumer import ConsumerConfig, reset_duration_ms
+
+logger = logging.getLogger(__name__)
 
 MILLISECONDS = 1000
 WORK_PAUSE_S = 0.1
@@ -49,42 +56,6 @@ COMMIT_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_P
 """The group moved on meanwhile; the same member may commit in its new generation."""
 
 COMMIT_TRIES = 20
-
-
-class ClosedError(UserError):
-    """The consumer is closed."""
-
-
-class CommitFailedError(UserError):
-    """The partitions are another member's by now, which reads their records once more."""
-
-
-class NoOffsetError(UserError):
-    """A partition has no committed offset, and auto.offset.reset=none."""
-
-
-@dataclass(slots=True)
-class Handed:
-    """Records of one partition that are being handed out."""
-
-    place: TopicPartition
-    version: int
-    records: list[ConsumerRecord]
-    left: Iterator[ConsumerRecord]
-
-    def end(self) -> None:
-        """A loop that runs over these records ends with the one it has."""
-        for _ in self.left:
-            pass
-
-    def count(self) -> int:
-        """Records that the application has not seen."""
-        return length_hint(self.left)
-
-    def position(self) -> int:
-        """The offset of the next of them."""
-        count = self.count()
-        return self.records[-count].offset if count else self.records[-1].offset + 1
 
 
 class ConsumerCore:
@@ -231,12 +202,12 @@ class ConsumerCore:
             found = {place: self.position(place) for place in self._queue.readings}
             return {place: offset for place, offset in found.items() if offset is not None}
 
-    def seek(self, place: TopicPartition, offset: int | None) -> None:
+    def seek(self, place: TopicPartition, offset: int | None, epoch: int = -1) -> None:
         with self._changed:
             self._check_assigned(place)
             if self._handed is not None and self._handed.place == place:
                 self._handed.end()
-            self._queue.seek(place, offset)
+            self._queue.seek(place, offset, epoch)
             self._next_work_s = 0.0
             self._changed.notify_all()
 
@@ -335,7 +306,7 @@ class ConsumerCore:
         position = self._queue.readings[chunk.place].position
         assert position is not None
         decoded = self._decoding.records(chunk.place, chunk.fetched, position)
-        self._lists = _cut(decoded, self.config.max_poll_records)
+        self._lists = cut(decoded, self.config.max_poll_records)
         self._end_of_lists = chunk.place, chunk.version, chunk.fetched.next_offset
         self._changed.notify_all()  # There is room for more.
         return True
@@ -409,7 +380,8 @@ class ConsumerCore:
                 return False
             queue = self._queue
             is_refused = any(one.refusal is not None for one in queue.readings.values())
-            return bool(is_refused or queue.without_position() or queue.without_leader())
+            is_sought = queue.without_position() or queue.without_leader() or queue.doubtful()
+            return bool(is_refused or is_sought)
 
     def work(self) -> None:
         """Finds out topics, positions and leaders that are not known; may block.
@@ -451,6 +423,7 @@ class ConsumerCore:
         try:
             self._find_positions()
             self._find_leaders()
+            self._check_truncation()
         except ApiError as error:
             raise RefusedError("positions", error) from error
 
@@ -472,15 +445,15 @@ class ConsumerCore:
         committed = self.committed(wanted) if self.group is not None else {}
         with self._changed:
             for place, found in committed.items():
-                self._place(place, wanted[place], found.offset)
+                self._place(place, wanted[place], found.offset, found.leader_epoch)
                 self._committed.setdefault(place, found.offset)
         self._reset({one: wanted[one] for one in wanted if one not in committed})
 
-    def _place(self, place: TopicPartition, version: int, offset: int) -> None:
+    def _place(self, place: TopicPartition, version: int, offset: int, epoch: int = -1) -> None:
         """Sets a position that was asked for, unless there has been a seek meanwhile."""
         reading = self._queue.readings.get(place)
         if reading is not None and reading.version == version:
-            self.seek(place, offset)
+            self.seek(place, offset, epoch)
 
     def _reset(self, versions: Mapping[TopicPartition, int]) -> None:
         """Where partitions begin that have no position, or one that is out of range."""
@@ -509,12 +482,47 @@ class ConsumerCore:
             wanted = self._queue.without_leader()
         if not wanted:
             return
-        found = self._cluster.leader_ids(wanted)
+        found = self._cluster.leaders(wanted)
         with self._changed:
             self._queue.lead(found)
-            for leader in set(found.values()):
-                self._fetcher.start(leader)
+            for node_id in {leader.node_id for leader in found.values()}:
+                self._fetcher.start(node_id)
             self._changed.notify_all()
+
+    def _check_truncation(self) -> None:
+        """Asks new leaders whether they have all that was fetched from those before (KIP-320)."""
+        with self._changed:
+            asked = {
+                place: (one.version, one.fetched_epoch)
+                for place, one in self._queue.doubtful().items()
+            }
+        for place, (version, epoch) in asked.items():
+            end_offset = self._cluster.epoch_end_offset(place, epoch)
+            with self._changed:
+                reading = self._queue.readings.get(place)
+                if reading is None or reading.version != version:
+                    continue
+                if end_offset is None or end_offset >= reading.fetch_offset:
+                    reading.is_doubtful = False
+                    self._changed.notify_all()
+                else:
+                    self._truncated(place, end_offset)
+
+    def _truncated(self, place: TopicPartition, end_offset: int) -> None:
+        """Drops what was fetched of the other log; what the application has of it is reported."""
+        position = self.position(place)
+        assert position is not None
+        if position > end_offset and self.config.auto_offset_reset == "none":
+            raise LogTruncatedError(place, end_offset, position)
+        if position > end_offset:
+            logger.warning(
+                "%s: the log was truncated to offset %d, below offset %d that was read; reading "
+                "continues there",
+                place,
+                end_offset,
+                position,
+            )
+        self.seek(place, min(position, end_offset))
 
     def _is_look_up_due(self, now_s: float) -> bool:
         age_s = now_s - self._looked_up_s
@@ -673,10 +681,3 @@ class ConsumerCore:
             self._thread.stop()
         self._fetcher.stop()
         self._cluster.close()
-
-
-def _cut(lists: Iterable[list[ConsumerRecord]], size: int) -> Iterator[list[ConsumerRecord]]:
-    for one in lists:
-        records = iter(one)
-        while some := list(islice(records, size)):
-            yield some

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import PASSING
+from ottla.client.cluster import PASSING, PartitionLeader
 from ottla.client.fetching import whole_batches
 from ottla.client.reading import Fetched, FetchFrom
 from ottla.record.batch import InvalidBatchError
@@ -35,12 +35,17 @@ class Reading:
     version: int = 0
     is_paused: bool = False
     leader: int | None = None
+    leader_epoch: int = -1
+    fetched_epoch: int = -1
+    """In which the batch before `fetch_offset` was written, where that is known."""
     queued_size: int = 0
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
     refusal: ApiError | None = None
     """What the application must hear before anything more is fetched."""
+    is_doubtful: bool = False
+    """Whether another leader has come, whose log may have been cut below `fetch_offset`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,7 @@ class PlannedFetch:
     place: TopicPartition
     offset: int
     version: int
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +86,16 @@ class FetchQueue:
             self.readings.pop(one, None)
         self._drop_stale()
 
-    def seek(self, place: TopicPartition, offset: int | None) -> None:
-        """Continues at an offset; with `None` where a committed one or a reset will say."""
+    def seek(self, place: TopicPartition, offset: int | None, epoch: int = -1) -> None:
+        """Continues at an offset; with `None` where a committed one or a reset will say.
+
+        `epoch` is that of the record before, where it is known.
+        """
         reading = self.readings[place]
         reading.position = offset
         reading.fetch_offset = -1 if offset is None else offset
+        reading.fetched_epoch = epoch
+        reading.is_doubtful = 0 <= epoch < reading.leader_epoch
         reading.version = self._next_version()
         reading.queued_size = 0
         reading.refusal = None
@@ -100,10 +111,21 @@ class FetchQueue:
     def without_leader(self) -> list[TopicPartition]:
         return [place for place, one in self.readings.items() if one.leader is None]
 
-    def lead(self, leaders: Mapping[TopicPartition, int]) -> None:
-        for place, leader in leaders.items():
-            if place in self.readings:
-                self.readings[place].leader = leader
+    def lead(self, leaders: Mapping[TopicPartition, PartitionLeader]) -> None:
+        for place, (node_id, epoch) in leaders.items():
+            if (reading := self.readings.get(place)) is None:
+                continue
+            if epoch != reading.leader_epoch:
+                reading.is_doubtful |= 0 <= reading.fetched_epoch < epoch
+            reading.leader, reading.leader_epoch = node_id, epoch
+
+    def doubtful(self) -> dict[TopicPartition, Reading]:
+        """Those whose new leader must be asked whether it has all that was fetched (KIP-320)."""
+        return {
+            place: one
+            for place, one in self.readings.items()
+            if one.is_doubtful and one.leader is not None and one.position is not None
+        }
 
     def plan(self, leader: int) -> list[PlannedFetch]:
         """What one broker is to be asked for next; nothing while enough waits for the caller."""
@@ -112,12 +134,18 @@ class FetchQueue:
         share = max(1, self.max_queued_size // max(1, len(self.readings)))
         limit = min(share, 4 * self.max_partition_size)
         return [
-            PlannedFetch(place=place, offset=one.fetch_offset, version=one.version)
+            PlannedFetch(
+                place=place,
+                offset=one.fetch_offset,
+                version=one.version,
+                leader_epoch=one.leader_epoch,
+            )
             for place, one in self.readings.items()
             if one.leader == leader
             and one.position is not None
             and one.refusal is None
             and not one.is_paused
+            and not one.is_doubtful
             and one.queued_size < limit
         ]
 
@@ -152,6 +180,7 @@ class FetchQueue:
         self._chunks.append(Chunk(place=planned.place, version=planned.version, fetched=whole))
         reading.queued_size += len(records)
         reading.fetch_offset = last.next_offset
+        reading.fetched_epoch = last.partition_leader_epoch
         self.readings[planned.place] = self.readings.pop(planned.place)
 
     def next_chunk(self) -> Chunk | None:

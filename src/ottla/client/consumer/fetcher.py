@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ottla.base.errors import ApiError, UserError
 from ottla.client.connection import Connection
 from ottla.client.consumer.fetch_queue import FetchQueue, PlannedFetch
+from ottla.client.consumer.fetch_session import FIRST_EPOCH, LOST, FetchSession
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.reading import FetchedPartitions, FetchFrom, send_fetches
 from ottla.config.consumer import ConsumerConfig
@@ -55,13 +56,18 @@ class Fetcher:
             thread.join()
 
     def _run(self, leader: int) -> None:
+        session = FetchSession()
         while planned := self._next_plan(leader):
             try:
-                answer = self._ask(self._connection(leader), planned)
+                answer = self._ask(self._connection(leader), planned, session)
             except UserError:
                 # The broker is gone, or leads nothing any more: leaders are looked up again.
+                session = FetchSession()  # A session is one connection's.
                 self._lose_leader(leader)
             except ApiError as error:
+                if error.code in LOST and session.epoch != FIRST_EPOCH:
+                    session.lost()
+                    continue
                 self._take(planned, FetchedPartitions(partitions={}), error)
             else:
                 self._take(planned, answer, None)
@@ -91,7 +97,9 @@ class Fetcher:
                 self.changed.wait()
         return []
 
-    def _ask(self, connection: Connection, planned: list[PlannedFetch]) -> FetchedPartitions:
+    def _ask(
+        self, connection: Connection, planned: list[PlannedFetch], session: FetchSession
+    ) -> FetchedPartitions:
         config = self.config
         wanted = [
             FetchFrom(
@@ -102,10 +110,16 @@ class Fetcher:
                 isolation_level=self.isolation_level,
                 min_size=config.fetch_min_bytes,
                 max_wait_ms=config.fetch_max_wait_ms,
+                leader_epoch=one.leader_epoch,
             )
             for one in planned
         ]
-        return send_fetches(connection, wanted, config.fetch_max_bytes, config.client_rack)()
+        asked = session.next_fetch(wanted)
+        answer = send_fetches(
+            connection, wanted, config.fetch_max_bytes, config.client_rack, asked
+        )()
+        session.answered(answer.session_id)
+        return answer
 
     def _take(
         self, planned: list[PlannedFetch], answer: FetchedPartitions, error: ApiError | None

@@ -13,10 +13,10 @@ from typing import TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import Cluster, ClusterTopic, CoordinatorKind
+from ottla.client.cluster import Cluster, ClusterTopic, CoordinatorKind, PartitionLeader
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed, GroupMemberId, commit_offsets, committed_by
-from ottla.client.reading import list_offsets
+from ottla.client.reading import epoch_end_offset, list_offsets
 from ottla.client.refusals import UnknownTopicError
 from ottla.protocol.messages.metadata import MetadataRequest
 
@@ -56,9 +56,18 @@ class SharedCluster:
         with self._lock:
             return self._cluster.ask_coordinator(CoordinatorKind.GROUP, group, question)
 
-    def leader_ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PartitionLeader]:
         with self._lock:
-            return self._cluster.leader_ids(partitions)
+            return self._cluster.leaders(partitions)
+
+    def epoch_end_offset(self, place: TopicPartition, epoch: int) -> int | None:
+        """Where the last leader epoch up to one ended; `None` where the leader does not know."""
+        with self._lock:
+            return self._cluster.ask_leader(
+                *place, lambda broker: epoch_end_offset(broker, *place, epoch)
+            )
 
     def topics(self, names: Collection[str]) -> ClusterTopics:
         """Those of some topics that are there."""

@@ -1,0 +1,41 @@
+"""Records that are being handed out, and how far that has come."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from operator import length_hint
+
+from ottla.base.partitions import TopicPartition
+from ottla.client.consumer.records import ConsumerRecord
+
+
+@dataclass(slots=True)
+class Handed:
+    """Records of one partition that are being handed out."""
+
+    place: TopicPartition
+    version: int
+    records: list[ConsumerRecord]
+    left: Iterator[ConsumerRecord]
+
+    def end(self) -> None:
+        """A loop that runs over these records ends with the one it has."""
+        for _ in self.left:
+            pass
+
+    def count(self) -> int:
+        """Records that the application has not seen."""
+        return length_hint(self.left)
+
+    def position(self) -> int:
+        """The offset of the next of them."""
+        count = self.count()
+        return self.records[-count].offset if count else self.records[-1].offset + 1
+
+
+def cut(lists: Iterable[list[ConsumerRecord]], size: int) -> Iterator[list[ConsumerRecord]]:
+    """The records of lists in lists of so many at most."""
+    for one in lists:
+        records = iter(one)
+        while some := list(islice(records, size)):
+            yield some
