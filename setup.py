@@ -38,7 +38,7 @@ BROKER = {
     "record": "batch layout list_packing walk",
     "server": (
         "authentication busy_poll connection dispatch listener metering request_context"
-        " request_counts request_log send_queue turns"
+        " request_counts request_log send_queue transport turns"
     ),
     "server/handlers": "produce",
     "storage": "scan",

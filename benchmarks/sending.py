@@ -15,8 +15,8 @@ from time import process_time
 from benchmarks.measuring import Samples, Scale, figure, touch_file
 from benchmarks.report import Report
 from ottla.base.files import File, FileSlice, OsFileSystem
-from ottla.server.connection import SocketSink
 from ottla.server.send_queue import INLINE_SIZE, SendQueue
+from ottla.server.transport import PlaintextTransport
 
 SIZES = (1_024, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144)
 HEADER = bytes(80)
@@ -84,7 +84,7 @@ def _slices(file: File, size: int) -> list[FileSlice]:
 
 def _cpu_each(count: int, slices: list[FileSlice], peer: socket.socket, inline_size: int) -> float:
     """What an answer with one slice takes, from the send queue to the socket."""
-    queue, sink = SendQueue(inline_size), SocketSink(peer)
+    queue, sink = SendQueue(inline_size), PlaintextTransport(peer)
     started = process_time()
     for number in range(count):
         slice_ = slices[number % len(slices)]

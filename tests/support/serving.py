@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import random
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,8 +68,16 @@ def serving(
 class WireClient:
     """Sends requests in the versions it is told to, and reads what comes back."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None = None) -> None:
+        """With a context it speaks TLS, to a server that shows a certificate of `localhost`."""
         self.socket = socket.create_connection(address, timeout=PATIENCE_S)
+        if context is not None:
+            plain = self.socket
+            try:
+                self.socket = context.wrap_socket(plain, server_hostname="localhost")
+            finally:
+                if self.socket is plain:
+                    plain.close()
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> "WireClient":

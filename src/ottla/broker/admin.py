@@ -37,6 +37,9 @@ class Configured(Protocol):
     quotas: ClientQuotas
     on_event: OnEvent
 
+    def check_config(self, config: BrokerConfig) -> None:
+        """Raises `UserError`."""
+
     def reconfigure(self, config: BrokerConfig) -> None: ...
 
 
@@ -124,6 +127,7 @@ class Admin:
         try:
             config = self._settings.config_under(new)
             client_listeners(config)  # refuses what cannot be listened on
+            self._broker.check_config(config)
         except SettingError as error:
             # Kafka's code where one would expect INVALID_CONFIG (KAFKA-13609).
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error

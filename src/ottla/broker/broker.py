@@ -86,6 +86,7 @@ class Broker:
         self._dirty: list[Partition] = []
         self._waiting = parts.waiting
         self._background: Background | None = None
+        self._config_check: Callable[[BrokerConfig], None] | None = None
         self.throttled_clients = ThrottledClients()
         self.quotas = ClientQuotas(
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
@@ -105,6 +106,15 @@ class Broker:
     def reconfigure(self, config: BrokerConfig) -> None:
         """Takes on settings that a client has changed."""
         self.config = config
+
+    def check_config(self, config: BrokerConfig) -> None:
+        """Raises `SettingError` for settings that the server could not take on."""
+        if self._config_check is not None:
+            self._config_check(config)
+
+    def check_configs_with(self, check: Callable[[BrokerConfig], None] | None) -> None:
+        """Has settings checked before they are taken on, by who knows keys and certificates."""
+        self._config_check = check
 
     def run_long_work_in(self, background: Background | None) -> None:
         """Has work that takes long done by another thread from now on, or by nobody else."""

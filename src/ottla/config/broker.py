@@ -24,6 +24,7 @@ from ottla.config.setting import (
     unknown_setting,
     with_values,
 )
+from ottla.config.tls import TLS_SETTINGS
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect
 
@@ -474,7 +475,7 @@ OF_LISTENERS = (
     "sasl.enabled.mechanisms",
     "max.connection.creation.rate",
     "max.connections",
-    *(name for name in OWN_SETTINGS if name.startswith("ssl.")),
+    *(row.name for row in TLS_SETTINGS),
 )
 """Settings that one listener may have of its own, as `listener.name.NAME.` and their name."""
 

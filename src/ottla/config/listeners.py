@@ -63,8 +63,6 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
             advertised=advertised.get(name),
             protocol=protocol,
         )
-        if listener.has_tls:
-            raise _error("listeners", text, f"TLS is not spoken here yet, so not {protocol}")
         found[name] = listener
     if not found:
         raise _error("listeners", ",".join(config.listeners), "no listener is for clients")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ottla.config.network import NetworkConfig
 from ottla.config.principal_mapping import PrincipalMapping
-from ottla.config.setting import setting
+from ottla.config.setting import setting, settings_of
 
 STORE_TYPES = ("JKS", "PEM", "PKCS12")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
@@ -116,3 +116,6 @@ class TlsConfig(NetworkConfig):
         "The format of the truststore, as ssl.keystore.type.",
         one_of=STORE_TYPES,
     )
+
+
+TLS_SETTINGS = [row for row in settings_of(TlsConfig).values() if row.name.startswith("ssl.")]

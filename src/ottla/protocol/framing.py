@@ -31,7 +31,10 @@ CALM: Final = 64
 
 
 class FrameReader:
-    """One connection's incoming bytes. A frame is valid until the next call of `writable`."""
+    """One connection's incoming bytes. A frame is valid until the next call of `writable`.
+
+    `writable` gives room for `least_space` bytes: TLS hands out whole records of up to 16 KiB.
+    """
 
     __slots__ = (
         "_buffer",
@@ -39,13 +42,17 @@ class FrameReader:
         "_capacity",
         "_end",
         "_grown",
+        "_least_space",
         "_max_size",
         "_start",
         "_used",
     )
 
-    def __init__(self, max_size: int, *, capacity: int = DEFAULT_CAPACITY) -> None:
-        assert capacity >= FRAME_SIZE.size
+    def __init__(
+        self, max_size: int, *, capacity: int = DEFAULT_CAPACITY, least_space: int = 0
+    ) -> None:
+        assert capacity >= max(FRAME_SIZE.size, 2 * least_space)
+        self._least_space = least_space
         self._max_size = max_size
         self._capacity = capacity
         self._buffer = _new_buffer(capacity)
@@ -128,9 +135,9 @@ class FrameReader:
         """How much room the next receive should find: the rest of the frame, within reason."""
         pending = self.pending_size
         if pending < FRAME_SIZE.size:
-            return FRAME_SIZE.size - pending
+            return max(FRAME_SIZE.size - pending, self._least_space)
         missing = FRAME_SIZE.size + self._next_size() - pending
-        return min(missing, MIN_SPACE, self._capacity)
+        return max(min(missing, MIN_SPACE, self._capacity), self._least_space)
 
     def _empty(self) -> None:
         """Starts over at the front, and gives a buffer back that was large for one big frame."""
@@ -181,7 +188,7 @@ class FrameReader:
         self._grown = None
 
     def _grown_capacity(self) -> int:
-        full = FRAME_SIZE.size + self._next_size()
+        full = FRAME_SIZE.size + self._next_size() + self._least_space
         return min(max(full, self._capacity), 2 * len(self._buffer))
 
 

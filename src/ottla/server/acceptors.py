@@ -1,37 +1,65 @@
-"""The sockets that clients connect to: one per listener, opened all or none.
+"""The sockets that clients connect to, one per listener, and who is let in by them.
 
-Kafka's counterparts: `Acceptor`, `DataPlaneAcceptor`.
+Kafka's counterparts: `Acceptor`, `DataPlaneAcceptor`, `ConnectionQuotas`.
 """
 
 import contextlib
+import logging
 import socket
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from selectors import EVENT_READ, BaseSelector
+from typing import Protocol
 
 from ottla.base.addresses import Address
 from ottla.base.errors import UserError
+from ottla.base.open_files import descriptor_limit, max_connections
+from ottla.base.principal import ANONYMOUS, Principal
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener, client_listeners
+from ottla.server.arrivals import CreationRates, HostLimits
+from ottla.server.connection import Connection, address_of, host_of
+from ottla.server.connection_events import ConnectionCounts, Refusal
+from ottla.server.request_context import Client
+from ottla.server.transport import PlaintextTransport, Transport
+
+logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
 ACCEPTS_PER_ROUND = 64
+
+RENEWAL_MS = 10_000.0
+"""How often the files of certificates are looked at."""
 
 
 class Acceptor:
     """One socket that listens. `advertised` is where its clients are sent, if elsewhere.
 
-    `resumes_ms`: until then it accepts none, since they have come too fast.
+    `resumes_ms`: until then it accepts none, since they have come too fast. `max_count`: how many
+    connections it may have. `tls`: what its handshakes begin with, if it speaks TLS.
     """
 
-    __slots__ = ("advertised", "name", "protocol", "resumes_ms", "socket")
+    __slots__ = ("advertised", "listener", "max_count", "resumes_ms", "socket", "tls")
 
-    def __init__(self, listener: Listener) -> None:
-        """Raises `OSError` when the address cannot be had."""
-        self.name = listener.name
-        self.protocol = listener.protocol
+    def __init__(self, listener: Listener, config: BrokerConfig) -> None:
+        """Raises `UserError` when the address cannot be had."""
+        self.listener = listener
         self.advertised = listener.advertised
         self.resumes_ms: float | None = None
-        self.socket = _listening_socket(*listener.address)
+        self.max_count = config.of_listener(listener.name).max_connections
+        self.tls: RenewedTls | None = None
+        try:
+            self.socket = _listening_socket(*listener.address)
+        except OSError as error:
+            host, port = listener.address
+            raise UserError(
+                f"cannot listen on {host}:{port}: {error.strerror}; name another address"
+            ) from error
+
+    @property
+    def name(self) -> str:
+        return self.listener.name
 
     @property
     def address(self) -> Address:
@@ -52,6 +80,330 @@ class Acceptor:
             except ConnectionError:
                 continue
             yield peer, f"{address[0]}:{address[1]}"
+
+
+class RenewedTls(Protocol):
+    """Keys and certificates of a listener (`server/tls/contexts.py`)."""
+
+    def renew(self, config: BrokerConfig) -> None:
+        """Takes on other settings; what cannot be read leaves those before."""
+
+    def renew_if_changed(self) -> None:
+        """Reads files again that have changed, in a thread."""
+
+
+class Handshaking(Protocol):
+    """The TLS handshakes under way (`server/tls/handshakes.py`); none where no listener has TLS."""
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether one could go on at once."""
+
+    @property
+    def deadline_ms(self) -> float | None:
+        """When the oldest has had its time."""
+
+    def begin(self, peer: socket.socket, arrival: "Arrival", tls: "RenewedTls") -> None: ...
+
+    def ready(self, handshake: object) -> None: ...
+
+    def run_slice(self, now_ms: float) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A peer that has come, before it is a connection."""
+
+    peer_name: str
+    client: Client
+    came_ms: float
+
+
+class Acceptors:
+    """All of them, and who is let in. `on_connection` is given each connection.
+
+    `is_waiting`: something is to be done when `wakes_ms` has come, or at once if `is_busy`.
+    """
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        config: BrokerConfig,
+        selector: BaseSelector,
+        on_connection: Callable[[Connection], None],
+    ) -> None:
+        self._listeners = listeners
+        self._config = config
+        self._selector = selector
+        self._on_connection = on_connection
+        self._share = max_connections()
+        self._host_limits = HostLimits(config)
+        self._creation_rates = CreationRates(config)
+        self._all: list[Acceptor] = []
+        self._counts: Counter[str] = Counter()
+        self._watched: set[Acceptor] = set()
+        self._handshakes: Handshaking | None = None
+        self._is_out_of_descriptors = False
+        self._renews_ms = 0.0
+        self.connection_counts = ConnectionCounts()
+        self.is_waiting = False
+        self.is_busy = False
+        self.wakes_ms: float | None = None
+
+    def open(self) -> None:
+        """Listens on all addresses; raises `UserError` naming the one that cannot be had."""
+        self._all = self._opened(self._listeners)
+
+    def start(self, now_ms: float) -> None:
+        """Lets clients in."""
+        self._watch_all()
+        self._renews_ms = now_ms
+        self._look_ahead()
+
+    @property
+    def addresses(self) -> list[Address]:
+        return [acceptor.address for acceptor in self._all]
+
+    def ready(self, data: object, now_ms: float) -> None:
+        """An acceptor has connections, or a handshake has got bytes."""
+        if isinstance(data, Acceptor):
+            self._accept(data, now_ms)
+        else:
+            assert self._handshakes is not None
+            self._handshakes.ready(data)
+        self._look_ahead()
+
+    def work(self, now_ms: float) -> None:
+        """Accepts again where a pause is over, and carries handshakes on for a while."""
+        for acceptor in self._all:
+            if acceptor.resumes_ms is not None and acceptor.resumes_ms <= now_ms:
+                acceptor.resumes_ms = None
+                self._watch(acceptor)
+        if self._handshakes is not None:
+            self._handshakes.run_slice(now_ms)
+            if now_ms >= self._renews_ms:
+                self._renews_ms = now_ms + RENEWAL_MS
+                self._renew_certificates()
+        self._look_ahead()
+
+    def left(self, client: Client) -> None:
+        """A connection is closed: another may come."""
+        self._host_limits.leave(client.host)
+        self._counts[client.listener] -= 1
+        if self._is_out_of_descriptors or len(self._watched) < len(self._all):
+            self._is_out_of_descriptors = False
+            self._watch_all()
+
+    def close(self) -> None:
+        if self._handshakes is not None:
+            self._handshakes.close()
+        for acceptor in self._all:
+            acceptor.socket.close()
+
+    def abandon(self) -> None:
+        """In a child of a fork: see `Server.abandon`."""
+        if self._handshakes is not None:
+            self._handshakes.abandon()
+        for acceptor in self._all:
+            acceptor.socket.close()
+
+    # What clients may change while it runs (KIP-226)
+
+    def follow(self, config: BrokerConfig) -> "ListenerChanges":
+        """Takes on listeners and limits that a client has changed."""
+        changes = listener_changes(self._config, config)
+        self._config = config
+        self._host_limits.follow(config)
+        self._creation_rates.follow(config)
+        gone = {one.name for one in changes.gone}
+        for acceptor in [one for one in self._all if one.name in gone]:
+            self._all.remove(acceptor)
+            self._unwatch(acceptor)
+            acceptor.socket.close()
+        self._renew()
+        for listener in changes.new:
+            try:
+                self._all += self._opened([listener])
+            except UserError as error:
+                logger.error("listener %s is not served: %s", listener.name, error)
+        advertised = {one.name: one.advertised for one in changes.readvertised}
+        for acceptor in self._all:
+            acceptor.advertised = advertised.get(acceptor.name, acceptor.advertised)
+            acceptor.max_count = config.of_listener(acceptor.name).max_connections
+        self._watch_all()
+        return changes
+
+    def _renew_certificates(self) -> None:
+        """Has the files of certificates read again that have changed."""
+        for acceptor in self._all:
+            if acceptor.tls is not None:
+                acceptor.tls.renew_if_changed()
+
+    def _renew(self) -> None:
+        for acceptor in self._all:
+            if acceptor.tls is not None:
+                acceptor.tls.renew(self._config)
+
+    def _opened(self, listeners: Sequence[Listener]) -> list[Acceptor]:
+        acceptors: list[Acceptor] = []
+        try:
+            for listener in listeners:
+                acceptors.append(Acceptor(listener, self._config))
+                if listener.has_tls:
+                    acceptors[-1].tls = self._tls_of(listener)
+        except UserError:
+            for acceptor in acceptors:
+                acceptor.socket.close()
+            raise
+        return acceptors
+
+    def _tls_of(self, listener: Listener) -> "RenewedTls":
+        # Imported for those listeners only: it takes longer than the start of a broker may.
+        from ottla.server.tls.contexts import ListenerTls
+        from ottla.server.tls.handshakes import Handshakes
+
+        tls = ListenerTls(listener, self._config)
+        if self._handshakes is None:
+            timeout_ms = self._config.ottla_authentication_timeout_ms
+            self._handshakes = Handshakes(self._selector, timeout_ms, self._secured, self._failed)
+        return tls
+
+    # Who is let in
+
+    def _accept(self, acceptor: Acceptor, now_ms: float) -> None:
+        if acceptor not in self._watched or self._is_full(acceptor):
+            return
+        try:
+            for peer, name in acceptor.accept():
+                self._let_in(peer, name, acceptor, now_ms)
+                is_too_fast = self._is_too_fast(acceptor, now_ms)
+                if self._is_full(acceptor) or is_too_fast:
+                    return
+        except OSError as error:
+            # Out of descriptors: continue with those we have, and accept when one has gone.
+            logger.warning("cannot accept connections for now: %s", error)
+            self._is_out_of_descriptors = True
+            self._watch_all()
+
+    def _is_full(self, acceptor: Acceptor) -> bool:
+        """Whether no more may come; those who do wait in the system's queue, as in Kafka."""
+        if self._has_room(acceptor):
+            return False
+        count = self._counts.total()
+        if count < min(self._config.max_connections, self._share):
+            name = acceptor.name
+            setting = f"listener.name.{name.lower()}.max.connections"
+            logger.warning("%s=%d are open on %s: more wait", setting, acceptor.max_count, name)
+        elif count < self._config.max_connections:
+            logger.warning(
+                "%d connections are open: more wait, since of %d open files that the process may "
+                "have one half is for storage; let it have more (ulimit -n)",
+                count, descriptor_limit(),
+            )  # fmt: skip
+        else:
+            logger.warning("max.connections=%d are open: more wait", count)
+        self._watch_all()
+        return True
+
+    def _has_room(self, acceptor: Acceptor) -> bool:
+        count = self._counts.total()
+        return (
+            count < min(self._config.max_connections, self._share)
+            and self._counts[acceptor.name] < acceptor.max_count
+        )
+
+    def _is_too_fast(self, acceptor: Acceptor, now_ms: float) -> bool:
+        """Whether more wait for a while, in the system's queue, since they come too fast."""
+        wait_ms = self._creation_rates.enter(acceptor.name, now_ms)
+        if wait_ms <= 0:
+            return False
+        acceptor.resumes_ms = now_ms + wait_ms
+        self._unwatch(acceptor)
+        return True
+
+    def _let_in(
+        self, peer: socket.socket, peer_name: str, acceptor: Acceptor, now_ms: float
+    ) -> None:
+        host = host_of(peer_name)
+        if not self._host_limits.enter(host):
+            limit = self._host_limits.limit_of(host)
+            logger.warning("refusing %s: %s may have %d connections", peer_name, host, limit)
+            self.connection_counts.refused[Refusal.HOST_LIMIT] += 1
+            peer.close()
+            return
+        self._counts[acceptor.name] += 1
+        client = Client(("", 0), host, ANONYMOUS, acceptor.name, acceptor.listener.protocol)
+        try:
+            peer.setblocking(False)
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client = client._replace(address=acceptor.advertised or address_of(peer))
+            arrival = Arrival(peer_name=peer_name, client=client, came_ms=now_ms)
+            if acceptor.tls is None:
+                self._connect(PlaintextTransport(peer), arrival)
+            else:
+                assert self._handshakes is not None
+                self._handshakes.begin(peer, arrival, acceptor.tls)
+        except (OSError, MemoryError):
+            # Reset before we came to it, or there is no memory for a buffer.
+            peer.close()
+            self._refuse(client, Refusal.RESET)
+
+    def _secured(self, transport: Transport, arrival: Arrival, principal: Principal) -> None:
+        """A handshake is done."""
+        secured = replace(arrival, client=arrival.client._replace(principal=principal))
+        try:
+            self._connect(transport, secured)
+        except (OSError, MemoryError):
+            transport.close()
+            self._refuse(arrival.client, Refusal.RESET)
+
+    def _failed(self, arrival: Arrival) -> None:
+        self._refuse(arrival.client, Refusal.HANDSHAKE)
+
+    def _refuse(self, client: Client, why: Refusal) -> None:
+        self.connection_counts.refused[why] += 1
+        self.left(client)
+
+    def _connect(self, transport: Transport, arrival: Arrival) -> None:
+        max_size = self._config.socket_request_max_bytes
+        connection = Connection(transport, arrival.peer_name, arrival.client, max_size)
+        connection.came_ms = arrival.came_ms
+        self.connection_counts.came()
+        self._on_connection(connection)
+
+    # What the selector looks at
+
+    def _watch_all(self) -> None:
+        for acceptor in self._all:
+            self._watch(acceptor)
+
+    def _watch(self, acceptor: Acceptor) -> None:
+        """Looks at it, or no longer, as its state says."""
+        is_open = acceptor.resumes_ms is None and not self._is_out_of_descriptors
+        if not is_open or not self._has_room(acceptor):
+            self._unwatch(acceptor)
+        elif acceptor not in self._watched:
+            self._watched.add(acceptor)
+            self._selector.register(acceptor.socket, EVENT_READ, acceptor)
+
+    def _unwatch(self, acceptor: Acceptor) -> None:
+        if acceptor in self._watched:
+            self._watched.remove(acceptor)
+            self._selector.unregister(acceptor.socket)
+
+    def _look_ahead(self) -> None:
+        times = [one.resumes_ms for one in self._all if one.resumes_ms is not None]
+        if self._handshakes is not None:
+            times.append(self._renews_ms)
+            self.is_busy = self._handshakes.has_ready
+            if self._handshakes.deadline_ms is not None:
+                times.append(self._handshakes.deadline_ms)
+        self.wakes_ms = min(times, default=None)
+        self.is_waiting = bool(times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,20 +428,14 @@ def listener_changes(before: BrokerConfig, after: BrokerConfig) -> ListenerChang
     )
 
 
-def open_acceptors(listeners: Sequence[Listener]) -> list[Acceptor]:
-    """Listens on all of them; raises `UserError` naming the one that cannot be had."""
-    acceptors: list[Acceptor] = []
-    for listener in listeners:
-        try:
-            acceptors.append(Acceptor(listener))
-        except OSError as error:
-            for acceptor in acceptors:
-                acceptor.socket.close()
-            host, port = listener.address
-            raise UserError(
-                f"cannot listen on {host}:{port}: {error.strerror}; name another address"
-            ) from error
-    return acceptors
+def check_tls(config: BrokerConfig) -> None:
+    """Raises `SettingError` when keys or certificates of a listener cannot be used."""
+    listeners = [one for one in client_listeners(config) if one.has_tls]
+    if listeners:
+        from ottla.server.tls.contexts import make_tls, tls_config
+
+        for one in listeners:
+            make_tls(one, tls_config(one, config))
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:

@@ -4,38 +4,18 @@ Answers leave in the order of the requests. While a request waits (a long poll),
 stay unread in the receive buffer, as Kafka mutes a channel: a connection has one request at work.
 """
 
-import os
 import socket
 from collections.abc import Iterator
 from selectors import EVENT_READ, EVENT_WRITE
-from typing import Final
 
 from ottla.base.addresses import Address
-from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.protocol.framing import FrameReader
 from ottla.server.authentication import Authentication
 from ottla.server.connection_events import ClientWent, CloseReason
 from ottla.server.request_context import Client, PendingResponse
 from ottla.server.send_queue import SendQueue
-
-MAX_SEND_FILE_SIZE: Final = 1 << 30
-"""What is asked of one `sendfile`: Linux takes no more than 2 GiB at a time."""
-
-
-class SocketSink:
-    """A socket as the send queue writes to it."""
-
-    __slots__ = ("_descriptor", "send")
-
-    def __init__(self, peer: socket.socket) -> None:
-        self.send = peer.send
-        self._descriptor = peer.fileno()
-
-    def send_file(self, slice_: FileSlice) -> int:
-        # A file closed since the answer was made has descriptor -1: EBADF, and never another file.
-        size = min(slice_.size, MAX_SEND_FILE_SIZE)
-        return os.sendfile(self._descriptor, slice_.file.fileno(), slice_.position, size)
+from ottla.server.transport import Transport
 
 
 class Connection:
@@ -49,8 +29,10 @@ class Connection:
 
     __slots__ = (
         "_max_request_size",
+        "_receive_into",
+        "_send_bytes",
         "_send_queue",
-        "_sink",
+        "_transport",
         "came_ms",
         "came_to",
         "client_id",
@@ -74,19 +56,14 @@ class Connection:
     )
 
     def __init__(
-        self,
-        peer: socket.socket,
-        peer_name: str,
-        advertised: Address | None,
-        max_request_size: int,
-        listener: str = "PLAINTEXT",
+        self, transport: Transport, peer_name: str, client: Client, max_request_size: int
     ) -> None:
-        self.socket = peer
+        self.socket: socket.socket = transport.socket
         self.peer_name = peer_name
-        self.came_to = _host_and_port(peer.getsockname())
-        self.peer = Client(advertised or self.came_to, host_of(peer_name), listener=listener)
+        self.came_to = address_of(transport.socket)
+        self.peer = client
         self._max_request_size = max_request_size
-        self.reader = FrameReader(max_request_size)
+        self.reader = FrameReader(max_request_size, least_space=transport.least_space)
         self.login: Authentication | None = None
         self.frames: Iterator[memoryview] | None = None
         self.output = Output()
@@ -103,7 +80,10 @@ class Connection:
         self.interest = EVENT_READ
         self.last_active_ms = 0.0
         self._send_queue = SendQueue()
-        self._sink = SocketSink(peer)
+        self._transport = transport
+        # Found once rather than for each request.
+        self._receive_into = transport.recv_into
+        self._send_bytes = transport.send
 
     def advertise(self, advertised: Address | None) -> None:
         """Sends the client elsewhere from now on, or again to where it came."""
@@ -119,7 +99,7 @@ class Connection:
     def receive(self) -> bool:
         """Takes in what has come; `False` when the client has hung up."""
         assert self.frames is None, "frames still lie in the buffer"
-        size = self.socket.recv_into(self.reader.writable())
+        size = self._receive_into(self.reader.writable())
         if size == 0:
             return False
         self.frames = self.reader.received(size)
@@ -127,7 +107,7 @@ class Connection:
 
     def has_hung_up(self) -> bool:
         """Looks at a held connection without taking anything in."""
-        return self.socket.recv(1, socket.MSG_PEEK) == b""
+        return self._transport.has_hung_up()
 
     def send(self) -> bool:
         """Sends the encoded answers as far as the socket takes them; `False` when some are left."""
@@ -137,12 +117,12 @@ class Connection:
             if not self._send_queue and not output.slices:
                 return self._send_at_once(output.data)
             self._send_queue.add(output.data, output.slices)
-        return self._send_queue.send(self._sink)
+        return self._send_queue.send(self._transport)
 
     def _send_at_once(self, data: bytearray) -> bool:
         """Small answers to a reader that keeps up need no queue."""
         try:
-            sent = self.socket.send(data)
+            sent = self._send_bytes(data)
         except BlockingIOError:
             sent = 0
         if sent == len(data):
@@ -184,7 +164,7 @@ class Connection:
         self.later = None
         self.login = None
         self._send_queue.clear()
-        self.socket.close()
+        self._transport.close()
 
 
 def host_of(peer_name: str) -> str:
@@ -192,7 +172,11 @@ def host_of(peer_name: str) -> str:
     return peer_name.rpartition(":")[0].removeprefix("::ffff:")
 
 
-def _host_and_port(address: tuple[str, int] | tuple[str, int, int, int]) -> tuple[str, int]:
-    """An address as clients can use it: IPv4 through an IPv6 socket shows its IPv4 form."""
+def address_of(peer: socket.socket) -> tuple[str, int]:
+    """Where a connection came to, as clients can use it.
+
+    IPv4 through an IPv6 socket shows its IPv4 form.
+    """
+    address: tuple[str, int] | tuple[str, int, int, int] = peer.getsockname()
     host = address[0].removeprefix("::ffff:") if "." in address[0] else address[0]
     return host, address[1]

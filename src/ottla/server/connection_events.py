@@ -15,6 +15,7 @@ class CloseReason(Enum):
     BAD_REQUEST = "its request broke the protocol"
     REFUSED = "it is not who it says it is"
     FAILED = "its request could not be handled"
+    LOGIN = "it did not log in within ottla.authentication.timeout.ms"
     NETWORK = "the network failed"
     MEMORY = "there is no memory for its request"
     DISK = "a log directory failed in the middle of its request"
@@ -25,6 +26,7 @@ class CloseReason(Enum):
 class Refusal(Enum):
     HOST_LIMIT = "its host has max.connections.per.ip"
     RESET = "it was reset before it was served"
+    HANDSHAKE = "its TLS handshake failed"
 
 
 class ConnectionCounts:

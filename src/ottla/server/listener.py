@@ -21,25 +21,20 @@ from typing import Protocol
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
-from ottla.base.open_files import descriptor_limit, max_connections
+from ottla.base.principal import ANONYMOUS
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.config.listeners import Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.foreign import ForeignProtocolError
 from ottla.protocol.headers import read_request_header
-from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
-from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint, CreationRates, HostLimits
+from ottla.server.acceptors import Acceptors, check_tls
+from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint
 from ottla.server.authentication import Logins
 from ottla.server.background import BackgroundThread
 from ottla.server.busy_poll import BusyPoll, sleep_towards
-from ottla.server.connection import Connection, host_of
-from ottla.server.connection_events import (
-    ClientCame,
-    CloseReason,
-    ConnectionCounts,
-    Refusal,
-)
+from ottla.server.connection import Connection
+from ottla.server.connection_events import ClientCame, CloseReason
 from ottla.server.dispatch import Dispatcher, load_first_handlers
 from ottla.server.embedding import Embedding
 from ottla.server.request_context import PendingResponse
@@ -94,7 +89,6 @@ class Server:
         self._clock = clock
         self._needs_disk = needs_disk
         self.lock = embedding.lock
-        self._listeners = listeners
         self._long_requests = LongRequests(self.wake)
         self._dispatcher: Dispatcher = Dispatcher(
             broker, clock, self._long_requests, embedding.handlers
@@ -102,22 +96,17 @@ class Server:
         self.request_counts = self._dispatcher.counts
         self.busy_ms = 0.0
         """How long all rounds have taken."""
-        self.connection_counts = ConnectionCounts()
         self._report = broker.on_event
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
-        self._acceptors: list[Acceptor] = []
-        self._is_accepting = False
+        self._acceptors = Acceptors(listeners, broker.config, self._selector, self._add)
+        self.connection_counts = self._acceptors.connection_counts
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False
         self._connections: set[Connection] = set()
         self._config = broker.config
-        self._connection_share = max_connections()
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
-        self._host_limits = HostLimits(broker.config)
-        self._creation_rates = CreationRates(broker.config)
         self._logins = Logins(broker)
-        self._paused: list[Acceptor] = []
         self._address_hint = AdvertisedAddressHint()
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
@@ -132,13 +121,13 @@ class Server:
     @property
     def addresses(self) -> list[Address]:
         """Hosts and ports that the server listens on, once started."""
-        return [acceptor.address for acceptor in self._acceptors]
+        return self._acceptors.addresses
 
     @property
     def address(self) -> Address:
         """The first of them."""
-        assert self._acceptors, "call start first"
-        return self._acceptors[0].address
+        assert self.addresses, "call start first"
+        return self.addresses[0]
 
     def wake(self) -> None:
         """Has the loop look at the broker again, after appends of another thread."""
@@ -159,7 +148,7 @@ class Server:
     @property
     def is_serving(self) -> bool:
         """Whether clients are let in."""
-        return bool(self._acceptors) and not self._is_stopping
+        return bool(self.addresses) and not self._is_stopping
 
     def close(self) -> None:
         """Gives back what a server holds that never ran; `run` does so itself at its end."""
@@ -177,9 +166,8 @@ class Server:
             connection.is_closed = True
             connection.socket.close()
         with contextlib.suppress(OSError):  # Kqueue's descriptor is not inherited.
-            self._selector.close()
-        for acceptor in self._acceptors:
-            acceptor.socket.close()
+            self._acceptors.close()
+        self._selector.close()
         self._wake_receiver.close()
         self._wake_sender.close()
 
@@ -192,15 +180,16 @@ class Server:
             self._broker.groups.loaded(at)
             self._broker.transactions.loaded(at)
             load_first_handlers()
-            self._acceptors = open_acceptors(self._listeners)
+            self._acceptors.open()
         except UserError:
             self._close_all()
             raise
         self._broker.run_long_work_in(self._background)
+        self._broker.check_configs_with(check_tls)
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, EVENT_READ, None)
-        self._accept_again()
+        self._acceptors.start(at.monotonic_ms)
 
     def run(self) -> None:
         """Serves until `stop`, or until the last log directory fails (`needs_disk`).
@@ -215,7 +204,7 @@ class Server:
             while not self._is_stopping and not (
                 self._needs_disk and self._broker.directories.is_offline
             ):
-                is_busy = self._ready or self._long_requests.has_work
+                is_busy = self._ready or self._long_requests.has_work or self._acceptors.is_busy
                 events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self.lock:
                     self._round(events)
@@ -234,10 +223,9 @@ class Server:
             deadline_ms = self._broker.next_deadline_ms
         if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
             deadline_ms = self._next_idle_check_ms
-        for acceptor in self._paused:
-            assert acceptor.resumes_ms is not None
-            if deadline_ms is None or acceptor.resumes_ms < deadline_ms:
-                deadline_ms = acceptor.resumes_ms
+        wakes_ms = self._acceptors.wakes_ms
+        if wakes_ms is not None and (deadline_ms is None or wakes_ms < deadline_ms):
+            deadline_ms = wakes_ms
         is_due = self.upkeep is not None and self.upkeep.is_due()
         if deadline_ms is None:
             return QUIET_MS / 1000 if is_due else None
@@ -269,11 +257,11 @@ class Server:
             elif key.fileobj is self._wake_receiver:
                 self._drain_wake_ups()
             else:
-                self._accept(key.data)
+                self._acceptors.ready(key.data, at.monotonic_ms)
         if self._long_requests.has_work:
             self._go_on()
-        if self._paused:
-            self._resume()
+        if self._acceptors.is_waiting:
+            self._acceptors.work(at.monotonic_ms)
         # A client that gets this answer must find a new listener open, and get it from the old.
         cut_off = self._follow_config() if self._broker.config is not self._config else ()
         self._settle(at)
@@ -501,143 +489,30 @@ class Server:
                 pass
         self._long_requests.take_back()
 
-    # What clients may change while it runs (KIP-226)
+    # Connections come and go
 
     def _follow_config(self) -> list[Connection]:
-        """Takes on listeners and limits of connections that a client has changed.
+        """Takes on listeners and limits of connections that a client has changed (KIP-226).
 
         Returns the connections of listeners that are gone.
         """
-        changes = listener_changes(self._config, self._broker.config)
         self._config = self._broker.config
         self._logins = Logins(self._broker)
-        self._host_limits.follow(self._config)
-        self._creation_rates.follow(self._config)
-        gone = {one.name for one in changes.gone}
-        cut_off: list[Connection] = []
-        if self._is_accepting:
-            self._stop_accepting()
-        for acceptor in [one for one in self._acceptors if one.name in gone]:
-            cut_off += self._connections_of(acceptor)
-            self._acceptors.remove(acceptor)
-            if acceptor.resumes_ms is not None:
-                self._paused.remove(acceptor)
-            acceptor.socket.close()
-        for listener in changes.new:
-            self._listen(listener)
+        changes = self._acceptors.follow(self._config)
         for listener in changes.readvertised:
-            self._readvertise(listener)
-        if len(self._connections) < min(self._config.max_connections, self._connection_share):
-            self._accept_again()
-        return cut_off
+            for connection in self._connections_of(listener):
+                connection.advertise(listener.advertised)
+        return [one for listener in changes.gone for one in self._connections_of(listener)]
 
-    def _listen(self, listener: Listener) -> None:
-        try:
-            self._acceptors += open_acceptors([listener])
-        except UserError as error:
-            logger.error("listener %s is not served: %s", listener.name, error)
+    def _connections_of(self, listener: Listener) -> list[Connection]:
+        return [one for one in self._connections if one.peer.listener == listener.name]
 
-    def _readvertise(self, listener: Listener) -> None:
-        for acceptor in self._acceptors:
-            if acceptor.name == listener.name:
-                acceptor.advertised = listener.advertised
-                for connection in self._connections_of(acceptor):
-                    connection.advertise(listener.advertised)
-
-    def _connections_of(self, acceptor: Acceptor) -> list[Connection]:
-        port = acceptor.address[1]
-        return [one for one in self._connections if one.came_to[1] == port]
-
-    # Connections come and go
-
-    def _accept(self, acceptor: Acceptor) -> None:
-        if not self._is_accepting or self._is_full():
-            return
-        try:
-            for peer, name in acceptor.accept():
-                self._add(peer, name, acceptor)
-                is_too_fast = self._is_too_fast(acceptor)
-                if self._is_full() or is_too_fast:
-                    return
-        except OSError as error:
-            # Out of descriptors: continue with those we have, and accept when one has gone.
-            logger.warning("cannot accept connections for now: %s", error)
-            self._stop_accepting()
-
-    def _is_full(self) -> bool:
-        """Whether no more may come; those who do wait in the system's queue, as in Kafka."""
-        count = len(self._connections)
-        max_count = self._config.max_connections
-        if count < min(max_count, self._connection_share):
-            return False
-        if count < max_count:
-            logger.warning(
-                "%d connections are open: more wait, since of %d open files that the process may "
-                "have one half is for storage; let it have more (ulimit -n)",
-                count, descriptor_limit(),
-            )  # fmt: skip
-        else:
-            logger.warning("max.connections=%d are open: more wait", count)
-        self._stop_accepting()
-        return True
-
-    def _is_too_fast(self, acceptor: Acceptor) -> bool:
-        """Whether more wait for a while, in the system's queue, since they come too fast."""
-        wait_ms = self._creation_rates.enter(acceptor.name, self._monotonic_ms)
-        if wait_ms <= 0:
-            return False
-        if self._is_accepting:
-            self._selector.unregister(acceptor.socket)
-        acceptor.resumes_ms = self._monotonic_ms + wait_ms
-        self._paused.append(acceptor)
-        return True
-
-    def _resume(self) -> None:
-        """Accepts again where the pause is over."""
-        for acceptor in list(self._paused):
-            if acceptor.resumes_ms is not None and acceptor.resumes_ms <= self._monotonic_ms:
-                self._paused.remove(acceptor)
-                acceptor.resumes_ms = None
-                if self._is_accepting:
-                    self._selector.register(acceptor.socket, EVENT_READ, acceptor)
-
-    def _stop_accepting(self) -> None:
-        for acceptor in self._acceptors:
-            if acceptor.resumes_ms is None:
-                self._selector.unregister(acceptor.socket)
-        self._is_accepting = False
-
-    def _accept_again(self) -> None:
-        for acceptor in self._acceptors:
-            if acceptor.resumes_ms is None:
-                self._selector.register(acceptor.socket, EVENT_READ, acceptor)
-        self._is_accepting = True
-
-    def _add(self, peer: socket.socket, peer_name: str, acceptor: Acceptor) -> None:
-        host = host_of(peer_name)
-        if not self._host_limits.enter(host):
-            limit = self._host_limits.limit_of(host)
-            logger.warning("refusing %s: %s may have %d connections", peer_name, host, limit)
-            self.connection_counts.refused[Refusal.HOST_LIMIT] += 1
-            peer.close()
-            return
-        try:
-            peer.setblocking(False)
-            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            max_size = self._broker.config.socket_request_max_bytes
-            connection = Connection(peer, peer_name, acceptor.advertised, max_size, acceptor.name)
-            if acceptor.protocol.startswith("SASL"):
-                connection.login = self._logins.begin(connection, acceptor.name)
-        except (OSError, MemoryError):
-            peer.close()  # reset before we came to it, or there is no memory for a buffer
-            self._host_limits.leave(host)
-            self.connection_counts.refused[Refusal.RESET] += 1
-            return
-        self.connection_counts.came()
-        connection.came_ms = self._monotonic_ms
+    def _add(self, connection: Connection) -> None:
+        if connection.peer.protocol.startswith("SASL"):
+            connection.login = self._logins.begin(connection, connection.peer.listener)
         connection.last_active_ms = self._monotonic_ms
         self._connections.add(connection)
-        self._selector.register(peer, EVENT_READ, connection)
+        self._selector.register(connection.socket, EVENT_READ, connection)
 
     def _close(
         self, connection: Connection, reason: CloseReason, error: Exception | None = None
@@ -662,11 +537,10 @@ class Server:
         connection.close()
         self._memory.forget(connection)
         self._connections.discard(connection)
-        self._host_limits.leave(connection.peer.host)
+        if not self._is_stopping:
+            self._acceptors.left(connection.peer)
         if connection.has_metadata and not connection.has_found_us and not self._is_stopping:
             self._hint_at_address(connection)
-        if not self._is_accepting and not self._is_stopping:
-            self._accept_again()
 
     def _hint_at_address(self, connection: Connection) -> None:
         peer = connection.peer
@@ -679,6 +553,10 @@ class Server:
         self._next_idle_check_ms = self._monotonic_ms + IDLE_CHECK_MS
         for connection in self._memory.stalled(self._monotonic_ms - IDLE_CHECK_MS):
             self._close_for_memory(connection)
+        late_ms = self._monotonic_ms - self._config.ottla_authentication_timeout_ms
+        for connection in [one for one in self._connections if one.came_ms < late_ms]:
+            if connection.login is not None and connection.peer.principal is ANONYMOUS:
+                self._close(connection, CloseReason.LOGIN)
         if max_idle_ms < 0:
             return
         oldest_ms = self._monotonic_ms - max_idle_ms
@@ -689,12 +567,12 @@ class Server:
     def _close_all(self) -> None:
         self._is_stopping = True
         self._broker.run_long_work_in(None)
+        self._broker.check_configs_with(None)
         self._background.stop()
         for connection in list(self._connections):
             self._close(connection, CloseReason.STOPPING)
         self._long_requests.finish()
+        self._acceptors.close()
         self._selector.close()
-        for acceptor in self._acceptors:
-            acceptor.socket.close()
         self._wake_receiver.close()
         self._wake_sender.close()

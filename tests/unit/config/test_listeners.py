@@ -61,10 +61,6 @@ def test_a_lone_advertisement_is_that_of_the_lone_listener(text: str, address: A
         ({"listeners": "PLAINTEXT://a:b:9092"}, "must look like"),
         ({"listeners": ""}, "no listener is for clients"),
         ({"listeners": "CONTROLLER://:1", "controller_listener_names": "CONTROLLER"}, "no listen"),
-        (
-            {"listeners": "SSL://:9093"},
-            "TLS is not spoken here",
-        ),
         ({"listeners": "INSIDE://:9093"}, "does not know INSIDE"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "named twice"),
         ({"advertised_listeners": ":1"}, "must look like"),

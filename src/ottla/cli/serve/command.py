@@ -35,6 +35,7 @@ from ottla.runtime.flusher import Flusher
 from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
 from ottla.runtime.owner_notes import OwnerNotes
+from ottla.server.acceptors import check_tls
 from ottla.server.embedding import Embedding
 from ottla.server.listener import Server
 
@@ -138,6 +139,7 @@ def serve(
     """Until a signal stops it."""
     started = time.monotonic()
     listeners = client_listeners(config)
+    check_tls(config)
     for shortfall in shortfalls(config):
         logger.warning("%s", shortfall)
     if config.without_effect:

@@ -1,0 +1,65 @@
+"""What carries a connection's bytes: a plain socket, or one with TLS (`server/tls/transport.py`).
+
+Which of the two it is, is decided when the connection is accepted; nothing asks for it afterwards.
+Kafka's counterparts: `TransportLayer`, `PlaintextTransportLayer`.
+"""
+
+import os
+import socket
+from typing import Final, Protocol
+
+from ottla.base.files import Buffer, FileSlice
+
+MAX_SEND_FILE_SIZE: Final = 1 << 30
+"""What is asked of one `sendfile`: Linux takes no more than 2 GiB at a time."""
+
+
+class Transport(Protocol):
+    """Calls that cannot go on raise `BlockingIOError`, and `OSError` when the connection is lost.
+
+    `least_space`: the bytes that `recv_into` must be given room for, if any.
+    """
+
+    least_space: int
+
+    @property
+    def socket(self) -> socket.socket:
+        """For the selector, which waits for it."""
+
+    def recv_into(self, space: memoryview, /) -> int:
+        """Takes in what has come; how many bytes, and 0 when the peer has hung up."""
+
+    def send(self, data: Buffer, /) -> int:
+        """Sends some of the bytes; returns how many."""
+
+    def send_file(self, slice_: FileSlice, /) -> int:
+        """Sends some of the slice, from its start; returns how many bytes."""
+
+    def has_hung_up(self) -> bool:
+        """Looks without taking anything in."""
+
+    def close(self) -> None: ...
+
+
+class PlaintextTransport:
+    """A socket as it is."""
+
+    __slots__ = ("_descriptor", "least_space", "recv_into", "send", "socket")
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.socket = peer
+        self.least_space = 0
+        self.recv_into = peer.recv_into
+        self.send = peer.send
+        self._descriptor = peer.fileno()
+
+    def send_file(self, slice_: FileSlice) -> int:
+        # A file closed since the answer was made has descriptor -1: EBADF, and never another file.
+        size = min(slice_.size, MAX_SEND_FILE_SIZE)
+        return os.sendfile(self._descriptor, slice_.file.fileno(), slice_.position, size)
+
+    def has_hung_up(self) -> bool:
+        return self.socket.recv(1, socket.MSG_PEEK) == b""
+
+    def close(self) -> None:
+        self.socket.close()
