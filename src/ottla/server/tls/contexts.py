@@ -24,6 +24,7 @@ from ottla.server.tls.ciphers import cipher_list, has_tls13_suite
 from ottla.server.tls.stores import (
     KEYSTORE,
     TRUSTSTORE,
+    Keystore,
     read_keystore,
     read_truststore,
     store_error,
@@ -170,23 +171,21 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             # Without a password OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password=store.password)
     except ssl.SSLError as error:
-        raise store_error(name, _why_unusable(error)) from error
+        raise store_error(name, _why_unusable(error, store)) from error
     except OSError as error:
         raise store_error(name, f"it cannot be read: {error}") from error
 
 
-def _why_unusable(error: ssl.SSLError) -> str:
+def _why_unusable(error: ssl.SSLError, store: Keystore) -> str:
     match error.reason:
         case "KEY_VALUES_MISMATCH" | "KEY_TYPE_MISMATCH":
             return "the private key is not that of the first certificate"
-        case "BAD_DECRYPT" | "BAD_PASSWORD_READ" | "BAD_PASSWORD" | "PKCS12_CIPHERFINAL_ERROR":
-            return "the private key does not open; check ssl.key.password"
         case "EE_KEY_TOO_SMALL" | "CA_MD_TOO_WEAK" | "CA_KEY_TOO_SMALL":
             return f"the certificate is too weak for OpenSSL ({error.reason})"
-        case "NO_START_LINE" | "PEM_LIB" | None:
+        case _ if b"ENCRYPTED" in store.pem:
+            return "the private key does not open; check ssl.key.password"
+        case _:
             return "it must hold a private key and its certificates, in PEM"
-        case reason:
-            return f"it is not usable ({reason})"
 
 
 def _load_trusted(context: ssl.SSLContext, config: TlsConfig) -> None:

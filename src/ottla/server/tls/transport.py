@@ -117,8 +117,8 @@ def transport_of(peer: ssl.SSLSocket, buffer: memoryview) -> TlsTransport:
 def kernel_encrypts(peer: socket.socket) -> bool:
     """Whether this very socket has its keys in the kernel, for what is sent.
 
-    To ask OpenSSL for it (`OP_ENABLE_KTLS`) says nothing: it continues without where the kernel, the
-    cipher or the version does not do. The kernel names version and cipher where it has keys.
+    To have asked OpenSSL for it (`OP_ENABLE_KTLS`) says nothing: it continues without where the
+    kernel has no such cipher or version. The kernel names both where it has the keys.
     """
     try:
         info = peer.getsockopt(SOL_TLS, TLS_TX, 4)
