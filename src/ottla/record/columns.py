@@ -8,6 +8,7 @@ function is called. Kafka has no counterpart.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +49,11 @@ As many as a processor's cache holds; for numpy, enough for many batches in lock
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
     """The Arrow schema of the columns, in the order asked for. `ValueError` for unknown names."""
+    return _schema(tuple(columns))
+
+
+@cache
+def _schema(columns: tuple[str, ...]) -> Any:
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
@@ -243,8 +249,8 @@ def _binary(source: Any, fields: "Fields") -> Any:
     import pyarrow as pa
 
     count = len(fields.start)
-    if not count:
-        return pa.array([], pa.binary())
+    if fields.is_null.all():
+        return pa.nulls(count, pa.binary())
     bounds = np.empty(2 * count, dtype=np.int32)
     bounds[0::2] = fields.start
     bounds[1::2] = fields.end
@@ -259,6 +265,10 @@ def _headers(source: Any, scan: "RecordScan", column_type: Any) -> Any:
     import pyarrow as pa
 
     counts, names, values = scan.headers()
+    offsets = np.zeros(len(counts) + 1, dtype=np.int32)
+    if not len(names.start):
+        none = pa.array([], column_type.value_type)
+        return pa.ListArray.from_arrays(pa.array(offsets), none, type=column_type)
     keys = _binary(source, names)
     try:
         keys = keys.cast(pa.string())
@@ -268,6 +278,5 @@ def _headers(source: Any, scan: "RecordScan", column_type: Any) -> Any:
     headers = pa.StructArray.from_arrays(
         [keys, _binary(source, values)], fields=list(column_type.value_type)
     )
-    offsets = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), headers, type=column_type)
