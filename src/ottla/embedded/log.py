@@ -6,9 +6,8 @@ that has returned: it survives the death of the process; `flush` makes it surviv
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from ottla.base.clock import read_clock
 from ottla.base.errors import ApiError, UserError
@@ -16,7 +15,8 @@ from ottla.base.files import Buffer
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of, value_text
@@ -29,7 +29,8 @@ from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import Region
-from ottla.record.builder import RecordBatchBuilder
+from ottla.record.batch import RecordBatch
+from ottla.record.builder import RecordBatchBuilder, single_record_batch
 from ottla.record.partitioner import partition_for_key
 from ottla.runtime.cleaning import Cleaning, Engine
 from ottla.runtime.interrupts import HeldInterrupts
@@ -40,8 +41,7 @@ from ottla.storage.log.reader import Isolation
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordMetadata:
+class RecordMetadata(NamedTuple):
     """Where an appended record lies.
 
     >>> log.append("orders", b"tea", partition=1)
@@ -267,9 +267,8 @@ class Log(HeldBroker, ReadableLog):
         (1, 1)
         """
         time_ms = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
-        builder = RecordBatchBuilder()
-        builder.append(key, value, time_ms, headers)
-        return self._append(topic, key, partition, builder, time_ms)
+        batch = single_record_batch(key, value, time_ms, headers)
+        return self._append(topic, key, partition, batch, time_ms)
 
     @done_whole
     def _append(
@@ -277,12 +276,13 @@ class Log(HeldBroker, ReadableLog):
         topic: str,
         key: bytes | None,
         partition: int | None,
-        builder: RecordBatchBuilder,
+        batch: bytearray,
         time_ms: int,
     ) -> RecordMetadata:
-        chosen = self._choose_partition(topic, key, partition)
-        offset = self._append_batch(topic, chosen, builder)
-        return RecordMetadata(topic=topic, partition=chosen, offset=offset, timestamp_ms=time_ms)
+        found = self.find_topic(topic)
+        index = self._choose_partition(found, key) if partition is None else partition
+        to = found.partitions.get(index) or self.find_partition(topic, index)
+        return RecordMetadata(topic, index, self._append_to(to, RecordBatch(batch)), time_ms)
 
     @done_whole
     def append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
@@ -294,7 +294,7 @@ class Log(HeldBroker, ReadableLog):
         >>> log.append_batch("orders", 0, builder)
         3
         """
-        return self._append_batch(topic, partition, builder)
+        return self._append_data(topic, partition, bytearray(builder.build()))
 
     def append_many(
         self,
@@ -356,16 +356,15 @@ class Log(HeldBroker, ReadableLog):
                 starts[place.partition] = start
         return starts
 
-    def _append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
-        return self._append_data(topic, partition, bytearray(builder.build()))
+    def _append_data(self, topic: str, partition: int, records: bytearray) -> int:
+        return self._append_to(self.find_partition(topic, partition), records)
 
-    def _append_data(self, topic: str, partition: int, batch: bytearray) -> int:
-        found = self.find_partition(topic, partition)
+    def _append_to(self, partition: Partition, records: Buffer | RecordBatch) -> int:
         now_ms = self._clock.now_ms()
         try:
-            info = self.broker.append(found, batch, now_ms=now_ms)
+            info = self.broker.append(partition, records, now_ms=now_ms)
         except LongPreparationError as long:
-            info = self.broker.append(found, long.prepare(), now_ms=now_ms)
+            info = self.broker.append(partition, long.prepare(), now_ms=now_ms)
         self.broker.write_out()
         if self.broker.has_answers:
             if self._is_served:
@@ -375,10 +374,8 @@ class Log(HeldBroker, ReadableLog):
                 self.pending.end_answered(self.broker, read_clock(self._clock))
         return info.first_offset
 
-    def _choose_partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
-        if partition is not None:
-            return partition
-        count = self.find_topic(topic).partition_count
+    def _choose_partition(self, topic: Topic, key: bytes | None) -> int:
+        count = topic.partition_count
         if key is not None:
             return partition_for_key(key, count)
         self._next_keyless += 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ottla.base.partitions import TopicPartition
 from ottla.client.producing.batches import FEW_RECORDS, Headers, RecordBatchInMaking, Stamp
 from ottla.codec.compression import Compression
-from ottla.record.builder import RecordBatchBuilder
+from ottla.record.builder import RecordBatchBuilder, single_record_batch
 
 Row = tuple[bytes | None, bytes | None, int, Headers]
 
@@ -42,6 +42,14 @@ def check(rows: list[Row]) -> None:
 @given(st.lists(ROWS, min_size=1, max_size=6))
 def test_a_few_records_are_packed_as_the_builder_packs_them(rows: list[Row]) -> None:
     check(rows)
+
+
+@given(ROWS)
+def test_a_single_record_is_too(row: Row) -> None:
+    key, value, time_ms, headers = row
+    builder = RecordBatchBuilder()
+    builder.append(key, value, time_ms, headers)
+    assert single_record_batch(key, value, time_ms, headers) == builder.build()
 
 
 def test_so_are_many_with_and_without_headers() -> None:
