@@ -34,6 +34,7 @@ SUBJECTS = {
     "stretches": "processor time without a break, of each request that fairness sends",
     "producers": "producers of several clients, as applications use them, and an open log",
     "consumers": "consumers of several clients, as applications use them",
+    "in-and-out": "records into an open log and out again: memory over ten million, and threads",
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",
     "idempotence": "what idempotence costs the broker, and what it costs clients",

@@ -25,6 +25,7 @@ SHOWN = {
     "partitions": "A broker of 6 partitions",
     "stretches": "Processor time without a break",
     "consumers": "ottla, consume",
+    "in-and-out": "in the last tenth",
     "groups": "consumers in 2 groups",
     "producers": "append_many, a list",
     "transactions": "committed/s",
