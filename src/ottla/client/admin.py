@@ -11,8 +11,8 @@ from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
 from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.loops import check_may_block
 from ottla.client.security import parse_security
+from ottla.runtime.loops import check_may_block
 
 if TYPE_CHECKING:
     from ottla.client.target import Target

@@ -11,13 +11,13 @@ import ottla
 import ottla.aio
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.loops import BlockingCallError
 from ottla.client.producing.core import BufferFullError, TransactionError
 from ottla.client.producing.partitioners import Partitioning
 from ottla.client.producing.sender import DeliveryTimeoutError
 from ottla.client.refusals import RefusedError, UnknownTopicError
 from ottla.embedded.log import Log
 from ottla.record.partitioner import partition_for_key
+from ottla.runtime.loops import BlockingCallError
 from tests.support.ports import free_port
 
 Target = Log | str

@@ -11,8 +11,8 @@ import ottla
 import ottla.aio
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.assignors import GroupMember
-from ottla.client.loops import BlockingCallError
 from ottla.embedded.log import Log
+from ottla.runtime.loops import BlockingCallError
 from tests.integration.consumer.styles import EARLIEST, SETTINGS
 from tests.support.patience import PATIENCE_S
 

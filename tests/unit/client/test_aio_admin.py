@@ -9,7 +9,7 @@ import pytest
 import ottla
 import ottla.aio
 from ottla.base.errors import UnknownNameError
-from ottla.client.loops import BlockingCallError
+from ottla.runtime.loops import BlockingCallError
 
 
 def test_every_method_is_a_coroutine_of_the_same_name() -> None:

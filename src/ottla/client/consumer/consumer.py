@@ -16,8 +16,8 @@ from ottla.client.consumer.arguments import Offsets, map_places, offsets_to_comm
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord
-from ottla.client.loops import check_may_block
 from ottla.client.reading import EARLIEST, LATEST
+from ottla.runtime.loops import check_may_block
 
 
 class Consumer(ConsumerBase):

@@ -18,7 +18,6 @@ from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.fetching import whole_batches
-from ottla.client.loops import check_may_block
 from ottla.client.reading import (
     LATEST,
     READ_COMMITTED,
@@ -32,6 +31,7 @@ from ottla.client.reading import (
 )
 from ottla.client.refusals import refusals
 from ottla.client.target import Target, open_target
+from ottla.runtime.loops import check_may_block
 
 DEFAULT_SIZE = 1 << 20
 INSTEAD = "await asyncio.to_thread(...) with it, or use ottla.aio.Consumer"

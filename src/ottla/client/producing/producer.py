@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from ottla.base.closing import Closing
 from ottla.base.errors import UserError
-from ottla.client.loops import check_may_block
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore
@@ -18,6 +17,7 @@ from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import Serializer
 from ottla.client.target import Target
+from ottla.runtime.loops import check_may_block
 
 
 class Producer(Closing):

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from ottla.base.errors import OttlaError
-from ottla.client.loops import check_may_block
 from ottla.client.producing.batches import RecordBatchInMaking
 from ottla.client.producing.sent_record import SentRecord
+from ottla.runtime.loops import check_may_block
 
 
 class Sending:
