@@ -4,12 +4,13 @@ The order is that of the dependencies. What waits for the broker itself, the coo
 requests of administrators, the broker makes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
 from ottla.broker.broker import Broker
@@ -17,6 +18,7 @@ from ottla.broker.configs.cluster_store import ClusterStore
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetching import FetchQuery, FetchResult
 from ottla.broker.log_jobs.cleaner import Cleaner
+from ottla.broker.log_jobs.jobs import Jobs
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
@@ -88,6 +90,7 @@ def _make_parts(
         with suppress(ApiError):  # nobody waits for what is not served
             waiting.wake(store.topics.partition(*key))
 
+    security = Security(found.security, directories, file_system, settings.config)
     moves = Moves(directories, access, store.topics, store.removals, file_system, config)
     moves.resume(options.now_ms)
     return BrokerParts(
@@ -108,10 +111,22 @@ def _make_parts(
         retention=retention,
         cleaner=cleaner,
         moves=moves,
-        security=Security(found.security, directories, file_system, settings.config),
+        security=security,
         segment_removals=segment_removals,
-        jobs=schedule_log_jobs(directories, config, retention, more_is_checked),
+        jobs=_scheduled(
+            schedule_log_jobs(directories, config, retention, more_is_checked), security, config
+        ),
     )
+
+
+def _scheduled(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> Jobs:
+    def expire_tokens(at: Timestamps) -> None:
+        with suppress(ApiError):  # no disk takes it: they are expired all the same
+            security.drop_expired_tokens(at.now_ms)
+
+    if config().token_secret:
+        jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
+    return jobs
 
 
 def _take_over(parts: BrokerParts, found: FoundSettings) -> None:

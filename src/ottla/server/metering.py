@@ -73,13 +73,22 @@ class MeteredResponse(PendingResponse):
 class Meter:
     """Measures one request of a client."""
 
-    __slots__ = ("_broker", "_busy_ms", "_client_id", "_clock", "_produced_size", "_started_ms")
+    __slots__ = (
+        "_broker",
+        "_busy_ms",
+        "_client_id",
+        "_clock",
+        "_produced_size",
+        "_started_ms",
+        "_user",
+    )
 
     def __init__(
         self, context: RequestContext, clock: MonotonicMs, produced_size: int | None
     ) -> None:
         self._broker = context.broker
         self._client_id = context.client_id or ""
+        self._user = context.principal.name
         self._clock = clock
         self._produced_size = produced_size
         self._busy_ms = 0.0
@@ -105,12 +114,12 @@ class Meter:
 
     def _throttle_ms(self, answer: Message | None, now_ms: float) -> int:
         quotas = self._broker.quotas
-        throttle_ms = quotas.kept_busy(self._client_id, self._busy_ms, now_ms)
+        throttle_ms = quotas.kept_busy(self._client_id, self._busy_ms, now_ms, self._user)
         if self._produced_size is not None:
-            produced = quotas.produced(self._client_id, self._produced_size, now_ms)
+            produced = quotas.produced(self._client_id, self._produced_size, now_ms, self._user)
             return max(throttle_ms, produced)
         if isinstance(answer, FetchResponse):
-            fetched = quotas.fetched(self._client_id, fetched_size(answer), now_ms)
+            fetched = quotas.fetched(self._client_id, fetched_size(answer), now_ms, self._user)
             return max(throttle_ms, fetched)
         return throttle_ms
 
@@ -122,7 +131,9 @@ def metered(handle: Handler, clock: MonotonicMs) -> Handler:
         size = produced_size(request) if isinstance(request, ProduceRequest) else None
         meter = Meter(context, clock, size)
         if isinstance(request, FetchRequest):
-            max_size = context.broker.quotas.max_fetch_size(context.client_id or "")
+            max_size = context.broker.quotas.max_fetch_size(
+                context.client_id or "", context.principal.name
+            )
             if max_size is not None:
                 request.max_bytes = min(request.max_bytes, max_size)
         return meter.answered(handle(request, context), context.at)

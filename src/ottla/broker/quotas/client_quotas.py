@@ -91,7 +91,7 @@ class ClientQuotas:
         self._window_size_ms = window_size_ms
         self._quotas: Quotas = {}
         self.is_active = False
-        self._limits: dict[tuple[QuotaKind, str], Limit | None] = {}
+        self._limits: dict[tuple[QuotaKind, tuple[str, str]], Limit | None] = {}
         self._rates: dict[tuple[QuotaKind, QuotaEntity], WindowedRate] = {}
 
     def change(self, quotas: Quotas) -> None:
@@ -100,31 +100,35 @@ class ClientQuotas:
         self.is_active = bool(quotas)
         self._limits.clear()
 
-    def produced(self, client_id: str, size: int, now_ms: float) -> int:
+    def produced(self, client_id: str, size: int, now_ms: float, user: str = ANONYMOUS) -> int:
         """Takes note of bytes; returns for how many milliseconds to hold the client back."""
-        return self._record(QuotaKind.PRODUCE, client_id, size, now_ms)
+        return self._record(QuotaKind.PRODUCE, (user, client_id), size, now_ms)
 
-    def fetched(self, client_id: str, size: int, now_ms: float) -> int:
+    def fetched(self, client_id: str, size: int, now_ms: float, user: str = ANONYMOUS) -> int:
         """As `produced`."""
-        return self._record(QuotaKind.FETCH, client_id, size, now_ms)
+        return self._record(QuotaKind.FETCH, (user, client_id), size, now_ms)
 
-    def kept_busy(self, client_id: str, busy_ms: float, now_ms: float) -> int:
+    def kept_busy(
+        self, client_id: str, busy_ms: float, now_ms: float, user: str = ANONYMOUS
+    ) -> int:
         """As `produced`, for the time that a request took; never more than a window."""
-        throttle_ms = self._record(QuotaKind.REQUEST, client_id, busy_ms / 10, now_ms)
+        throttle_ms = self._record(QuotaKind.REQUEST, (user, client_id), busy_ms / 10, now_ms)
         return min(throttle_ms, self._window_size_ms)
 
-    def max_fetch_size(self, client_id: str) -> int | None:
+    def max_fetch_size(self, client_id: str, user: str = ANONYMOUS) -> int | None:
         """The most that one fetch may bring: what the quota allows in all whole windows.
 
         A larger answer could never be within the quota (`getMaxValueInQuotaWindow`).
         """
-        limit = self._limit(QuotaKind.FETCH, client_id)
+        limit = self._limit(QuotaKind.FETCH, (user, client_id))
         if limit is None:
             return None
         return int(limit.per_second * max(self._window_count - 1, 1) * self._window_size_ms / 1000)
 
-    def _record(self, kind: QuotaKind, client_id: str, amount: float, now_ms: float) -> int:
-        limit = self._limit(kind, client_id)
+    def _record(
+        self, kind: QuotaKind, client: tuple[str, str], amount: float, now_ms: float
+    ) -> int:
+        limit = self._limit(kind, client)
         if limit is None:
             return 0
         rate = self._rate(kind, limit.entity, now_ms)
@@ -149,10 +153,11 @@ class ClientQuotas:
             key: rate for key, rate in self._rates.items() if not rate.is_at_rest(now_ms)
         }
 
-    def _limit(self, kind: QuotaKind, client_id: str) -> Limit | None:
-        key = (kind, client_id)
+    def _limit(self, kind: QuotaKind, client: tuple[str, str]) -> Limit | None:
+        """`client`: the user and the client id."""
+        key = (kind, client)
         if key not in self._limits:
-            self._limits[key] = find_limit(self._quotas, kind, ANONYMOUS, client_id)
+            self._limits[key] = find_limit(self._quotas, kind, *client)
         return self._limits[key]
 
 

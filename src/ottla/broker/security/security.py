@@ -5,6 +5,7 @@ Kafka's counterparts: `AclControlManager`, `ScramControlManager`, `DelegationTok
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from hmac import compare_digest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
@@ -133,7 +134,7 @@ class Security:
     def token_by_hmac(self, hmac: bytes) -> DelegationToken:
         """Raises `ApiError`."""
         for token in self.state.tokens.values():
-            if self.hmac_of(token) == hmac:
+            if compare_digest(self.hmac_of(token), hmac):
                 return token
         raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 

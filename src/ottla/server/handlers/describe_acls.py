@@ -20,7 +20,8 @@ from ottla.server.request_context import RequestContext
 def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     context.may_take_long()
     try:
-        found = read_filter(request).select(in_turns(security_of(context).state.acls))
+        security = security_of(context)
+        found = read_filter(request).select(in_turns(security.state.acls))
     except ApiError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
     by_pattern: dict[ResourcePattern, list[Entry]] = {}

@@ -1,19 +1,64 @@
-"""DescribeDelegationToken, 0 to 3: refused, as Kafka does on a connection without authentication.
+"""DescribeDelegationToken, 0 to 3: the tokens that the client may see, of some owners or of all.
 
-Kafka's counterpart: `KafkaApis.allowTokenRequests` (KIP-48).
+The secret of a token is in the answer, as in Kafka's: who may see a token may use it. Kafka's
+counterpart: `KafkaApis.handleDescribeTokensRequest` (KIP-48).
 """
 
-from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.principal import Principal
+from ottla.base.turns import in_turns
+from ottla.broker.security.tokens import DelegationToken
 from ottla.protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
 from ottla.server.request_context import RequestContext
+from ottla.server.token_fields import check_connection, may_see
+
+FIRST_REQUESTER_VERSION = 3
 
 
 def handle(
     request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
-    return DescribeDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    security = context.broker.security
+    owners: set[Principal] | None = None
+    if request.owners is not None:
+        owners = {Principal(one.principal_type, one.principal_name) for one in request.owners}
+    try:
+        check_connection(context)
+        return DescribeDelegationTokenResponse(
+            tokens=[
+                _describe(one, security.hmac_of(one), context.api_version)
+                for one in in_turns(list(security.state.tokens.values()))
+                if (owners is None or one.owner in owners)
+                and one.expires_ms >= context.at.now_ms
+                and may_see(one, context)
+            ]
+            if security.token_secret
+            else []
+        )
+    except ApiError as error:
+        return DescribeDelegationTokenResponse(error_code=error.code)
+
+
+def _describe(token: DelegationToken, hmac: bytes, api_version: int) -> DescribedDelegationToken:
+    described = DescribedDelegationToken(
+        principal_type=token.owner.type,
+        principal_name=token.owner.name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.token_id,
+        hmac=hmac,
+        renewers=[
+            DescribedDelegationTokenRenewer(principal_type=one.type, principal_name=one.name)
+            for one in token.renewers
+        ],
     )
+    if api_version >= FIRST_REQUESTER_VERSION:
+        described.token_requester_principal_type = token.requester.type
+        described.token_requester_principal_name = token.requester.name
+    return described

@@ -1,17 +1,30 @@
-"""ExpireDelegationToken, 0 to 2: refused, as Kafka does on a connection without authentication.
+"""ExpireDelegationToken, 0 to 2: ends a token sooner, or at once with a negative period.
 
-Kafka's counterpart: `KafkaApis.allowTokenRequests` (KIP-48).
+Kafka's counterpart: `DelegationTokenControlManager.expireDelegationToken` (KIP-48).
 """
 
-from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
 from ottla.server.request_context import RequestContext
+from ottla.server.token_fields import lifetimes_of, own_token
 
 
 def handle(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    security = context.broker.security
+    try:
+        token = own_token(bytes(request.hmac), context)
+        shortened, expires_ms = lifetimes_of(context).expired(
+            token, request.expiry_time_period_ms, context.at.now_ms
+        )
+        if shortened is None:
+            security.drop_token(token)
+        else:
+            security.put_token(shortened)
+    except ApiError as error:
+        return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
+    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

@@ -1,17 +1,25 @@
-"""RenewDelegationToken, 0 to 2: refused, as Kafka does on a connection without authentication.
+"""RenewDelegationToken, 0 to 2: lets a token live longer, for its owner and its renewers.
 
-Kafka's counterpart: `KafkaApis.allowTokenRequests` (KIP-48).
+Kafka's counterpart: `DelegationTokenControlManager.renewDelegationToken` (KIP-48).
 """
 
-from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from ottla.server.request_context import RequestContext
+from ottla.server.token_fields import lifetimes_of, own_token
 
 
 def handle(
     request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    try:
+        token = lifetimes_of(context).renewed(
+            own_token(bytes(request.hmac), context), request.renew_period_ms, context.at.now_ms
+        )
+        context.broker.security.put_token(token)
+    except ApiError as error:
+        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
+    return RenewDelegationTokenResponse(expiry_timestamp_ms=token.expires_ms)

@@ -33,6 +33,15 @@ def quotas(entity: QuotaEntity = ANY_CLIENT, **limits: float) -> ClientQuotas:
 # The rate
 
 
+def test_each_user_has_a_limit_of_its_own() -> None:
+    machine = ClientQuotas(11, 1000)
+    machine.change({(("user", "ana"),): {"producer_byte_rate": 1000.0}})
+    assert machine.produced("c", 11_000, 0.0, "ana") > 0
+    assert machine.produced("c", 11_000, 0.0, "bob") == 0
+    assert machine.produced("other", 1, 0.0, "ana") > 0
+    assert machine.max_fetch_size("c", "ana") is None
+
+
 def test_a_rate_is_over_all_windows_even_if_the_first_was_just_begun() -> None:
     rate = WindowedRate(11, 1000)
     rate.record(500, 0.0)
