@@ -161,6 +161,37 @@ quotas_group = LazyGroup(
     help="Limit what users, client ids and addresses may send and fetch.",
 )
 
+users_group = LazyGroup(
+    "users",
+    {
+        "list": ("ottla.cli.users.command:list_command", "List users with passwords."),
+        "set": ("ottla.cli.users.command:set_command", "Set a user's password."),
+        "remove": ("ottla.cli.users.command:remove_command", "Remove users' passwords."),
+    },
+    help="Set and remove the passwords that clients log in with, by SCRAM.",
+)
+
+acls_group = LazyGroup(
+    "acls",
+    {
+        "list": ("ottla.cli.acls.command:list_command", "List ACLs."),
+        "add": ("ottla.cli.acls.command:add_command", "Allow or deny operations."),
+        "remove": ("ottla.cli.acls.command:remove_command", "Remove ACLs."),
+    },
+    help="See and change who may do what.",
+)
+
+tokens_group = LazyGroup(
+    "tokens",
+    {
+        "list": ("ottla.cli.tokens.command:list_command", "List delegation tokens."),
+        "create": ("ottla.cli.tokens.command:create_command", "Create a delegation token."),
+        "renew": ("ottla.cli.tokens.command:renew_command", "Let a token live longer."),
+        "expire": ("ottla.cli.tokens.command:expire_command", "End a token."),
+    },
+    help="Create, renew and end delegation tokens.",
+)
+
 context_group = LazyGroup(
     "context",
     {
@@ -211,6 +242,9 @@ COMMANDS = {
     "groups": ("ottla.cli.main:groups_group", "See consumer groups' lag, and reset them."),
     "configs": ("ottla.cli.main:configs_group", "See and change settings."),
     "quotas": ("ottla.cli.main:quotas_group", "Limit users, client ids and addresses."),
+    "users": ("ottla.cli.main:users_group", "Set the passwords that clients log in with."),
+    "acls": ("ottla.cli.main:acls_group", "See and change who may do what."),
+    "tokens": ("ottla.cli.main:tokens_group", "Create and end delegation tokens."),
     "delete-records": (
         "ottla.cli.topics.delete_records:delete_records_command",
         "Delete a topic's records before an offset or a time.",

@@ -52,12 +52,14 @@ _CLIENT = "ottla.target.client"
 _TEXT = "ottla.target.text"
 
 AT_REST = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "log.cleaner.enable": "false",
     "log.retention.check.interval.ms": str(2**62),
     "offsets.retention.check.interval.ms": str(2**62),
 }
 """A command on a directory deletes and compacts nothing that it was not asked to: the settings of
-the broker that wrote it may be in a file that the command knows nothing of."""
+the broker that wrote it may be in a file that the command knows nothing of. The authorizer has ACLs
+shown and changed; of a command on a directory none is asked for."""
 
 HOW_TO_NAME = (
     "name a data directory or a broker's HOST:PORT first, or set OTTLA_TARGET, "

@@ -1,0 +1,267 @@
+"""`ottla acls list`, `add` and `remove`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.cli.tables import print_rows
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import json_option, print_json, quiet_option, with_options
+
+if TYPE_CHECKING:
+    from ottla.broker.security.acls import Acl, AclFilter, ResourceType
+
+RESOURCES = {
+    "topic": "TOPIC",
+    "group": "GROUP",
+    "transactional_id": "TRANSACTIONAL_ID",
+    "delegation_token": "DELEGATION_TOKEN",
+    "owner": "USER",
+}
+"""Options -> Kafka's types of resources; the cluster has no name."""
+
+ROLES = {
+    "producer": (("topic", ("WRITE", "DESCRIBE", "CREATE")), ("transactional_id",
+                                                              ("WRITE", "DESCRIBE"))),
+    "consumer": (("topic", ("READ", "DESCRIBE")), ("group", ("READ",))),
+}  # fmt: skip
+"""What `--role` stands for, as kafka-acls.sh has it."""
+
+resource_options = with_options(
+    click.option("--topic", metavar="NAME", help="Topic; * is every topic."),
+    click.option("--group", metavar="NAME", help="Consumer group; * is every group."),
+    click.option("--transactional-id", metavar="ID", help="Transactional id; * is every id."),
+    click.option("--cluster", is_flag=True, help="The cluster."),
+    click.option("--delegation-token", metavar="ID", help="Delegation token."),
+    click.option("--owner", metavar="PRINCIPAL", help="Owner of delegation tokens (User:NAME)."),
+    click.option("--prefixed", is_flag=True, help="Names are prefixes."),
+)
+
+Resources = dict[str, Any]
+
+
+def entry_options(purpose: str) -> Callable[[Any], Any]:
+    return with_options(
+        click.option("--host", metavar="ADDRESS", help="Host of the client; * is every host."),
+        click.option("--deny", is_flag=True, help=f"{purpose} a denial."),
+    )
+
+
+@click.command(
+    "list",
+    cls=TargetCommand,
+    examples=("ottla acls list localhost:9092", "ottla acls list localhost:9092 --topic orders"),
+)
+@target_argument()
+@resource_options
+@click.option("--principal", metavar="PRINCIPAL", help="User:NAME; User:* is everybody.")
+@json_option
+def list_command(target: Target, principal: str | None, as_json: bool, **resources: Any) -> None:
+    """List ACLs: all of them, or those of some resources or of a principal."""
+    from ottla.client.administration.security import SecurityAdmin
+
+    with target.open() as cluster:
+        admin = SecurityAdmin(cluster)
+        found = [acl for one in _filters(resources, principal) for acl in admin.describe_acls(one)]
+    if as_json:
+        for acl in found:
+            print_json(_fields(acl))
+        return
+    if not found:
+        click.echo("there are no ACLs", err=True)
+        return
+    rows = [tuple(_fields(acl).values()) for acl in sorted(found)]
+    print_rows(
+        ("resource", "name", "pattern", "principal", "host", "operation", "permission"), rows
+    )
+
+
+@click.command(
+    "add",
+    cls=TargetCommand,
+    examples=(
+        "ottla acls add localhost:9092 User:ana --role consumer --topic orders --group billing",
+        "ottla acls add localhost:9092 User:bob write create --topic logs- --prefixed",
+    ),
+)
+@target_argument()
+@click.argument("principal", metavar="PRINCIPAL")
+@click.argument("operations", metavar="[OPERATION]...", nargs=-1)
+@click.option(
+    "--role",
+    type=click.Choice(tuple(ROLES)),
+    help="What a producer or a consumer needs, in place of operations.",
+)
+@resource_options
+@entry_options("Make")
+@quiet_option
+def add_command(
+    target: Target,
+    principal: str,
+    operations: tuple[str, ...],
+    role: str | None,
+    is_quiet: bool,
+    **given: Any,
+) -> None:
+    """Allow a principal operations on resources, or deny them."""
+    from ottla.broker.security.acls import Acl, Entry, Permission
+    from ottla.client.administration.security import SecurityAdmin
+
+    if bool(operations) is (role is not None):
+        raise UserError("name operations, such as read, or --role producer or consumer")
+    wanted = _operations_by_option(operations, role, given)
+    permission = Permission.DENY if given["deny"] else Permission.ALLOW
+    acls = []
+    for option, names in wanted.items():
+        pattern = _pattern(option, given)
+        acls += [
+            Acl(
+                pattern,
+                Entry(_principal(principal), given["host"] or "*", _operation(one), permission),
+            )
+            for one in names
+        ]
+    with target.open() as cluster:
+        SecurityAdmin(cluster).create_acls(acls)
+    if not is_quiet:
+        for acl in acls:
+            click.echo(_sentence(acl))
+
+
+@click.command(
+    "remove",
+    cls=TargetCommand,
+    examples=("ottla acls remove localhost:9092 User:ana --topic orders",),
+)
+@target_argument()
+@click.argument("principal", metavar="PRINCIPAL")
+@click.argument("operations", metavar="[OPERATION]...", nargs=-1)
+@resource_options
+@entry_options("Remove only")
+@quiet_option
+def remove_command(
+    target: Target,
+    principal: str,
+    operations: tuple[str, ...],
+    is_quiet: bool,
+    **given: Any,
+) -> None:
+    """Remove a principal's ACLs on resources: of the operations named, or all."""
+    from dataclasses import replace
+
+    from ottla.broker.security.acls import Permission
+    from ottla.client.administration.security import SecurityAdmin
+
+    if not _given(given):
+        raise UserError("name resources, such as --topic orders")
+    gone: list[Acl] = []
+    with target.open() as cluster:
+        admin = SecurityAdmin(cluster)
+        for one in _filters(given, _principal(principal)):
+            narrowed = replace(one, host=given["host"])
+            if given["deny"]:
+                narrowed = replace(narrowed, permission=Permission.DENY)
+            for operation in map(_operation, operations or ("any",)):
+                gone += admin.delete_acls(replace(narrowed, operation=operation))
+    if not gone:
+        raise UnknownNameError("ACL", f"of {principal} like that", ())
+    if not is_quiet:
+        for acl in gone:
+            click.echo(f"removed: {_sentence(acl)}")
+
+
+def _given(resources: Resources) -> list[str]:
+    """The options that name resources."""
+    given = [option for option in RESOURCES if resources[option] is not None]
+    return [*given, "cluster"] if resources["cluster"] else given
+
+
+def _operations_by_option(
+    operations: tuple[str, ...], role: str | None, resources: Resources
+) -> dict[str, tuple[str, ...]]:
+    given = _given(resources)
+    if not given:
+        raise UserError("name resources, such as --topic orders")
+    if role is None:
+        return dict.fromkeys(given, operations)
+    by_role = dict(ROLES[role])
+    wrong = [option for option in given if option not in by_role]
+    if wrong:
+        raise UserError(f"--role {role} is about {' and '.join(by_role)}, not {wrong[0]}")
+    return {option: by_role[option] for option in given}
+
+
+def _pattern(option: str, resources: Resources) -> Any:
+    from ottla.broker.security.acls import CLUSTER_NAME, PatternType, ResourcePattern
+
+    kind = _resource_type(option)
+    if option == "cluster":
+        return ResourcePattern(kind, PatternType.LITERAL, CLUSTER_NAME)
+    pattern_type = PatternType.PREFIXED if resources["prefixed"] else PatternType.LITERAL
+    return ResourcePattern(kind, pattern_type, resources[option])
+
+
+def _resource_type(option: str) -> "ResourceType":
+    from ottla.broker.security.acls import ResourceType
+
+    return ResourceType.CLUSTER if option == "cluster" else ResourceType[RESOURCES[option]]
+
+
+def _filters(resources: Resources, principal: str | None) -> "list[AclFilter]":
+    from ottla.broker.security.acls import AclFilter, PatternType
+
+    given = _given(resources)
+    if not given:
+        return [AclFilter(principal=principal)]
+    kind = PatternType.PREFIXED if resources["prefixed"] else PatternType.LITERAL
+    return [
+        AclFilter(
+            resource_type=_resource_type(option),
+            name=None if option == "cluster" else resources[option],
+            pattern_type=PatternType.ANY if option == "cluster" else kind,
+            principal=principal,
+        )
+        for option in given
+    ]
+
+
+def _operation(text: str) -> Any:
+    from ottla.broker.security.acls import Operation
+
+    name = text.upper().replace("-", "_")
+    known = [one.name for one in Operation if one is not Operation.UNKNOWN]
+    if name not in known:
+        raise UnknownNameError("operation", text, [one.lower() for one in known])
+    return Operation[name]
+
+
+def _principal(text: str) -> str:
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise UserError(f"{text}: a principal looks like User:ana, or User:* for everybody")
+    return text
+
+
+def _fields(acl: "Acl") -> dict[str, str]:
+    pattern, entry = acl
+    return {
+        "resource": pattern.resource_type.name.lower(),
+        "name": pattern.name,
+        "pattern": pattern.pattern_type.name.lower(),
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation.name.lower(),
+        "permission": entry.permission.name.lower(),
+    }
+
+
+def _sentence(acl: "Acl") -> str:
+    one = _fields(acl)
+    names = f"{one['name']}*" if one["pattern"] == "prefixed" else one["name"]
+    host = "" if one["host"] == "*" else f" from {one['host']}"
+    return (
+        f"{one['permission']} {one['principal']}{host} {one['operation']} on "
+        f"{one['resource']} {names}"
+    )

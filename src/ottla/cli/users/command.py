@@ -1,0 +1,130 @@
+"""`ottla users list`, `set` and `remove`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.cli.tables import print_rows
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import json_option, print_json, quiet_option
+
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD_VARIABLE = "OTTLA_USER_PASSWORD"
+
+mechanism_option = click.option(
+    "--mechanism",
+    "mechanisms",
+    type=click.Choice(MECHANISMS, case_sensitive=False),
+    multiple=True,
+    help="SCRAM-SHA-256 or SCRAM-SHA-512; repeatable. By default both.",
+)
+
+
+@click.command("list", cls=TargetCommand, examples=("ottla users list localhost:9092",))
+@target_argument()
+@json_option
+def list_command(target: Target, as_json: bool) -> None:
+    """List the users that have passwords, and of which mechanisms."""
+    from ottla.client.administration.security import SecurityAdmin
+
+    with target.open() as cluster:
+        users = SecurityAdmin(cluster).describe_users()
+    if as_json:
+        for user, mechanisms in users.items():
+            print_json({"user": user, "mechanisms": mechanisms})
+        return
+    if not users:
+        click.echo("there are no users with passwords", err=True)
+        return
+    rows = [
+        (user, mechanism, str(iterations))
+        for user, mechanisms in users.items()
+        for mechanism, iterations in mechanisms.items()
+    ]
+    print_rows(("user", "mechanism", "#iterations"), rows)
+
+
+@click.command(
+    "set",
+    cls=TargetCommand,
+    examples=(
+        "ottla users set ./ottla-data admin",
+        "ottla users set localhost:9092 ana --password-file ana.password",
+    ),
+)
+@target_argument()
+@click.argument("user", metavar="USER")
+@click.option(
+    "--password-file",
+    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help=f"File whose first line is the password, - for standard input; without it the variable "
+    f"{PASSWORD_VARIABLE}, or a question.",
+)
+@mechanism_option
+@click.option(
+    "--iterations",
+    type=click.IntRange(4096, 16384),
+    default=4096,
+    show_default=True,
+    help="Rounds of the hash.",
+)
+@quiet_option
+def set_command(
+    target: Target,
+    user: str,
+    password_file: Path | None,
+    mechanisms: tuple[str, ...],
+    iterations: int,
+    is_quiet: bool,
+) -> None:
+    """Set a user's password; on a data directory it is there before the broker first starts."""
+    from ottla.client.administration.security import SecurityAdmin
+
+    password = _password(password_file)
+    names = mechanisms or MECHANISMS
+    with target.open(may_create=True) as cluster:
+        SecurityAdmin(cluster).set_password(user, password, names, iterations)
+    if not is_quiet:
+        click.echo(f"user {user}: password set for {', '.join(names)}")
+
+
+@click.command("remove", cls=TargetCommand, examples=("ottla users remove localhost:9092 ana",))
+@target_argument()
+@click.argument("user", metavar="USER")
+@mechanism_option
+@quiet_option
+def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_quiet: bool) -> None:
+    """Remove a user's passwords: of the mechanisms named, or all."""
+    from ottla.client.administration.security import SecurityAdmin
+
+    with target.open() as cluster:
+        admin = SecurityAdmin(cluster)
+        users = admin.describe_users()
+        if user not in users:
+            raise UnknownNameError("user", user, users)
+        names = mechanisms or tuple(users[user])
+        admin.remove_user(user, names)
+    if not is_quiet:
+        click.echo(f"user {user}: removed {', '.join(names)}")
+
+
+def _password(path: Path | None) -> str:
+    """Never an argument, which every user of the machine could see."""
+    password: str
+    if path is not None:
+        try:
+            with click.open_file(str(path)) as file:
+                text = file.readline()
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}; name a file with the password") from error
+        password = text.rstrip("\r\n")
+    elif PASSWORD_VARIABLE in os.environ:
+        password = os.environ[PASSWORD_VARIABLE]
+    else:
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    if not password:
+        raise UserError("the password is empty")
+    return password

@@ -1,0 +1,74 @@
+"""`ottla acls`: rules that are added, listed and removed, on a data directory too."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.administered import Administered, administered
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Administered]:
+    with administered(tmp_path, is_served=False) as found:
+        yield found
+
+
+def test_rules_are_added_listed_and_removed(directory: Administered) -> None:
+    role = ("--role", "consumer", "--topic", "orders", "--group", "billing")
+    assert directory.lines("acls", "add", "TARGET", "User:ana", *role) == [
+        "allow User:ana read on topic orders",
+        "allow User:ana describe on topic orders",
+        "allow User:ana read on group billing",
+    ]
+    words = ("write", "--topic", "logs-", "--prefixed", "--deny", "--host", "10.0.0.9")
+    assert directory.lines("acls", "add", "TARGET", "User:*", *words) == [
+        "deny User:* from 10.0.0.9 write on topic logs-*"
+    ]
+    directory.lines("acls", "add", "TARGET", "User:root", "alter", "--cluster")
+    assert len(directory.json("acls", "list", "TARGET")) == 5
+    (found,) = directory.json("acls", "list", "TARGET", "--topic", "logs-", "--prefixed")
+    assert found == {
+        "resource": "topic",
+        "name": "logs-",
+        "pattern": "prefixed",
+        "principal": "User:*",
+        "host": "10.0.0.9",
+        "operation": "write",
+        "permission": "deny",
+    }
+    assert len(directory.json("acls", "list", "TARGET", "--principal", "User:ana")) == 3
+    assert directory.lines("acls", "remove", "TARGET", "User:ana", "read", "--topic", "orders") == [
+        "removed: allow User:ana read on topic orders"
+    ]
+    directory.lines("acls", "remove", "TARGET", "User:root", "--cluster")
+    assert len(directory.json("acls", "list", "TARGET")) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ("acls add TARGET User:ana reed --topic t", 1, "there is no operation reed; did you mean"),
+        ("acls add TARGET ana read --topic t", 2, "ana: a principal looks like User:ana"),
+        ("acls add TARGET User:ana read", 2, "name resources, such as --topic orders"),
+        ("acls add TARGET User:ana --topic t", 2, "name operations, such as read, or --role"),
+        (
+            "acls add TARGET User:ana --role consumer --cluster",
+            2,
+            "--role consumer is about topic and group, not cluster",
+        ),
+        ("acls remove TARGET User:ana --topic t", 1, "there is no ACL of User:ana like that"),
+        ("acls add TARGET User:ana idempotent-write --topic t", 1, "Operation IDEMPOTENT_WRITE"),
+    ],
+)
+def test_a_mistake_is_one_line_that_helps(
+    words: str, code: int, text: str, directory: Administered
+) -> None:
+    ended, said = directory.end(*words.split())
+    assert (ended, text in said) == (code, True), said
+
+
+def test_a_broker_without_an_authorizer_says_that_it_has_none(same_broker: Administered) -> None:
+    code, said = same_broker.end("acls", "list", "TARGET")
+    assert code == 1
+    assert "No Authorizer is configured" in said
