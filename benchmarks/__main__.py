@@ -30,6 +30,7 @@ SUBJECTS = {
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
+    "tls": "TLS beside plain: throughput, handshakes, memory, and handshakes that are half done",
     "fairness": "a small client beside the largest request of each API, and beside floods",
     "stretches": "processor time without a break, of each request that fairness sends",
     "producers": "producers of several clients, as applications use them, and an open log",

@@ -1,10 +1,14 @@
 """Listeners with TLS: who gets in and as whom, what they get, and what strangers cost."""
 
+import contextlib
 import logging
 import os
+import random
 import socket
 import ssl
-import struct
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.server.listener import Server
+from ottla.server.tls import handshakes
 from ottla.server.tls.transport import kernel_encrypts
 from tests.integration.test_server_reconfigured import altered
 from tests.support.brokers import batch
@@ -188,6 +193,13 @@ def test_where_a_certificate_is_requested_who_has_none_is_anonymous(tmp_path: Pa
         assert principals(server) == [ANONYMOUS]
 
 
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.01)
+
+
 def serial_number(address: tuple[str, int], context: ssl.SSLContext) -> str:
     with WireClient(address, context) as client:
         assert isinstance(client.socket, ssl.SSLSocket)
@@ -347,26 +359,153 @@ def test_secrets_of_tls_are_never_described(tmp_path: Path) -> None:
     assert "sesame" not in repr([(one.value, one.synonyms) for one in entries])
 
 
-def test_records_that_are_broken_end_their_connection_alone(tmp_path: Path) -> None:
-    with serving(tls_broker(tmp_path)) as server:
-        raw = socket.create_connection(of_tls(server), PATIENCE_S)
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        secured = trusting().wrap_bio(incoming, outgoing, server_hostname="localhost")
-        while True:
-            try:
-                secured.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                raw.sendall(outgoing.read())
-                incoming.write(raw.recv(65536))
-        raw.sendall(outgoing.read())
-        raw.sendall(b"\x17\x03\x03" + struct.pack(">H", 64) + os.urandom(64))
-        while True:
-            try:
-                if not raw.recv(65536):
-                    break
-            except ConnectionResetError:
-                break
-        raw.close()
+def test_certificates_are_changed_under_load_and_no_request_fails(tmp_path: Path) -> None:
+    """Each client asks, connects again, and asks, while the certificate is another every time."""
+    broker = tls_broker(tmp_path)
+    broker.create_topic(NewTopic(name="t"))
+    seen: set[str] = set()
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def work(address: tuple[str, int]) -> None:
+        try:
+            while not done.is_set():
+                with WireClient(address, trusting()) as client:
+                    assert isinstance(client.socket, ssl.SSLSocket)
+                    certificate = client.socket.getpeercert()
+                    assert certificate is not None
+                    for _ in range(5):
+                        assert produce(client, "t", bytes(batch(b"v"))) == 0
+                    seen.add(str(certificate["serialNumber"]))
+        except BaseException as error:
+            failures.append(error)
+
+    with serving(broker) as server, WireClient(server.address) as admin:
+        threads = [threading.Thread(target=work, args=(of_tls(server),)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for number in range(5):
+            identity = authority().server()
+            path = identity.write(tmp_path / f"{number}.pem")
+            changed = {"listener.name.ssl.ssl.keystore.location": str(path)}
+            assert altered(admin, **changed) == (0, None)
+            number_now = number_of(identity)
+            wait_until(lambda wanted=number_now: wanted in seen or failures)  # type: ignore[misc]
+        done.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+    assert failures == []
+
+
+@pytest.mark.slow
+def test_a_client_is_served_among_a_thousand_handshakes_that_go_no_further(tmp_path: Path) -> None:
+    count = 1000
+    hello = begun()
+    with serving(tls_broker(tmp_path)) as server, contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stranger = stack.enter_context(socket.create_connection(of_tls(server), PATIENCE_S))
+            stranger.sendall(hello)
+        with WireClient(of_tls(server), trusting()) as client:
+            for _ in range(50):
+                assert client.ask(VERSIONS, 0).error_code == 0
+        held = server._acceptors._handshakes
+        assert isinstance(held, handshakes.Handshakes)
+        assert len(held._open) == count
+
+
+def begun() -> bytes:
+    """The first message of a client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        trusting().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
+
+
+def test_the_oldest_of_too_many_handshakes_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(handshakes, "MAX_HANDSHAKES", 3)
+    with serving(tls_broker(tmp_path)) as server, contextlib.ExitStack() as stack:
+        strangers = [
+            stack.enter_context(socket.create_connection(of_tls(server), PATIENCE_S))
+            for _ in range(4)
+        ]
+        assert strangers[0].recv(1) == b""
         with WireClient(of_tls(server), trusting()) as client:
             assert client.ask(VERSIONS, 0).error_code == 0
+        assert strangers[1].recv(1) == b""
+        strangers[3].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            strangers[3].recv(1)
+    assert "too many others have begun" in caplog.text
+
+
+def test_garbage_in_handshakes_and_records_ends_its_connection_alone(tmp_path: Path) -> None:
+    """What a client says is cut, flipped or repeated at any byte, in and after the handshake."""
+    chance = random.Random(5)
+    with serving(tls_broker(tmp_path)) as server:
+        for number in range(60):
+            damage(of_tls(server), chance, is_after_handshake=number % 2 == 0)
+        with WireClient(of_tls(server), trusting()) as client:
+            assert client.ask(VERSIONS, 0).error_code == 0
+            wait_until(lambda: len(server._connections) == 1)
+
+
+def damage(address: tuple[str, int], chance: random.Random, *, is_after_handshake: bool) -> None:
+    """One connection of a client whose bytes are damaged on the way, until it is closed."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    secured = trusting().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with socket.create_connection(address, PATIENCE_S) as raw, contextlib.suppress(OSError):
+        if is_after_handshake:
+            shake_hands(secured, incoming, outgoing, raw)
+            secured.write(chance.randbytes(chance.randrange(1, 3000)))
+            raw.sendall(damaged(outgoing.read(), chance))
+        else:
+            raw.sendall(damaged(begun(), chance))
+        raw.shutdown(socket.SHUT_WR)
+        while raw.recv(65536):
+            pass
+
+
+def shake_hands(
+    secured: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, raw: socket.socket
+) -> None:
+    while True:
+        try:
+            secured.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            raw.sendall(outgoing.read())
+            incoming.write(raw.recv(65536))
+    raw.sendall(outgoing.read())
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(data))
+    match chance.randrange(4):
+        case 0:
+            return data[:at]
+        case 1:
+            return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
+        case 2:
+            return data[:at] + data[at - 7 : at] + data[at:]
+        case _:
+            return data[:at] + chance.randbytes(40)
+
+
+def test_what_waits_too_long_to_log_in_is_closed(tmp_path: Path) -> None:
+    clock = SetClock()
+    broker = open_broker(
+        tmp_path / "data", listeners="PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://127.0.0.1:2"
+    )
+    with (
+        serving(broker, clock) as server,
+        WireClient(server.address) as plain,
+        WireClient(server.addresses[1]) as silent,
+    ):
+        assert silent.ask(VERSIONS, 0).error_code == 0
+        assert plain.ask(VERSIONS, 0).error_code == 0
+        clock.monotonic += 10_001
+        server.wake()
+        assert silent.receive_frame() is None
+        assert plain.ask(VERSIONS, 0).error_code == 0

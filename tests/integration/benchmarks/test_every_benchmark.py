@@ -21,6 +21,7 @@ SHOWN = {
     "throughput": "messages of 10,000 bytes",
     "connections": "idle connections",
     "dispatch": "fetch, 1 MB",
+    "tls": "beside over alone",
     "fairness": "DESCRIBE_GROUPS of empty names",
     "partitions": "A broker of 6 partitions",
     "stretches": "Processor time without a break",
