@@ -34,12 +34,15 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -325,6 +328,11 @@ def _special(topic: str, scale: Scale) -> Iterator[Burden]:
     yield Burden(name="nothing, and a process that only counts", frame=b"", times=0, beside=busy)
     versions = frame_of(ApiVersionsRequest(), 0)
     yield Burden(name="one small request, and then nothing", frame=versions, times=1)
+    first = InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000)
+    yield Burden(name="INIT_PRODUCER_ID, the first transaction", frame=frame_of(first, 4), times=1)
+    commit = OffsetCommitRequest(group_id="first")
+    yield Burden(name="OFFSET_COMMIT, the first commit", frame=frame_of(commit, 7), times=1)
+    yield _waits_in_vain(scale)
     size = scale.of(10 * MEGABYTE, 1000)
     empties = DescribeGroupsRequest(groups=[""] * size)
     yield Burden(name="DESCRIBE_GROUPS of empty names", frame=frame_of(empties, 5))
@@ -352,6 +360,21 @@ def _topics(scale: Scale) -> Iterator[Burden]:
     yield Burden(name="CREATE_TOPICS of 3,000 partitions", frame=frame, times=1)
     frame = frame_of(DeleteTopicsRequest(topics=[DeleteTopicState(name="large")]), 6)
     yield Burden(name="DELETE_TOPICS of 3,000 partitions", frame=frame, times=1)
+
+
+def _waits_in_vain(scale: Scale) -> Burden:
+    """A fetch of many partitions that looks at all of them twice."""
+    count = scale.of(5000, 3)
+    made = CreatableTopic(name="many", num_partitions=count, replication_factor=1)
+    partitions = [FetchPartition(partition=index) for index in range(count)]
+    fetch = FetchRequest(
+        max_wait_ms=100, min_bytes=1, topics=[FetchTopic(topic="many", partitions=partitions)]
+    )
+    return Burden(
+        name="FETCH of 5,000 partitions that waits in vain",
+        frame=frame_of(fetch, 11),
+        before=[frame_of(CreateTopicsRequest(topics=[made]), 7)],
+    )
 
 
 def _searches(topic: str, scale: Scale) -> Burden:

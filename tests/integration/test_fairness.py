@@ -29,6 +29,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.list_offsets import (
@@ -531,3 +532,31 @@ def test_an_internal_topic_is_made_in_turns_and_two_requests_that_need_it_wait(
             server.step_until(partial(has_answer, client))
             assert client.receive(request_.API_KEY or 0, version) is not None
     assert len(broker.topics.get(name).partitions) == 50
+
+
+def test_a_fetch_of_many_partitions_is_woken_without_holding_up_others(tmp_path: Path) -> None:
+    count = 600
+    broker = with_topic(tmp_path / "data", count)
+    partitions = [FetchPartition(partition=index) for index in range(count)]
+    many = FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[FetchTopic(topic="t", partitions=partitions)],
+    )
+    with stepped(broker) as server, server.client() as slow, server.client() as quick:
+        slow.send(many, 4)
+        server.step_until(lambda: broker.waiting_fetch_count == 1 and server.is_idle())
+        builder = RecordBatchBuilder()
+        builder.append(None, b"v", 0)
+        partition = broker.topics.partition("t", count - 1)
+        broker.append(partition, bytearray(builder.build()), now_ms=0)
+        answered = 0
+        while not has_answer(slow):
+            quick.send(VERSIONS, 0)
+            server.step_until(partial(has_answer, quick))
+            assert quick.receive(ApiKey.API_VERSIONS, 0).error_code == 0
+            answered += 1
+        assert answered > 5
+        found = slow.receive(ApiKey.FETCH, 4).responses[0].partitions
+        assert [one.partition_index for one in found if one.records] == [count - 1]
+    assert broker.waiting_fetch_count == 0

@@ -8,7 +8,7 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.base.error_codes import ErrorCode
@@ -16,7 +16,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer
 from ottla.base.open_files import OpenFiles
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
@@ -34,7 +34,7 @@ from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions.coordinator import TransactionCoordinator
-from ottla.broker.waiting import Waiting, WaitingFetch
+from ottla.broker.waiting import LongFetch, Waiting, WaitingFetch
 from ottla.config.broker import BrokerConfig
 from ottla.record.batch import RecordBatch
 from ottla.storage.directory.log_directory import LogDirectory
@@ -371,10 +371,38 @@ class Broker:
         _take_back(result, found)
         waiting: LongPoll = WaitingFetch(query, found, deadline_ms)
         self._waiting.add(waiting)
-        if len(found) > PART_SIZE:
-            # It was read in turns: what was appended meanwhile wakes nobody any more.
-            self._waiting.wake(found[0])
         return waiting
+
+    def fetch_many_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
+        """As `fetch_or_wait`, of so many partitions that they are looked at in turns.
+
+        `take_answered` hands it back without a result, which is to be asked for again.
+        """
+        found: list[Partition] = []
+        read: list[Partition] = []
+        waiting: LongPoll = LongFetch(query, found, deadline_ms)
+        try:
+            # First: what is appended while others have their turn is to wake it too.
+            self._waiting.hold(waiting, self._find_all(query, found))
+            result = self._fetch(query, read)
+        except BaseException:
+            self._waiting.end(waiting)
+            raise
+        if result.answers(query):
+            self._waiting.end(waiting)
+            return result
+        _take_back(result, read)
+        self._waiting.release(waiting)
+        return waiting
+
+    def _find_all(self, query: FetchQuery, found: list[Partition]) -> Iterator[Partition]:
+        for wanted in in_turns(query.partitions):
+            try:
+                partition = self._partition_of(wanted)
+            except ApiError:
+                continue  # which is an answer
+            found.append(partition)
+            yield partition
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
         """The waiting requests that now have a `result`: fetches that have found enough or waited
@@ -387,6 +415,10 @@ class Broker:
         if not self._waiting:
             return answered
         for waiting in self._waiting.take_woken():
+            if isinstance(waiting, LongFetch):
+                self._waiting.end(waiting)
+                answered.append(waiting)
+                continue
             found: list[Partition] = []
             result = self._fetch(waiting.query, found)
             if result.answers(waiting.query):
@@ -396,7 +428,8 @@ class Broker:
             else:
                 _take_back(result, found)
         for waiting in self._waiting.advance(monotonic_ms):
-            waiting.result = self.fetch(waiting.query)
+            if not isinstance(waiting, LongFetch):
+                waiting.result = self.fetch(waiting.query)
             self._waiting.end(waiting)
             answered.append(waiting)
         return answered

@@ -27,18 +27,27 @@ class Waiting(Generic[Result]):
 class WaitingFetch(Waiting[Result], Generic[Query, Result]):
     """One fetch that waits: what it asks for, and what it gets once it is over.
 
-    `keys` are the partitions whose growth may end it.
+    `keys` are the partitions whose growth may end it. While it `is_held` it is being looked at: it
+    is handed to nobody else.
     """
 
-    __slots__ = ("deadline_ms", "is_over", "is_woken", "keys", "query")
+    __slots__ = ("deadline_ms", "is_held", "is_over", "is_woken", "keys", "query")
 
     def __init__(self, query: Query, keys: Sequence[Hashable], deadline_ms: float) -> None:
         super().__init__()
         self.query = query
         self.keys = keys
         self.deadline_ms = deadline_ms
+        self.is_held = False
         self.is_woken = False
         self.is_over = False
+
+
+class LongFetch(WaitingFetch[Query, Result], Generic[Query, Result]):
+    """A fetch of so many partitions that it is handed back without a result: it is read in turns by
+    the one who asked for it."""
+
+    __slots__ = ()
 
 
 class WaitingRoom(Generic[Query, Result]):
@@ -59,6 +68,20 @@ class WaitingRoom(Generic[Query, Result]):
         self._deadlines.set(fetch, fetch.deadline_ms)
         self._waiting_count += 1
 
+    def hold(self, fetch: WaitingFetch[Query, Result], keys: Iterable[Hashable]) -> None:
+        """Notes from now on whether the partitions grow, which are gone through once."""
+        fetch.is_held = True
+        self._waiting_count += 1
+        for key in keys:
+            self._by_key.setdefault(key, {})[fetch] = None
+
+    def release(self, fetch: WaitingFetch[Query, Result]) -> None:
+        """What has been seen of it is not enough: it waits."""
+        fetch.is_held = False
+        self._deadlines.set(fetch, fetch.deadline_ms)
+        if fetch.is_woken:
+            self._woken.append(fetch)
+
     def wake(self, key: Hashable) -> None:
         """A partition has grown, or is gone: its fetches look again."""
         if not self._by_key:
@@ -66,7 +89,8 @@ class WaitingRoom(Generic[Query, Result]):
         for fetch in self._by_key.get(key, ()):
             if not fetch.is_woken:
                 fetch.is_woken = True
-                self._woken.append(fetch)
+                if not fetch.is_held:
+                    self._woken.append(fetch)
 
     @property
     def has_woken(self) -> bool:

@@ -141,6 +141,22 @@ def amended(
     return answer
 
 
+class LongPendingAnswer(PendingResponse):
+    """The handler continues, in turns, when the broker has handed the pending id back."""
+
+    __slots__ = ("_go_on",)
+
+    def __init__(
+        self, pending_id: Waiting[Any], go_on: Callable[[Timestamps], Message | PendingResponse]
+    ) -> None:
+        super().__init__(pending_id)
+        self.takes_long = True
+        self._go_on = go_on
+
+    def finish(self, at: Timestamps) -> Message | PendingResponse:
+        return self._go_on(at)
+
+
 def respond(
     answer: ResultT | Waiting[ResultT], make_response: Callable[[ResultT], Message]
 ) -> Message | PendingResponse:

@@ -99,3 +99,26 @@ def test_ended_fetches_do_not_pile_up_behind_a_distant_deadline() -> None:
         room.end(waiting(room, "a-0", deadline_ms=30_000))
     assert len(room._deadlines._heap) <= STALE_TO_KEEP + 2
     assert room._by_key == {}
+
+
+def test_a_fetch_that_is_held_is_handed_out_once_it_is_released() -> None:
+    room = Room()
+    fetch = Fetch("query", ["a-0"], 10)
+    room.hold(fetch, fetch.keys)
+    room.wake("a-0")
+    assert not room.has_woken
+    assert room.advance(1000) == []
+    room.release(fetch)
+    assert list(room.take_woken()) == [fetch]
+    assert room.advance(1000) == [fetch]
+    room.end(fetch)
+    assert len(room) == 0
+
+
+def test_a_fetch_that_is_held_can_be_ended() -> None:
+    room = Room()
+    fetch = Fetch("query", ["a-0"], 10)
+    room.hold(fetch, fetch.keys)
+    room.end(fetch)
+    room.wake("a-0")
+    assert (len(room), room.has_woken) == (0, False)

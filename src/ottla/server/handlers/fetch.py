@@ -8,10 +8,13 @@ does not have, and with them `last_fetched_epoch` and the closest replica. Kafka
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, in_turns
+from ottla.broker.broker import LongPoll
 from ottla.broker.fetch_sessions import (
     NO_SESSION,
     FetchContext,
@@ -20,6 +23,7 @@ from ottla.broker.fetch_sessions import (
     key_of,
 )
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -30,7 +34,12 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.server.old_formats import MAGIC_BY_VERSION, convert
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.request_context import (
+    LongPendingAnswer,
+    PendingResponse,
+    RequestContext,
+    respond,
+)
 from ottla.storage.log.reader import FetchData, Isolation
 
 FIRST_TOPIC_ID_VERSION = 13
@@ -62,8 +71,10 @@ def handle(
     answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:
         return answering.answer(context.broker.fetch(query))
-    result = context.broker.fetch_or_wait(query, context.at.monotonic_ms + request.max_wait_ms)
-    answer = respond(result, answering.answer)
+    deadline_ms = context.at.monotonic_ms + request.max_wait_ms
+    if len(query.partitions) > PART_SIZE:
+        return answering.of_many(query, deadline_ms)
+    answer = respond(context.broker.fetch_or_wait(query, deadline_ms), answering.answer)
     if is_converted and isinstance(answer, PendingResponse):
         answer.takes_long = True
     return answer
@@ -128,6 +139,17 @@ class _Answering:
         self._fetch = fetch
         self._broker = context.broker
         self._magic = MAGIC_BY_VERSION.get(context.api_version)
+
+    def of_many(self, query: FetchQuery, deadline_ms: float) -> Message | PendingResponse:
+        result = self._broker.fetch_many_or_wait(query, deadline_ms)
+        if isinstance(result, Waiting):
+            return LongPendingAnswer(result, partial(self.after_waiting, result))
+        return self.answer(result)
+
+    def after_waiting(self, waiting: LongPoll, at: Timestamps) -> Message | PendingResponse:
+        if at.monotonic_ms < waiting.deadline_ms:
+            return self.of_many(waiting.query, waiting.deadline_ms)
+        return self.answer(self._broker.fetch(waiting.query))
 
     def answer(self, result: FetchResult) -> FetchResponse:
         try:
