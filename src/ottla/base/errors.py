@@ -20,7 +20,7 @@ class OttlaError(Exception):
     ...     log.offsets("order")
     ... except ottla.OttlaError as error:
     ...     print(type(error).__name__)
-    UserError
+    UnknownNameError
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -40,7 +40,7 @@ class UserError(OttlaError):
 
     >>> log.offsets("order")
     Traceback (most recent call last):
-    ottla.base.errors.UserError: there is no topic order; topics here: ...
+    ottla.base.errors.UnknownNameError: there is no topic order; did you mean orders?
     """
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnknownNameError, UserError
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
@@ -175,8 +175,7 @@ class FollowedLog(ReadableLog):
         """A partition that is lost too, for its directory says so."""
         found = locate(self._directories, lambda name, _: name == topic).get(topic)
         if found is None:
-            known = ", ".join(self.topics()) or "none yet"
-            raise UserError(f"there is no topic {topic}; topics here: {known}")
+            raise UnknownNameError("topic", topic, self.topics())
         return found
 
     def _refuse(self, *arguments: Any, **more: Any) -> NoReturn:

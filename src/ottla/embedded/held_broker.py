@@ -14,7 +14,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 from ottla.base.addresses import parse_address
 from ottla.base.clock import read_clock
 from ottla.base.closing import Closing
-from ottla.base.errors import StorageError, UserError
+from ottla.base.errors import StorageError, UnknownNameError, UserError
 from ottla.base.open_files import max_open_files
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -354,8 +354,7 @@ class HeldBroker(Closing):
         self._check_open()
         topic = self.broker.topics.find(name)
         if topic is None:
-            known = ", ".join(sorted(one.name for one in self.broker.topics)) or "none yet"
-            raise UserError(f"there is no topic {name}; topics here: {known}")
+            raise UnknownNameError("topic", name, (one.name for one in self.broker.topics))
         return topic
 
     def find_partition(self, name: str, index: int) -> Partition:

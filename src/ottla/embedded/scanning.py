@@ -15,6 +15,7 @@ from ottla.record.batch import Batch, InvalidBatchError, kept_runs
 from ottla.record.columns import iter_columns
 from ottla.record.field_lists import field_lists
 from ottla.record.record import Headers, Record, read_records
+from ottla.runtime.loops import check_may_block
 from ottla.storage import scan
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
@@ -236,6 +237,7 @@ class Tail:
     def __iter__(self) -> Iterator[TopicRecord]:
         while True:
             yield from self._come()
+            check_may_block("for record in tail", "async for record in tail")
             if not self._wait():
                 return
 

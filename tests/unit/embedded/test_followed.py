@@ -133,7 +133,7 @@ def test_mistakes_are_reported_in_one_line_with_the_fix(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log:
         log.create_topic("t")
     reader = ottla.open(tmp_path, read_only=True)
-    with pytest.raises(ottla.UserError, match="no topic u; topics here: t"):
+    with pytest.raises(ottla.UserError, match="no topic u; there is t"):
         reader.scan("u")
     with pytest.raises(ottla.UserError, match="t has 1 partitions; 3 is not one"):
         list(reader.read("t", 3))

@@ -1,5 +1,6 @@
 """`ottla.open`: the log in one's own process."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,7 @@ def test_settings_reach_the_topics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [
-        (lambda log: log.append("nowhere", b"x"), "no topic nowhere; topics here: t"),
+        (lambda log: log.append("nowhere", b"x"), "no topic nowhere; there is t"),
         (lambda log: log.append("t", b"x", partition=5), "has 1 partitions; 5 is not one"),
         (lambda log: list(log.read("t", 9)), "has 1 partitions; 9 is not one"),
         (lambda log: log.listen("nonsense"), "HOST:PORT"),
@@ -77,7 +78,10 @@ def test_mistakes_are_reported_in_one_line_with_the_fix(
 
 
 def test_a_directory_is_open_once_at_a_time(tmp_path: Path) -> None:
-    with ottla.open(tmp_path), pytest.raises(ottla.UserError, match="in use by another process"):
+    with (
+        ottla.open(tmp_path),
+        pytest.raises(ottla.UserError, match=f"in use by another process, {os.getpid()}; stop it"),
+    ):
         ottla.open(tmp_path)
     with ottla.open(tmp_path) as log:
         assert log.topics() == {}
@@ -200,7 +204,7 @@ def test_settings_of_a_topic_are_shown_changed_and_taken_back(tmp_path: Path) ->
         assert (found["retention.ms"], found["cleanup.policy"]) == ("604800000", "compact")
         with pytest.raises(ottla.ApiError, match="retention"):
             log.alter_topic("orders", {"retention.ms": "soon"})
-        with pytest.raises(ottla.UserError, match="there is no topic order; topics here: orders"):
+        with pytest.raises(ottla.UserError, match="there is no topic order; did you mean orders"):
             log.alter_topic("order", {"retention.ms": 1})
         log.create_partitions("orders", 3)
         assert log.topics() == {"orders": 3}

@@ -201,7 +201,7 @@ class Consumer(ConsumerBase):
         self._seek_to(partitions, timestamp_ms)
 
     def _seek_to(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
-        check_may_block("seek_to_...()", "that of ottla.aio.Consumer")
+        check_may_block("seek_to_...()", "await ottla.aio.Consumer.seek_to_...()")
         self._core.seek_to_time(map_places(partitions), time_ms)
 
     # What brokers know
@@ -224,7 +224,7 @@ class Consumer(ConsumerBase):
         Traceback (most recent call last):
         ottla.client.refusals.UnknownTopicError: there is no topic order; did you mean orders?
         """
-        check_may_block("partitions_for_topic()", "ottla.aio.Consumer.partitions_for_topic()")
+        check_may_block("partitions_for_topic()", "await ottla.aio.Consumer.partitions_for_topic()")
         return set(range(self._core.partition_count(topic)))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -234,6 +234,7 @@ class Consumer(ConsumerBase):
         >>> consumer.beginning_offsets([place])[place]
         0
         """
+        check_may_block("beginning_offsets()", "await ottla.aio.Consumer.beginning_offsets()")
         return self._core.list_offsets({TopicPartition(*one): EARLIEST for one in partitions})
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -244,6 +245,7 @@ class Consumer(ConsumerBase):
         >>> consumer.end_offsets([place])[place]
         3
         """
+        check_may_block("end_offsets()", "await ottla.aio.Consumer.end_offsets()")
         return self._core.list_offsets({TopicPartition(*one): LATEST for one in partitions})
 
     def offsets_for_times(
@@ -255,6 +257,7 @@ class Consumer(ConsumerBase):
         >>> consumer.offsets_for_times({place: 1_767_225_602_000})[place]
         1
         """
+        check_may_block("offsets_for_times()", "await ottla.aio.Consumer.offsets_for_times()")
         found = self._core.list_offsets(
             {TopicPartition(*place): time_ms for place, time_ms in timestamps_ms.items()}
         )

@@ -136,6 +136,7 @@ class Producer(Closing):
         >>> producer.partitions_for("orders")
         {0, 1}
         """
+        check_may_block("partitions_for", "await ottla.aio.Producer.partitions_for")
         return set(range(self._core.look_up(topic)))
 
     def metrics(self) -> dict[str, int]:
@@ -176,6 +177,7 @@ class Producer(Closing):
 
         >>> producer.init_transactions()
         """
+        check_may_block("init_transactions", "await ottla.aio.Producer.init_transactions")
         self._core.init_transactions()
 
     def begin_transaction(self) -> None:
@@ -187,6 +189,7 @@ class Producer(Closing):
         >>> sending.result().offset
         1
         """
+        check_may_block("begin_transaction", "await ottla.aio.Producer.begin_transaction")
         self._core.begin_transaction()
 
     def commit_transaction(self) -> None:
@@ -198,6 +201,7 @@ class Producer(Closing):
         >>> sending.result().offset
         1
         """
+        check_may_block("commit_transaction", "await ottla.aio.Producer.commit_transaction")
         self._core.commit_transaction()
 
     def abort_transaction(self) -> None:
@@ -209,6 +213,7 @@ class Producer(Closing):
         >>> [record.value for record in log.read("orders", 1)]
         [b'milk']
         """
+        check_may_block("abort_transaction", "await ottla.aio.Producer.abort_transaction")
         self._core.abort_transaction()
 
     def send_offsets_to_transaction(self, offsets: Offsets, group: str) -> None:
@@ -220,6 +225,9 @@ class Producer(Closing):
         >>> ottla.Admin(log).group_offsets("kitchen")[place].offset
         2
         """
+        check_may_block(
+            "send_offsets_to_transaction", "await ottla.aio.Producer.send_offsets_to_transaction"
+        )
         if not group:
             raise UserError("offsets are a group's; name it")
         self._core.send_offsets(offsets, group)
