@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.docs import typed_application
 from tests.docs.examples import PublicName, World, public_names
 
 NAMES = list(public_names())
@@ -19,6 +20,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def test_each_public_name_has_an_example() -> None:
     assert len(NAMES) > 200
     assert not [one.name for one in NAMES if not one.is_shown]
+
+
+@pytest.mark.slow
+def test_the_application_that_mypy_checks_runs() -> None:
+    typed_application.main()
 
 
 @pytest.mark.slow

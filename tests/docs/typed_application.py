@@ -1,0 +1,63 @@
+"""An application of every public class, whose types `mypy --strict` checks with the package.
+
+Nothing of it is `Any` but keys and values, which the application's own serializers decide.
+"""
+
+import asyncio
+from concurrent.futures import Future
+from typing import assert_type
+
+import ottla
+from ottla.base.partitions import OffsetRange
+from ottla.client.producing.sent_record import SentRecord
+from ottla.embedded.scanning import TopicRecord
+
+PLACE = ottla.TopicPartition("orders", 0)
+
+
+def with_a_log(log: ottla.Log) -> None:
+    assert_type(log.append("orders", b"tea"), ottla.RecordMetadata)
+    assert_type(log.append_many("orders", [b"tea"]), dict[int, OffsetRange])
+    assert_type(log.offsets("orders"), dict[int, tuple[int, int]])
+    assert_type(log.topic_settings("orders"), dict[str, str])
+    for record in log.read("orders"):
+        assert_type(record, ottla.Record)
+    for found in log.scan("orders"):
+        assert_type(found, TopicRecord)
+        assert_type(found.value, bytes | None)
+
+
+def with_clients(log: ottla.Log) -> None:
+    with ottla.Producer(log, value_serializer="json") as producer:
+        assert_type(producer.send("orders", {"tea": 2}).result(), SentRecord)
+        assert_type(producer.flush(), int)
+    with ottla.Consumer(log, "billing", settings={"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign({PLACE: 0})
+        assert_type(consumer.poll(10), ottla.ConsumerRecord | None)
+        assert_type(consumer.consume(1, 10), list[ottla.ConsumerRecord])
+        assert_type(consumer.commit_async(), Future[None])
+        assert_type(consumer.committed([PLACE]), dict[ottla.TopicPartition, int | None])
+    with ottla.SimpleConsumer(log) as simple:
+        assert_type(simple.fetch("orders"), list[ottla.ConsumerRecord])
+    with ottla.Admin(log) as admin:
+        assert_type(admin.list_topics(), list[str])
+
+
+async def with_an_event_loop(log: ottla.Log) -> None:
+    async with ottla.aio.Producer(log) as producer:
+        assert_type(await producer.send_and_wait("orders", b"tea"), SentRecord)
+    async with ottla.aio.Consumer(log, settings={"auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe("orders")
+        async for record in consumer:
+            assert_type(record, ottla.ConsumerRecord)
+            break
+    async with ottla.aio.Admin(log) as admin:
+        assert_type(await admin.list_topics(), list[str])
+
+
+def main() -> None:
+    with assert_type(ottla.open(":memory:"), ottla.Log) as log:
+        log.create_topic("orders")
+        with_a_log(log)
+        with_clients(log)
+        asyncio.run(with_an_event_loop(log))
