@@ -7,14 +7,16 @@ Kafka's counterpart: `NetworkClient`, of which few requests at a time need littl
 
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ottla.base.addresses import address_text
 from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, ProtocolError, UserError
+from ottla.base.files import Buffer
 from ottla.client.security import PLAINTEXT, Security
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
@@ -26,6 +28,9 @@ from ottla.protocol.messages.produce import ProduceRequest
 
 CLIENT_ID = "ottla"
 MAX_FRAME_SIZE = 100 << 20
+
+AHEAD_SIZE = 1 << 14
+"""So much is received at least, as far as it has come: often answers to several requests."""
 
 
 class UnreachableError(UserError):
@@ -53,6 +58,11 @@ class Connection(Protocol):
 
     def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
         """The same in two steps: what is returned waits for the answer, with others in between."""
+
+    def send_all(
+        self, requests: Sequence[Message], *, newest: int | None = None
+    ) -> list[Callable[[], Any]]:
+        """As `send` for each, in one piece."""
 
     def close(self) -> None: ...
 
@@ -87,6 +97,8 @@ class SocketConnection(Closing):
         self._correlation_id = 0
         self._unanswered: deque[RequestHeader] = deque()
         self._answers: dict[int, Any] = {}
+        self._ahead = b""
+        """What was received beyond the frame that is being read."""
         self._versions: dict[int, tuple[int, int]] = {}
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
@@ -95,7 +107,7 @@ class SocketConnection(Closing):
         try:
             if security.has_tls:
                 self._socket = self._secured(security, host)
-            answer = self._receive(self._send(ApiVersionsRequest(), 0))
+            answer = self._receive(self._send([ApiVersionsRequest()], [0])[0])
         except BaseException:
             self.close()
             raise
@@ -124,12 +136,21 @@ class SocketConnection(Closing):
         return self.send(request, newest=newest)()
 
     def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
-        assert request.API_KEY is not None
-        header = self._send(request, self.version_of(request.API_KEY, newest=newest))
-        if isinstance(request, ProduceRequest) and request.acks == 0:
-            self._unanswered.pop()
-            return lambda: None
-        return lambda: self._receive(header)
+        return self.send_all([request], newest=newest)[0]
+
+    def send_all(
+        self, requests: Sequence[Message], *, newest: int | None = None
+    ) -> list[Callable[[], Any]]:
+        versions = [self.version_of(one.API_KEY or 0, newest=newest) for one in requests]
+        headers = self._send(requests, versions)
+        answers: list[Callable[[], Any]] = []
+        for request, header in zip(requests, headers, strict=True):
+            if isinstance(request, ProduceRequest) and request.acks == 0:
+                self._unanswered.remove(header)
+                answers.append(lambda: None)
+            else:
+                answers.append(partial(self._receive, header))
+        return answers
 
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
         known = request_class(api_key).VERSIONS
@@ -150,18 +171,24 @@ class SocketConnection(Closing):
         except OSError as error:
             raise self._error(error) from error
 
-    def _send(self, request: Message, version: int) -> RequestHeader:
-        assert request.API_KEY is not None
-        self._correlation_id += 1
-        output = Output()
-        header = RequestHeader(request.API_KEY, version, self._correlation_id, self._client_id)
-        encode_request(header, request, output)
+    def _send(self, requests: Sequence[Message], versions: Sequence[int]) -> list[RequestHeader]:
+        headers: list[RequestHeader] = []
+        pieces: list[Buffer] = []
+        for request, version in zip(requests, versions, strict=True):
+            assert request.API_KEY is not None
+            self._correlation_id += 1
+            header = RequestHeader(request.API_KEY, version, self._correlation_id, self._client_id)
+            output = Output()
+            encode_request(header, request, output)
+            pieces.append(output.read_all() if output.slices else output.data)
+            headers.append(header)
         try:
-            self._socket.sendall(output.read_all())
+            # One call for all: after each the thread would wait for the others of this process.
+            self._socket.sendall(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         except OSError as error:
             raise self._error(error) from error
-        self._unanswered.append(header)
-        return header
+        self._unanswered += headers
+        return headers
 
     def _receive(self, header: RequestHeader) -> Any:
         while header.correlation_id not in self._answers:
@@ -193,7 +220,14 @@ class SocketConnection(Closing):
         frame = memoryview(bytearray(size))
         position = 0
         while position < size:
-            count = self._socket.recv_into(frame[position:])
+            left = size - position
+            if not self._ahead and left >= AHEAD_SIZE:
+                count = self._socket.recv_into(frame[position:])
+            else:
+                self._ahead = self._ahead or self._socket.recv(AHEAD_SIZE)
+                piece, self._ahead = self._ahead[:left], self._ahead[left:]
+                count = len(piece)
+                frame[position : position + count] = piece
             if not count:
                 raise ProtocolError("the connection was closed")
             position += count

@@ -6,7 +6,7 @@ thread. A long request lets other threads have the lock in between, at the place
 would suspend it (`base/turns.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter, sleep
 from typing import Any
@@ -89,6 +89,11 @@ class InProcessConnection(Closing):
         asked = _Request(self._log, request, header, handle)
         self._log.hold(asked.begin)
         return partial(self._answer_to, asked) if asked.is_waiting else asked.answer
+
+    def send_all(
+        self, requests: Sequence[Message], *, newest: int | None = None
+    ) -> list[Callable[[], Any]]:
+        return [self.send(one, newest=newest) for one in requests]
 
     def _answer_to(self, asked: "_Request") -> Any:
         self._waiting.add(asked)

@@ -180,6 +180,14 @@ def test_two_requests_are_on_their_way_at_once(broker: Connection) -> None:
     first, second = broker.send(request, newest=11), broker.send(request, newest=11)
     offsets = [one().responses[0].partition_responses[0].base_offset for one in (second, first)]
     assert offsets == [2, 1]
+    together = broker.send_all([request] * 4, newest=11)
+    assert [one().responses[0].partition_responses[0].base_offset for one in together[1:]] == [
+        4,
+        5,
+        6,
+    ]
+    assert read(broker, 3, max_wait_ms=20).records
+    assert together[0]().responses[0].partition_responses[0].base_offset == 3
 
 
 def join(broker: Connection, member_id: str = "", **fields: Any) -> Any:

@@ -147,15 +147,19 @@ class Sender:
     ) -> dict[RecordBatchInMaking, OttlaError]:
         """Raises what concerns all; returns the batches that are refused for good."""
         self._stamp([one for several in rounds for one in several])
-        asked: list[tuple[Callable[[], Any], dict[TopicPartition, RecordBatchInMaking]]] = []
+        by_leader: dict[Connection, list[dict[TopicPartition, RecordBatchInMaking]]] = {}
         for several in rounds:
-            by_leader: dict[Connection, dict[TopicPartition, RecordBatchInMaking]] = {}
+            requests: dict[Connection, dict[TopicPartition, RecordBatchInMaking]] = {}
             for one in several:
-                leader = self.cluster.leader(*one.place)
-                by_leader.setdefault(leader, {})[one.place] = one
-            for leader, batches in by_leader.items():
-                request = self._request(batches.values())
-                asked.append((leader.send(request, newest=LAST_VERSION), batches))
+                requests.setdefault(self.cluster.leader(*one.place), {})[one.place] = one
+            for leader, batches in requests.items():
+                by_leader.setdefault(leader, []).append(batches)
+        asked: list[tuple[Callable[[], Any], dict[TopicPartition, RecordBatchInMaking]]] = []
+        for leader, each in by_leader.items():
+            answers = leader.send_all(
+                [self._request(batches.values()) for batches in each], newest=LAST_VERSION
+            )
+            asked += zip(answers, each, strict=True)
         refused: dict[RecordBatchInMaking, OttlaError] = {}
         sent: list[RecordBatchInMaking] = []
         failure: UnreachableError | None = None
