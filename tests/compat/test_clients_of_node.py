@@ -128,17 +128,12 @@ def test_one_setting_is_changed_or_all_are_stated(address: str) -> None:
 
 
 @each_codec
-def test_a_client_reads_what_it_wrote(client: str, codec: str, address: str) -> None:
+def test_a_client_reads_what_it_wrote_and_what_it_compressed_is_stored_compressed(
+    client: str, codec: str, address: str, broker: Broker
+) -> None:
     answers = produce(client, address, codec=codec)
     assert sorted(answers) == [[partition, 0] for partition in PARTITIONS_USED]
     assert consume(client, address) == with_offsets(RECORDS)
-
-
-@each_codec
-def test_what_was_compressed_is_stored_compressed(
-    client: str, codec: str, address: str, broker: Broker
-) -> None:
-    produce(client, address, codec=codec)
     log = broker.topics.partition(TOPIC, 2).log
     codecs = {
         header.compression.name.lower()

@@ -36,6 +36,11 @@ STRIDES = {
     ".timeindex": 13,
     ".txnindex": 7,
     ".snapshot": 83,
+    "leader-epoch-checkpoint": 3,
+    "ottla-log-starts": 3,
+    "recovery-point-offset-checkpoint": 3,
+    "log-start-offset-checkpoint": 3,
+    "replication-offset-checkpoint": 3,
 }
 """Primes, so that every bit of a field has its turn."""
 

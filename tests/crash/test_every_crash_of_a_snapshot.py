@@ -223,7 +223,9 @@ def test_a_crash_leaves_a_snapshot_or_none_and_hurts_no_log(
     begin: Callable[[], FakeFileSystem],
     check: Callable[[CrashPoint], None],
 ) -> None:
-    for point in every_crash_point(workload, make_file_system=begin().snapshot, seeds=1):
+    for point in every_crash_point(
+        workload, make_file_system=begin().snapshot, seeds=1, share=1 / 3
+    ):
         try:
             check(point)
         except Exception as error:

@@ -2,6 +2,7 @@
 
 import errno
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -25,14 +26,20 @@ from tests.crash.workload import Writer
 ERRORS = [errno.EIO, errno.ENOSPC]
 
 
-def every_fault(case: Case) -> Iterator[FaultPlan]:
-    """Each call fails before it has done anything, half way, and after all is done."""
+def every_fault(case: Case, *, in_all_ways: bool) -> Iterator[FaultPlan]:
+    """Each call fails before it has done anything, half way, and after all is done.
+
+    Or in one of these ways: those of each kind of call take turns.
+    """
     recording = FaultyFileSystem(FakeFileSystem())
     case(recording, [])
     variants = count()
+    turns: Counter[IoKind] = Counter()
     for at_call, call in enumerate(recording.calls):
         is_write = call.kind in (IoKind.PWRITE, IoKind.PWRITEV)
-        for effect in Effect if is_write else (Effect.BEFORE, Effect.AFTER):
+        effects = tuple(Effect) if is_write else (Effect.BEFORE, Effect.AFTER)
+        turns[call.kind] += 1
+        for effect in effects if in_all_ways else (effects[turns[call.kind] % len(effects)],):
             variant = next(variants)
             error = OSError(ERRORS[variant % 2], "a fault of the test")
             is_lasting = variant // 2 % 2 == 1
@@ -100,9 +107,9 @@ def check_recovery(case: Case, events: list[Event], disk: FakeFileSystem, mode: 
     check_consistency(log, check_promise(log, promise, required))
 
 
-def check_all(case: Case, *, first_seed: int = 0) -> None:
+def check_all(case: Case, *, in_all_ways: bool, first_seed: int = 0) -> None:
     modes = list(CrashMode)
-    for number, plan in enumerate(every_fault(case), first_seed):
+    for number, plan in enumerate(every_fault(case, in_all_ways=in_all_ways), first_seed):
         mode = modes[number % len(modes)]
         try:
             check_fault(case, plan, mode, number)
@@ -114,10 +121,10 @@ def check_all(case: Case, *, first_seed: int = 0) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_directory_goes_offline_at_every_failing_call(case: Case, crash_seconds: float) -> None:
-    check_all(case)
+    check_all(case, in_all_ways=bool(crash_seconds))
     until = time.monotonic() + crash_seconds
     while time.monotonic() < until:
-        check_all(case, first_seed=time.time_ns())
+        check_all(case, in_all_ways=True, first_seed=time.time_ns())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

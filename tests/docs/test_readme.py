@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from tests.integration.cli.support import run_ottla, run_python, serving
+from tests.integration.cli.support import ENVIRONMENT, QUICK_JAVA, run_ottla, run_python, serving
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
@@ -30,7 +30,11 @@ def test_the_python_examples_run_one_after_the_other(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_load_and_what_reads_it_run_as_they_stand(tmp_path: Path) -> None:
+def test_the_load_and_what_reads_it_run_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in QUICK_JAVA.items():
+        monkeypatch.setitem(ENVIRONMENT, name, value)
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("orders", partitions=3)
         log.append("orders", b"a pot of tea", key=b"table 4")

@@ -13,7 +13,7 @@ from examples.activity_data import Request, made_up_requests, parse_request, rea
 
 import ottla
 from ottla.spark.session import LocalSession
-from tests.integration.cli.support import ENVIRONMENT
+from tests.integration.cli.support import ENVIRONMENT, QUICK_JAVA
 from tests.support import SHARED
 
 IDLE_MS = 30 * 60 * 1000
@@ -104,7 +104,7 @@ def test_a_pipelines_project_fills_its_tables_from_the_log(tmp_path: Path) -> No
         [sys.executable, "-m", "examples.pipeline", "--data-dir", str(tmp_path)],
         capture_output=True,
         text=True,
-        env={**ENVIRONMENT, "COLUMNS": "200"},
+        env={**ENVIRONMENT, **QUICK_JAVA, "COLUMNS": "200"},
         cwd=Path(__file__).parents[2],
         check=False,
     )

@@ -19,7 +19,7 @@ from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
-from tests.integration.cli.support import ENVIRONMENT, serving
+from tests.integration.cli.support import ENVIRONMENT, QUICK_JAVA, serving
 from tests.spark.following import DECODED, EAGER, StopAfter, audited, some_orders, table_load
 from tests.spark.test_decoded_load import INFERRED, append_values
 from tests.spark.topics import log_rows
@@ -196,7 +196,8 @@ def test_the_command_follows_until_it_is_told_to_end(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ottla", "load", str(tmp_path / "log"), "--topic", "orders"]
     command += ["--into", str(tmp_path / "table"), "--decode", "json", "--schema", "id bigint"]
     command += ["--on-error", "quarantine", "--follow", "--interval", "100ms"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+    environment = {**ENVIRONMENT, **QUICK_JAVA}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         assert "orders: commit 0, " in process.stdout.readline()
         append_values(tmp_path / "log", some_orders(30, 50))

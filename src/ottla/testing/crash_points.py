@@ -10,6 +10,7 @@ every point the check is the test's own: open what is left, and compare it with 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from random import Random
 from typing import Any, TypeVar
 
 from ottla.base.files import FileSystem
@@ -50,15 +51,18 @@ def every_crash_point(
     make_file_system: Callable[[], FakeFileSystem] = FakeFileSystem,
     seeds: int = 4,
     first_seed: int = 0,
+    share: float = 1.0,
 ) -> Iterator[CrashPoint]:
     """Crashes before each call, in the middle of each write, and when all is done.
 
     Each time the power fails with everything unsynced lost, with `seeds` mixtures, and the process
     alone is killed. The workload runs once, on what `make_file_system` gives; what it appends to
-    its list must not change later. Another `first_seed` gives other mixtures.
+    its list must not change later. Another `first_seed` gives other mixtures, and a smaller
+    `share` mixtures at so many of the calls only: they are most of all crashes.
 
     A crash that leaves what an earlier one left, with the same promises and as much to be kept of
-    them, is left out: a check that is the same for the same disk would find the same.
+    them, is left out: a check that is the same for the same disk would find the same. So is a kill
+    that leaves the files of an earlier one, which had synced less of them.
 
     >>> def workload(disk, acknowledged):
     ...     disk.make_directory("data")
@@ -71,11 +75,14 @@ def every_crash_point(
     workload(recording, recording.acknowledged)
     recording.keep(None)
     seen: set[bytes] = set()
+    chosen = Random(first_seed)
     for moment in recording.moments:
-        for mode, seed in _crashes(first_seed + moment.at_call * seeds, seeds):
+        mixtures = seeds if chosen.random() < share else 0
+        for mode, seed in _crashes(first_seed + moment.at_call * seeds, mixtures):
             left = moment.disk.crash(mode, seed)
             is_kill = mode is CrashMode.KEEP
-            look = repr((is_kill, moment.promise_number, left.state())).encode()
+            state = left.contents() if is_kill else left.state()
+            look = repr((is_kill, moment.promise_number, state)).encode()
             digest = blake2b(look, digest_size=16).digest()
             if digest in seen:
                 continue

@@ -230,6 +230,10 @@ class Disk:
         """Equal for two disks that no process can tell apart, now or after another crash."""
         return _Looks().of(self)
 
+    def contents(self) -> Hashable:
+        """Equal for two disks on which every process finds the same, whatever is synced of it."""
+        return _Looks(only_now=True).of(self)
+
     def with_root(self, root: DirectoryNode) -> "Disk":
         """A disk on which everything is durable; new nodes get numbers that no old one has."""
         disk = Disk(root.modified_ms)
@@ -290,11 +294,14 @@ class _Copies:
 class _Looks:
     """A disk as a value. A node counts by when it is met: the numbers say how it came about."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only_now: bool = False) -> None:
         self._met: dict[int, int] = {}
+        self._only_now = only_now
 
     def of(self, disk: Disk) -> Hashable:
         root = self._node(disk.root)
+        if self._only_now:
+            return root
         return root, tuple(tuple(map(self._edit, change)) for change in disk.journal)
 
     def _node(self, node: Node) -> Hashable:
@@ -302,9 +309,13 @@ class _Looks:
             return self._met[node.number]
         self._met[node.number] = len(self._met)
         if isinstance(node, FileNode):
+            if self._only_now:
+                return node.modified_ms, bytes(node.content)
             pending = tuple(map(_look, node.pending))
             return node.modified_ms, bytes(node.content), node.durable, pending
         entries = tuple((name, self._node(child)) for name, child in sorted(node.entries.items()))
+        if self._only_now:
+            return node.modified_ms, entries
         durable = tuple((name, self._node(child)) for name, child in sorted(node.durable.items()))
         return node.modified_ms, entries, durable
 

@@ -90,6 +90,10 @@ class FakeFileSystem:
         """Equal for two file systems that no process can tell apart, now or after a crash."""
         return self._disk.state()
 
+    def contents(self) -> Hashable:
+        """Equal for two file systems in which every process finds the same, until a crash."""
+        return self._disk.contents()
+
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> "FakeFile":
         node = self._node(path)
         if node is None and create:

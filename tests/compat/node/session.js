@@ -1,9 +1,9 @@
 // What the sessions of all clients share: input as JSON, output as JSON, and patience.
 "use strict";
 
-const { readFileSync } = require("node:fs");
+const { createInterface } = require("node:readline");
 
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 120_000;
 
 /** Bytes as a test in another language reads them; null stays null. */
 const toText = (bytes) => (bytes == null ? null : Buffer.from(bytes).toString("base64"));
@@ -36,13 +36,15 @@ function codes(error) {
   return (typeof own === "number" ? [own] : []).concat(inner);
 }
 
-/** Runs the session named on the command line, and prints what it returns. */
+/** Holds a session for each line of the input, one after the other, and prints what it returns. */
 async function main(sessions) {
-  const [address, name] = process.argv.slice(2);
-  const input = JSON.parse(readFileSync(0, "utf8") || "{}");
-  const output = await sessions[name](address, input);
   const plain = (_, value) => (typeof value === "bigint" ? Number(value) : value);
-  process.stdout.write(JSON.stringify(output, plain) + "\n", () => process.exit(0));
+  for await (const line of createInterface({ input: process.stdin })) {
+    const { address, session, given } = JSON.parse(line);
+    const output = await sessions[session](address, given);
+    process.stdout.write(JSON.stringify(output, plain) + "\n");
+  }
+  process.exit(0);
 }
 
 function start(sessions) {

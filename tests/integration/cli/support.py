@@ -15,6 +15,10 @@ from tests.support.ports import free_port
 SOURCE = Path(ottla.__file__).resolve().parents[1]
 """Where the package lies that is tested: its sources, or a compiled copy (`make compiled`)."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For a process that has a Java machine for seconds only: to compile for hours ahead takes longer
+than the test. Java says on stderr that it was told so."""
+
 TIMEOUT_S = 600.0
 
 

@@ -1,6 +1,7 @@
 """The checker is itself checked: it passes what is right and catches the classic mistakes."""
 
 import errno
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from itertools import product
@@ -20,6 +21,7 @@ from ottla.testing import (
     FakeFileSystem,
     FaultPlan,
     FaultyFileSystem,
+    IoKind,
     SimulatedCrash,
     every_crash_point,
 )
@@ -130,19 +132,17 @@ def test_a_retried_sync_is_caught_by_its_name_and_by_its_loss() -> None:
     assert read_file(disk.crash(CrashMode.STRICT), "a") == b""
 
 
-def test_every_call_has_its_points_and_a_write_has_its_middle() -> None:
+def test_every_call_that_changes_files_has_its_points_and_a_write_has_its_middle() -> None:
     points = list(every_crash_point(lambda system, _: replace_file(system, "a", b"1234"), seeds=2))
-    assert [(point.at_call, point.effect) for point in points if point.mode is CrashMode.KEEP] == [
-        (0, Effect.BEFORE),
-        (1, Effect.BEFORE),
-        (2, Effect.BEFORE),
-        (2, Effect.PARTIAL),
-        (3, Effect.BEFORE),
-        (4, Effect.BEFORE),
-        (5, Effect.BEFORE),
-        (6, Effect.BEFORE),
+    kills = [point for point in points if point.mode is CrashMode.KEEP]
+    assert [(point.effect, point.call.kind) for point in kills if point.call] == [
+        (Effect.BEFORE, IoKind.CREATE),
+        (Effect.BEFORE, IoKind.TRUNCATE),
+        (Effect.PARTIAL, IoKind.PWRITE),
+        (Effect.BEFORE, IoKind.SYNC),
+        (Effect.BEFORE, IoKind.SYNC_DIRECTORY),
     ]
-    assert points[-1].call is None
+    assert list(every_crash_point(replace_often))[-1].call is None
     torn = next(
         point for point in points if (point.effect, point.mode) == (Effect.PARTIAL, CrashMode.KEEP)
     )
@@ -153,7 +153,8 @@ State = tuple[bool, int, Hashable]
 
 
 def state_of(mode: CrashMode, acknowledged: list[bytes], disk: FakeFileSystem) -> State:
-    return mode is CrashMode.KEEP, len(acknowledged), disk.state()
+    is_kill = mode is CrashMode.KEEP
+    return is_kill, len(acknowledged), disk.contents() if is_kill else disk.state()
 
 
 def states_of_runs_that_are_cut_off(workload: Workload, seeds: int) -> Iterator[State]:
@@ -239,6 +240,34 @@ def test_another_first_seed_gives_other_mixtures() -> None:
         return {one.file_system.state() for one in points if one.mode is CrashMode.RANDOM}
 
     assert states(0) == states(0) != states(1000)
+
+
+def test_of_kills_that_leave_the_same_files_the_one_that_had_synced_least_is_tried() -> None:
+    def workload(system: FileSystem, _: list[object]) -> None:
+        file = system.open("a", create=True)
+        file.pwrite(b"1234", 0)
+        file.sync()
+        file.close()
+        system.sync_directory(".")
+
+    points = list(every_crash_point(workload, seeds=0))
+    kills = [one.file_system for one in points if one.mode is CrashMode.KEEP]
+    names = [one.list(".") for one in kills]
+    assert names == [[], ["a"], ["a"], ["a"]]
+    assert [read_file(one, "a") for one in kills[1:]] == [b"", b"12", b"1234"]
+    assert kills[-1].crash(CrashMode.STRICT).list(".") == []
+
+
+def test_a_share_of_the_calls_has_mixtures_and_all_have_the_rest() -> None:
+    def modes(share: float) -> Counter[CrashMode]:
+        points = every_crash_point(replace_often, seeds=3, share=share)
+        return Counter(one.mode for one in points)
+
+    all_modes, some, none = modes(1.0), modes(0.5), modes(0.0)
+    assert none[CrashMode.RANDOM] == 0
+    assert all_modes[CrashMode.RANDOM] / 4 < some[CrashMode.RANDOM] < all_modes[CrashMode.RANDOM]
+    for mode in (CrashMode.STRICT, CrashMode.KEEP):
+        assert all_modes[mode] == some[mode] == none[mode]
 
 
 def test_the_same_disk_with_another_promise_is_another_point() -> None:
