@@ -91,7 +91,15 @@ class FakeFileSystem:
         return self._disk.state()
 
     def contents(self) -> Hashable:
-        """Equal for two file systems in which every process finds the same, until a crash."""
+        """Equal for two file systems in which every process finds the same, until a crash.
+
+        >>> disk = FakeFileSystem()
+        >>> disk.make_directory("data")
+        >>> before = disk.contents()
+        >>> disk.sync_directory(".")
+        >>> disk.contents() == before
+        True
+        """
         return self._disk.contents()
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> "FakeFile":
