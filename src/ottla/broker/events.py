@@ -1,11 +1,9 @@
 """What a broker reports of its topics, settings and logs."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-SENSITIVE = re.compile(r"password|secret|jaas|\.key$|credential", re.IGNORECASE)
-"""Names of settings whose values no log may show."""
+from ottla.broker.configs.settings import setting_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +101,10 @@ def setting_changes(
 
 
 def shown(name: str, value: str | None) -> str | None:
-    return "[hidden]" if value is not None and SENSITIVE.search(name) else value
+    """A setting's value as a log may show it: passwords are hidden, as in DescribeConfigs."""
+    row = setting_row(name)
+    is_secret = row is not None and row.kind == "password"
+    return "[hidden]" if value is not None and is_secret else value
 
 
 def _text(value: str | None) -> str:

@@ -14,7 +14,6 @@ from ottla.config.without_effect import DYNAMIC_WITHOUT_EFFECT, reason_of
 
 KAFKA_SETTINGS: Final = """
 alter.config.policy.class.name                        class     null
-alter.config.policy.kraft.compatibility.enable        boolean   false
 alter.log.dirs.replication.quota.window.num           int       11
 alter.log.dirs.replication.quota.window.size.seconds  int       1
 auto.include.jmx.reporter                             boolean   true

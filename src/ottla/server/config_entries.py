@@ -41,6 +41,17 @@ STRINGS = frozenset(
 
 NULL_UNLESS_GIVEN = frozenset({"advertised.listeners", "controller.listener.names", "log.dirs"})
 
+LISTED_WHEN_GIVEN = frozenset(
+    {
+        "allow.everyone.if.no.acl.found",
+        "log.initial.task.delay.ms",
+        "producer.id.expiration.check.interval.ms",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "super.users",
+    }
+)
+"""Internal in Kafka, its authorizer's, or a quota: described where somebody has set them."""
+
 FAMILIES = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
@@ -113,7 +124,8 @@ def _entries(
 
 def broker_entries(settings: BrokerSettings) -> list[ConfigEntry]:
     """Every setting that Kafka's broker lists or ours has, and what else it was given."""
-    names = {*broker_settings(), *kafka_settings()}.union(*settings.sources.values())
+    listed = {*broker_settings(), *kafka_settings()} - LISTED_WHEN_GIVEN
+    names = listed.union(*settings.sources.values())
     return [_broker_entry(name, settings) for name in sorted(names)]
 
 

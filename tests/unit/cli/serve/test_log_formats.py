@@ -3,8 +3,12 @@
 import json
 import logging
 
+import pytest
+
 from ottla.broker.events import setting_changes
 from ottla.cli.serve.log_formats import JsonFormatter
+from ottla.config.broker import broker_settings
+from ottla.config.kafka_settings import kafka_settings
 
 
 def test_an_event_is_an_object_with_its_kind_and_fields() -> None:
@@ -40,7 +44,22 @@ def test_a_line_without_an_event_has_its_message_and_its_exception() -> None:
     assert line["exception"].endswith("ValueError: no")
 
 
-def test_a_secret_is_in_no_event() -> None:
-    before, after = {"ssl.key.password": "old"}, {"ssl.key.password": "new"}
-    (event,) = setting_changes("broker 1", before, after, "")
+SECRETS = [
+    name
+    for name, row in {**broker_settings(), **kafka_settings()}.items()
+    if row.kind == "password"
+]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*SECRETS, *(f"listener.name.inside.{name}" for name in SECRETS if name.startswith("ssl."))],
+)
+def test_a_secret_is_in_no_event(name: str) -> None:
+    (event,) = setting_changes("broker 1", {name: "old"}, {name: "new"}, "")
     assert (event.before, event.after) == ("[hidden]", "[hidden]")
+
+
+def test_a_setting_that_is_no_secret_is_shown_whatever_its_name() -> None:
+    (event,) = setting_changes("broker 1", {}, {"password.encoder.iterations": "5000"}, "")
+    assert event.after == "5000"
