@@ -1,7 +1,8 @@
 """One simulated run of a group with everything that happens in it: `make sim SEED=n`.
 
 `make sim SEED=n PROTOCOL=consumer` is one of the new group protocol, `PROTOCOL=transactions` one of
-transactional producers, and `PROTOCOL=readers` runs of readers beside a log that changes.
+transactional producers, `PROTOCOL=readers` runs of readers beside a log that changes, and
+`PROTOCOL=cluster` one of brokers with a controller.
 """
 
 import logging
@@ -13,6 +14,7 @@ from hypothesis import given, seed, settings
 
 from ottla.testing.history import check
 from ottla.testing.history.lines import format_operation
+from tests.simulation.cluster_world import World as ClusterWorld
 from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.group_world import World
 from tests.simulation.readers_world import STEPS, ReadersWorld
@@ -63,6 +65,11 @@ def main() -> None:
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     if sys.argv[2:] == ["transactions"]:
         simulate_transactions(number)
+        return
+    if sys.argv[2:] == ["cluster"]:
+        cluster = ClusterWorld(number)
+        cluster.run()
+        print(f"seed {number}: {dict(cluster.counts)}, all invariants hold")
         return
     if sys.argv[2:] == ["readers"]:
         simulate_readers(number)

@@ -1,0 +1,88 @@
+"""Who is to lead a partition: pure choices. Kafka's counterparts: `Election`,
+`PartitionLeaderElectionAlgorithms`.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from ottla.base.partitions import TopicPartition
+from ottla.controller.context import ControllerContext
+from ottla.registries.topics import RECOVERED, RECOVERING, PartitionState
+
+
+class Strategy(Enum):
+    OFFLINE = auto()
+    """The leader is gone: the first replica of the ISR that is up, in the assignment's order."""
+    UNCLEAN = auto()
+    """As before, and any replica where none of the ISR is up (unclean.leader.election.enable)."""
+    REASSIGNMENT = auto()
+    """The leader is not among the replicas that a reassignment leaves."""
+    PREFERRED = auto()
+    """The first replica of the assignment, and no other."""
+    CONTROLLED_SHUTDOWN = auto()
+    """The leader is about to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elected:
+    """The next state, and the brokers that are to know."""
+
+    state: PartitionState
+    recipients: tuple[int, ...]
+
+
+def elect(
+    context: ControllerContext,
+    partition: TopicPartition,
+    state: PartitionState,
+    strategy: Strategy,
+    *,
+    has_recovery: bool,
+) -> Elected | None:
+    """`None` where nobody can lead. `has_recovery`: whether states say so (KIP-704)."""
+    assignment, isr = context.assignment(partition), state.isr
+    live = context.live_replicas(partition)
+    if strategy is Strategy.PREFERRED:
+        return _first(context, state, assignment.replicas[:1], live, assignment.replicas)
+    if strategy is Strategy.REASSIGNMENT:
+        return _first(context, state, assignment.target, live, assignment.target)
+    if strategy is Strategy.CONTROLLED_SHUTDOWN:
+        recipients = tuple(
+            one
+            for one in assignment.replicas
+            if context.is_online(one, partition, or_shutting_down=True)
+        )
+        stays = tuple(one for one in isr if one not in context.shutting_down)
+        return _first(context, replace(state, isr=stays), assignment.replicas, live, recipients)
+    in_sync = tuple(one for one in isr if one in live)
+    elected = _first(context, replace(state, isr=in_sync), assignment.replicas, live, tuple(live))
+    if elected is None and strategy is Strategy.UNCLEAN and live:
+        recovery = RECOVERING if has_recovery else RECOVERED
+        elected = Elected(
+            state=replace(_next(context, state, live[0]), isr=(live[0],), recovery_state=recovery),
+            recipients=tuple(live),
+        )
+    return elected
+
+
+def _first(
+    context: ControllerContext,
+    state: PartitionState,
+    candidates: tuple[int, ...],
+    live: list[int],
+    recipients: tuple[int, ...],
+) -> Elected | None:
+    """The first candidate that is up and in the ISR."""
+    leader = next((one for one in candidates if one in live and one in state.isr), None)
+    if leader is None:
+        return None
+    return Elected(state=_next(context, state, leader), recipients=recipients)
+
+
+def _next(context: ControllerContext, state: PartitionState, leader: int) -> PartitionState:
+    return replace(
+        state,
+        leader=leader,
+        leader_epoch=state.leader_epoch + 1,
+        controller_epoch=context.epoch,
+    )

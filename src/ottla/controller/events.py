@@ -1,0 +1,190 @@
+"""What happens to the controller, and what it answers.
+
+A request comes with a `pending_id`, under which its answer is handed out. Kafka's counterparts: the
+`ControllerEvent`s.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.registries.controllers import ProducerIdBlock
+from ottla.registries.topics import RECOVERED, PartitionState, ReplicaAssignment
+
+
+@dataclass(frozen=True, slots=True)
+class Elect:
+    """The broker has registered: it may become the controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost:
+    """ZooKeeper's session has expired: this is the controller no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """A watch of the controller's has fired."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceDue:
+    """`leader.imbalance.check.interval.seconds` have passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAndIsrAnswered:
+    """What a broker says of each partition it is to lead or follow."""
+
+    broker: int
+    errors: Mapping[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionAnswered:
+    """What a StopReplica deleted, and what it could not."""
+
+    broker: int
+    errors: Mapping[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredIsr:
+    """What a leader wants. The topic is named by its id where the version has one."""
+
+    topic: str | None = None
+    topic_id: Uuid | None = None
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    recovery_state: int = RECOVERED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartition:
+    pending_id: Hashable
+    broker: int
+    broker_epoch: int
+    changes: tuple[AlteredIsr, ...]
+    version: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredAnswer:
+    """One partition's; `state` is what holds now, where that is known."""
+
+    change: AlteredIsr
+    error: ErrorCode = ErrorCode.NONE
+    state: PartitionState | None = None
+    partition_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlledShutdown:
+    pending_id: Hashable
+    broker: int
+    broker_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeaders:
+    """`partitions` of `None` are all."""
+
+    pending_id: Hashable
+    partitions: tuple[TopicPartition, ...] | None
+    is_unclean: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterReassignments:
+    """The replicas that partitions are to have; `None` takes a move back."""
+
+    pending_id: Hashable
+    wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListReassignments:
+    pending_id: Hashable
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIds:
+    pending_id: Hashable
+    broker: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    pending_id: Hashable
+    topic: str
+    assignment: Mapping[int, tuple[int, ...]]
+    topic_id: Uuid | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitions:
+    """`assignment` is of the new partitions alone."""
+
+    pending_id: Hashable
+    topic: str
+    assignment: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    pending_id: Hashable
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateFeature:
+    """A level of 0 takes the feature away."""
+
+    pending_id: Hashable
+    name: str
+    max_version_level: int
+
+
+Request: TypeAlias = (
+    AlterPartition
+    | ControlledShutdown
+    | ElectLeaders
+    | AlterReassignments
+    | ListReassignments
+    | AllocateProducerIds
+    | CreateTopic
+    | CreatePartitions
+    | DeleteTopic
+    | UpdateFeature
+)
+Event: TypeAlias = (
+    Elect
+    | SessionLost
+    | NodeChanged
+    | RebalanceDue
+    | LeaderAndIsrAnswered
+    | DeletionAnswered
+    | Request
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The fields of the one request that it is for; the others are empty."""
+
+    error: ErrorCode = ErrorCode.NONE
+    altered: tuple[AlteredAnswer, ...] = ()
+    remaining: tuple[TopicPartition, ...] = ()
+    errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+    reassignments: Mapping[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
+    producer_ids: ProducerIdBlock | None = None

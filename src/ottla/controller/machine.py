@@ -1,0 +1,244 @@
+"""The controller of a cluster: one of its brokers, that decides who leads what.
+
+    machine.receive(event)
+    batch = machine.advance()          # what to ask of ZooKeeper; `None` when nothing is left to do
+    batch = machine.advance(results)   # and so on
+
+After each step `take_outgoing` has the requests to brokers, and `take_answers` the answers. Events
+are handled one after the other, in the order in which they came. A write that another controller's
+epoch fences ends this one: all that it knew is forgotten, and it stands for election again.
+
+Kafka's counterpart: `KafkaController`.
+"""
+
+import re
+from collections import deque
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.controller import answering, membership, topic_changes
+from ottla.controller.context import ControllerContext, Replica
+from ottla.controller.events import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    Answer,
+    ControlledShutdown,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    DeletionAnswered,
+    Elect,
+    ElectLeaders,
+    Event,
+    LeaderAndIsrAnswered,
+    ListReassignments,
+    NodeChanged,
+    RebalanceDue,
+    Request,
+    SessionLost,
+    UpdateFeature,
+)
+from ottla.controller.failover import elect, is_still_ours, take_over
+from ottla.controller.operations import (
+    Batch,
+    ControllerMovedError,
+    Outcome,
+    Result,
+    Steps,
+)
+from ottla.controller.parts import ControllerOptions, Parts
+from ottla.controller.requests import Outgoing
+from ottla.registries import paths
+from ottla.registries.nodes import NodeError
+
+_BROKER = re.compile(re.escape(paths.BROKER_IDS) + r"/(\d+)")
+_TOPIC = re.compile(re.escape(paths.TOPICS) + r"/([^/]+)")
+_STATE = re.compile(re.escape(paths.TOPICS) + r"/([^/]+)/partitions/(\d+)/state")
+
+_FOLDERS: Final = {
+    paths.BROKER_IDS: membership.brokers_changed,
+    paths.TOPICS: topic_changes.topics_changed,
+    paths.DELETE_TOPICS: topic_changes.deletions_changed,
+    paths.REASSIGN_PARTITIONS: topic_changes.reassignment_asked,
+    paths.PREFERRED_ELECTION: topic_changes.election_asked,
+    paths.ISR_CHANGES: topic_changes.isrs_changed,
+    paths.LOG_DIR_EVENTS: membership.log_dirs_failed,
+}
+"""What a change of each node begins."""
+
+
+class ControllerMachine:
+    """`is_active`: this broker is the controller, as far as it knows."""
+
+    def __init__(self, options: ControllerOptions) -> None:
+        self.is_active = False
+        self.now_ms = 0
+        """For the time in `/controller`, which nobody reads."""
+        self._options = options
+        self._parts = Parts(options)
+        self._events: deque[Event] = deque()
+        self._event: Event | None = None
+        self._steps: Steps[None] | None = None
+        self._batch: Batch | None = None
+        self._outgoing: list[Outgoing] = []
+        self._answers: list[tuple[Hashable, Answer]] = []
+        self._complaints: list[str] = []
+
+    @property
+    def context(self) -> ControllerContext:
+        """For looking at."""
+        return self._parts.context
+
+    def receive(self, event: Event) -> None:
+        if isinstance(event, SessionLost):
+            # Whatever was going on is another controller's now.
+            self._resign()
+            refused = [one for one in (self._event, *self._events) if isinstance(one, Request)]
+            self._events.clear()
+            self._end_event()
+            for request in refused:
+                self._answer(request, Answer(error=ErrorCode.NOT_CONTROLLER))
+        else:
+            self._events.append(event)
+
+    def advance(self, results: Sequence[Result] | None = None) -> Batch | None:
+        """Continues, with the results of the batch before, until ZooKeeper must be asked again."""
+        while True:
+            if self._steps is None:
+                if not self._events:
+                    return None
+                self._event = self._events.popleft()
+                self._steps = self._handle(self._event)
+                results = None
+            try:
+                self._batch = self._step(self._steps, results)
+            except StopIteration:
+                self._end_event()
+            except NodeError as error:
+                self._complaints.append(str(error))
+                self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+                self._parts.batch.clear()
+            except ControllerMovedError:
+                self._refuse(ErrorCode.NOT_CONTROLLER)
+                self._resign()
+                self._events.append(Elect())
+            else:
+                return self._batch
+
+    def _step(self, steps: Steps[None], results: Sequence[Result] | None) -> Batch:
+        if results is None:
+            return next(steps)
+        if any(one.outcome is Outcome.FENCED for one in results):
+            return steps.throw(ControllerMovedError())
+        return steps.send(tuple(results))
+
+    def _refuse(self, error: ErrorCode) -> None:
+        event = self._event
+        self._end_event()
+        if isinstance(event, Request):
+            self._answer(event, Answer(error=error))
+
+    def _end_event(self) -> None:
+        self._event = self._steps = self._batch = None
+        self._outgoing += self._parts.outgoing
+        self._parts.outgoing.clear()
+
+    def _resign(self) -> None:
+        self.is_active = False
+        self._parts = Parts(self._options)
+        self._outgoing = []
+
+    def take_outgoing(self) -> list[Outgoing]:
+        """The requests of the events that are done."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def take_answers(self) -> list[tuple[Hashable, Answer]]:
+        answers, self._answers = self._answers, []
+        return answers
+
+    def take_complaints(self) -> list[str]:
+        """Nodes that are not what Kafka writes: what they asked for was not done."""
+        complaints, self._complaints = self._complaints, []
+        return complaints
+
+    def _answer(self, request: Request, answer: Answer) -> None:
+        self._answers.append((request.pending_id, answer))
+
+    def _handle(self, event: Event) -> Steps[None]:
+        match event:
+            case Elect():
+                yield from self._elect()
+            case NodeChanged(path=paths.CONTROLLER):
+                yield from self._controller_changed()
+            case NodeChanged() if self.is_active:
+                yield from self._node_changed(event.path)
+            case RebalanceDue() if self.is_active:
+                yield from answering.rebalance_leaders(self._parts)
+            case LeaderAndIsrAnswered() if self.is_active:
+                yield from membership.replicas_answered(self._parts, event.broker, event.errors)
+            case DeletionAnswered() if self.is_active:
+                yield from self._deletion_answered(event)
+            case event if isinstance(event, Request):
+                answer = Answer(error=ErrorCode.NOT_CONTROLLER)
+                if self.is_active:
+                    answer = yield from self._do(event)
+                self._answer(event, answer)
+            case _:
+                pass  # for a controller, which this broker is no more
+
+    def _elect(self) -> Steps[None]:
+        if not self.is_active and (yield from elect(self._parts, self.now_ms)):
+            self.is_active = True
+            yield from take_over(self._parts)
+
+    def _controller_changed(self) -> Steps[None]:
+        if self.is_active:
+            if (yield from is_still_ours(self._parts)):
+                return
+            self._resign()
+        yield from self._elect()
+
+    def _node_changed(self, path: str) -> Steps[None]:
+        if path in _FOLDERS:
+            yield from _FOLDERS[path](self._parts)
+        elif match := _BROKER.fullmatch(path):
+            yield from membership.broker_changed(self._parts, int(match[1]))
+        elif match := _TOPIC.fullmatch(path):
+            yield from topic_changes.topic_changed(self._parts, match[1])
+        elif match := _STATE.fullmatch(path):
+            place = TopicPartition(match[1], int(match[2]))
+            yield from topic_changes.state_changed(self._parts, place)
+
+    def _deletion_answered(self, event: DeletionAnswered) -> Steps[None]:
+        replicas = {Replica(one, event.broker): code for one, code in event.errors.items()}
+        failed = [one for one, code in replicas.items() if code is not ErrorCode.NONE]
+        yield from self._parts.deletion.failed(failed)
+        yield from self._parts.deletion.succeeded([one for one in replicas if one not in failed])
+
+    def _do(self, request: Request) -> Steps[Answer]:
+        parts = self._parts
+        match request:
+            case AlterPartition():
+                return (yield from answering.alter_partition(parts, request))
+            case ControlledShutdown():
+                return (yield from answering.controlled_shutdown(parts, request))
+            case ElectLeaders():
+                return (yield from answering.elect_leaders(parts, request))
+            case AlterReassignments():
+                return (yield from answering.alter_reassignments(parts, request))
+            case ListReassignments():
+                return answering.list_reassignments(parts, request)
+            case AllocateProducerIds():
+                return (yield from answering.allocate_producer_ids(parts, request))
+            case CreateTopic():
+                return (yield from answering.create_topic(parts, request))
+            case CreatePartitions():
+                return (yield from answering.grow_topic(parts, request))
+            case DeleteTopic():
+                return (yield from answering.delete_topic(parts, request))
+            case UpdateFeature():
+                return (yield from answering.update_feature(parts, request))

@@ -1,0 +1,100 @@
+"""What the controller asks of ZooKeeper, and how it continues with what comes back.
+
+An operation of the controller is a generator: it yields a batch, and continues with one result for
+each operation of it. Nobody else runs meanwhile, as in Kafka's controller thread.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias, TypeVar
+
+ANY_VERSION = -1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """With `watch` an event comes when the node changes, goes, or is created."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """With `watch` an event comes when a child is created or goes."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    path: str
+    content: bytes | None
+    is_ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Only when the node has the version."""
+
+    path: str
+    content: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """With what is below it."""
+
+    path: str
+
+
+Operation: TypeAlias = Get | Children | Create | Set | Delete
+
+
+class Outcome(Enum):
+    DONE = auto()
+    NO_NODE = auto()
+    NODE_EXISTS = auto()
+    BAD_VERSION = auto()
+    FENCED = auto()
+    """Another controller has been elected: nothing of the operation was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """`version` is the node's, after a write the new one; `czxid` is the zxid that created it."""
+
+    outcome: Outcome = Outcome.DONE
+    content: bytes | None = None
+    children: tuple[str, ...] = ()
+    version: int = 0
+    czxid: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self.outcome is Outcome.DONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Operations in their order.
+
+    With `epoch_version` each write is done only while `/controller_epoch` has that version, in one
+    multi-operation with the check. With `is_atomic` all are done or none.
+    """
+
+    operations: tuple[Operation, ...]
+    epoch_version: int | None = None
+    is_atomic: bool = False
+
+
+Steps: TypeAlias = Generator[Batch, tuple[Result, ...], T]
+
+
+class ControllerMovedError(Exception):
+    """Another broker is the controller now: what was being done is given up."""

@@ -1,0 +1,202 @@
+"""The partition state machine: new, online, offline, gone; and the elections between.
+
+Kafka's counterpart: `ZkPartitionStateMachine`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ottla.base.partitions import TopicPartition
+from ottla.controller.context import ControllerContext, Leadership, PartitionPhase
+from ottla.controller.elections import Elected, Strategy, elect
+from ottla.controller.operations import Steps
+from ottla.controller.requests import RequestBatch
+from ottla.controller.store import Store
+from ottla.registries.topics import PartitionState
+
+_BEFORE: Final = {
+    PartitionPhase.NEW: {PartitionPhase.NON_EXISTENT},
+    PartitionPhase.ONLINE: {PartitionPhase.NEW, PartitionPhase.ONLINE, PartitionPhase.OFFLINE},
+    PartitionPhase.OFFLINE: {PartitionPhase.NEW, PartitionPhase.ONLINE, PartitionPhase.OFFLINE},
+    PartitionPhase.NON_EXISTENT: {PartitionPhase.OFFLINE},
+}
+"""The phases from which each can be entered."""
+
+UNCLEAN: Final = "unclean.leader.election.enable"
+
+
+class PartitionStateMachine:
+    """`is_unclean` is the broker's setting, for topics without one; see `ControllerOptions`."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        store: Store,
+        batch: RequestBatch,
+        *,
+        is_unclean: bool,
+        has_recovery: bool,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._batch = batch
+        self._is_unclean = is_unclean
+        self._has_recovery = has_recovery
+
+    def startup(self) -> Steps[None]:
+        """Takes over what the registries say, and elects leaders where there are none."""
+        context = self._context
+        for partition in context.all_partitions():
+            leadership = context.leaderships.get(partition)
+            if leadership is None:
+                phase = PartitionPhase.NEW
+            elif context.is_online(leadership.state.leader, partition):
+                phase = PartitionPhase.ONLINE
+            else:
+                phase = PartitionPhase.OFFLINE
+            context.partition_phases[partition] = phase
+        yield from self.bring_online()
+
+    def bring_online(self) -> Steps[None]:
+        """Tries to have a leader for every partition without one."""
+        waiting = [
+            one
+            for one in self._context.partitions_in(PartitionPhase.OFFLINE, PartitionPhase.NEW)
+            if not self._context.is_queued_for_deletion(one.topic)
+        ]
+        yield from self.make_online(waiting, Strategy.OFFLINE)
+
+    def move(self, partitions: Iterable[TopicPartition], phase: PartitionPhase) -> None:
+        """Into a phase that needs nothing of others: new, offline or gone."""
+        for partition in self._movable(partitions, phase):
+            if phase is PartitionPhase.NON_EXISTENT:
+                self._context.partition_phases.pop(partition, None)
+            else:
+                self._context.partition_phases[partition] = phase
+
+    def _movable(
+        self, partitions: Iterable[TopicPartition], phase: PartitionPhase
+    ) -> list[TopicPartition]:
+        """Kafka logs what comes from another phase, and leaves it."""
+        known = self._context.partition_phases
+        return [
+            one
+            for one in partitions
+            if known.get(one, PartitionPhase.NON_EXISTENT) in _BEFORE[phase]
+        ]
+
+    def make_online(
+        self, partitions: Iterable[TopicPartition], strategy: Strategy
+    ) -> Steps[set[TopicPartition]]:
+        """First leaders for new partitions, elections for the others; those that have one now."""
+        movable = self._movable(partitions, PartitionPhase.ONLINE)
+        phases = self._context.partition_phases
+        new = [one for one in movable if phases[one] is PartitionPhase.NEW]
+        old = [one for one in movable if phases[one] is not PartitionPhase.NEW]
+        done = yield from self._initialize(new)
+        done |= yield from self._elect(old, strategy)
+        for partition in done:
+            phases[partition] = PartitionPhase.ONLINE
+        self._batch.send()
+        return done
+
+    def _initialize(self, partitions: Sequence[TopicPartition]) -> Steps[set[TopicPartition]]:
+        """The first leader is the first replica that is up, and the ISR all that are."""
+        states = {}
+        for partition in partitions:
+            live = self._context.live_replicas(partition)
+            if live:
+                states[partition] = PartitionState(
+                    leader=live[0],
+                    leader_epoch=0,
+                    controller_epoch=self._context.epoch,
+                    isr=tuple(live),
+                )
+        updates = yield from self._store.create_states(states)
+        # What is there already is of this epoch: created before a connection was lost.
+        known = yield from self._store.states(updates.changed)
+        for partition, leadership in {**updates.written, **known}.items():
+            self._context.leaderships[partition] = leadership
+            self._batch.lead(leadership.state.isr, partition, leadership, is_new=True)
+        return updates.written.keys() | known.keys()
+
+    def _elect(
+        self, partitions: Sequence[TopicPartition], strategy: Strategy
+    ) -> Steps[set[TopicPartition]]:
+        """Again for those whose state was written by their leader meanwhile."""
+        done: set[TopicPartition] = set()
+        left = list(partitions)
+        while left:
+            known = yield from self._store.states(left)
+            strategies = yield from self._strategies(known, strategy)
+            elected = self._choose(known, strategies)
+            updates = yield from self._store.update_states(
+                {
+                    one: Leadership(choice.state, known[one].version)
+                    for one, choice in elected.items()
+                }
+            )
+            for partition, leadership in updates.written.items():
+                self._context.leaderships[partition] = leadership
+                self._batch.lead(elected[partition].recipients, partition, leadership)
+            done |= updates.written.keys()
+            left = updates.changed
+        return done
+
+    def _choose(
+        self, known: dict[TopicPartition, Leadership], strategies: dict[TopicPartition, Strategy]
+    ) -> dict[TopicPartition, Elected]:
+        elected = {}
+        for partition, leadership in known.items():
+            if leadership.state.controller_epoch > self._context.epoch:
+                continue  # of a later controller: its write of the epoch fences this one
+            choice = elect(
+                self._context,
+                partition,
+                leadership.state,
+                strategies[partition],
+                has_recovery=self._has_recovery,
+            )
+            if choice is not None:
+                elected[partition] = choice
+        return elected
+
+    def _strategies(
+        self, known: dict[TopicPartition, Leadership], strategy: Strategy
+    ) -> Steps[dict[TopicPartition, Strategy]]:
+        """A leader outside the ISR only where the topic's settings, else the broker's, allow it."""
+        strategies = dict.fromkeys(known, strategy)
+        if strategy is not Strategy.OFFLINE:
+            return strategies
+        lost = [
+            one
+            for one, leadership in known.items()
+            if not any(self._context.is_online(broker, one) for broker in leadership.state.isr)
+        ]
+        settings = yield from self._store.settings(list(dict.fromkeys(one.topic for one in lost)))
+        for partition in lost:
+            text = settings[partition.topic].get(UNCLEAN, str(self._is_unclean))
+            if text.strip().lower() == "true":
+                strategies[partition] = Strategy.UNCLEAN
+        return strategies
+
+    def raise_epoch(self, partition: TopicPartition) -> Steps[Leadership | None]:
+        """A new leader epoch for the same leader; `None` where the partition has no state."""
+        while True:
+            known = (yield from self._store.states([partition])).get(partition)
+            if known is None:
+                return None
+            raised = replace(
+                known.state,
+                leader_epoch=known.state.leader_epoch + 1,
+                controller_epoch=self._context.epoch,
+            )
+            updates = yield from self._store.update_states(
+                {partition: Leadership(raised, known.version)}
+            )
+            if updates.written:
+                self._context.leaderships[partition] = updates.written[partition]
+                return updates.written[partition]
+            if updates.missing:
+                return None

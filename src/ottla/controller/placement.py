@@ -1,0 +1,81 @@
+"""Which brokers get the replicas of new partitions, over racks evenly (KIP-36).
+
+Kafka's counterpart: `AdminUtils.assignReplicasToBrokers`. Chance is handed in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+
+Racks = Mapping[int, str | None]
+"""Brokers with their racks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """`index` chooses the first leader, `shift` how far the second replica is from it.
+
+    New topics take both by chance; `partition` is the first one to be placed.
+    """
+
+    index: int = 0
+    shift: int = 0
+    partition: int = 0
+
+
+def place(
+    racks: Racks, partition_count: int, replication_factor: int, start: Start
+) -> dict[int, tuple[int, ...]]:
+    """The replicas of each partition, preferred leader first.
+
+    Racks count only when every broker has one. Raises `ApiError` for counts that cannot be.
+    """
+    if partition_count <= 0:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, "the number of partitions is below 1")
+    if not 0 < replication_factor <= len(racks):
+        reason = f"replication factor {replication_factor} with {len(racks)} brokers"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+    if any(rack is None for rack in racks.values()):
+        racks = dict.fromkeys(racks)
+    brokers = _by_racks_in_turn(racks)
+    placed = {}
+    shift = start.shift
+    for partition in range(start.partition, start.partition + partition_count):
+        if partition > 0 and partition % len(brokers) == 0:
+            shift += 1
+        first = (partition + start.index) % len(brokers)
+        placed[partition] = _replicas(brokers, racks, replication_factor, first, shift)
+    return placed
+
+
+def _by_racks_in_turn(racks: Racks) -> list[int]:
+    """A broker of each rack, then the next of each."""
+    waiting: dict[str, list[int]] = {}
+    for broker in sorted(racks):
+        waiting.setdefault(racks[broker] or "", []).append(broker)
+    brokers = []
+    while any(waiting.values()):
+        brokers += [waiting[rack].pop(0) for rack in sorted(waiting) if waiting[rack]]
+    return brokers
+
+
+def _replicas(
+    brokers: Sequence[int], racks: Racks, count: int, first: int, shift: int
+) -> tuple[int, ...]:
+    """No rack twice while one has none, and no broker twice."""
+    rack_count = len(set(racks.values()))
+    replicas = [brokers[first]]
+    step = 0
+    while len(replicas) < count:
+        broker = brokers[_index(first, shift * rack_count, step, len(brokers))]
+        step += 1
+        used = {racks[one] for one in replicas}
+        if broker not in replicas and (racks[broker] not in used or len(used) == rack_count):
+            replicas.append(broker)
+    return tuple(replicas)
+
+
+def _index(first: int, shift: int, step: int, count: int) -> int:
+    return (first + 1 + (shift + step) % (count - 1)) % count

@@ -1,0 +1,137 @@
+"""Partitions that move to other brokers (KIP-455).
+
+Kafka's counterparts: `KafkaController.onPartitionReassignment` and what it calls.
+"""
+
+from collections.abc import Iterable
+
+from ottla.base.partitions import TopicPartition
+from ottla.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.controller.elections import Strategy
+from ottla.controller.operations import Delete, Set, Steps
+from ottla.controller.partitions import PartitionStateMachine
+from ottla.controller.replicas import ReplicaStateMachine
+from ottla.controller.requests import RequestBatch
+from ottla.controller.store import Store
+from ottla.registries import paths
+from ottla.registries.notices import decode_reassignment, encode_reassignment
+from ottla.registries.topics import ReplicaAssignment
+
+
+class Reassignments:
+    """`has_alter_partition`: the leaders' changes of ISRs come as requests, and not by watches."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        store: Store,
+        batch: RequestBatch,
+        machines: tuple[PartitionStateMachine, ReplicaStateMachine],
+        *,
+        has_alter_partition: bool,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._batch = batch
+        self._partitions, self._replicas = machines
+        self._has_alter_partition = has_alter_partition
+
+    def start(self, partition: TopicPartition, wanted: ReplicaAssignment) -> Steps[None]:
+        """Begins a move, continues one, or turns it to another end."""
+        yield from self._adopt(partition, wanted)
+        if (yield from self._is_complete(partition, wanted)):
+            yield from self._finish(partition, wanted)
+            return
+        # The old and the new replicas learn of each other, then the new ones begin to follow.
+        yield from self.raise_epoch(partition)
+        adding = [Replica(partition, broker) for broker in wanted.adding]
+        yield from self._replicas.move(adding, ReplicaPhase.NEW)
+
+    def advance(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        """Finishes the moves whose new replicas are all in the ISR."""
+        for partition in partitions:
+            if partition in self._context.reassigning:
+                wanted = self._context.assignment(partition)
+                if (yield from self._is_complete(partition, wanted)):
+                    yield from self._finish(partition, wanted)
+
+    def _adopt(self, partition: TopicPartition, wanted: ReplicaAssignment) -> Steps[None]:
+        known = self._context.assignment(partition)
+        if known != wanted:
+            self._context.assign(partition, wanted)
+            yield from self._store.write_topic(partition.topic)
+            unneeded = [one for one in known.replicas if one not in wanted.replicas]
+            yield from self._replace_leader(partition, unneeded)
+            yield from self._remove(partition, unneeded)
+        if not self._has_alter_partition:
+            yield from self._store.states([partition], watch=True)
+        self._context.reassigning.add(partition)
+
+    def _replace_leader(self, partition: TopicPartition, unneeded: list[int]) -> Steps[None]:
+        """Different from Kafka, which leaves the partition without one."""
+        leadership = self._context.leaderships.get(partition)
+        if leadership is not None and leadership.state.leader in unneeded:
+            elected = yield from self._partitions.make_online([partition], Strategy.OFFLINE)
+            if not elected:
+                self._partitions.move([partition], PartitionPhase.OFFLINE)
+
+    def _is_complete(self, partition: TopicPartition, wanted: ReplicaAssignment) -> Steps[bool]:
+        if not wanted.is_reassigning:
+            return True
+        known = (yield from self._store.states([partition])).get(partition)
+        return known is not None and set(wanted.target) <= set(known.state.isr)
+
+    def _finish(self, partition: TopicPartition, wanted: ReplicaAssignment) -> Steps[None]:
+        context = self._context
+        added = [Replica(partition, broker) for broker in wanted.adding]
+        yield from self._replicas.move(added, ReplicaPhase.ONLINE)
+        final = ReplicaAssignment(wanted.target)
+        context.assign(partition, final)
+        yield from self._leave_to(partition, final)
+        yield from self._remove(partition, wanted.removing)
+        context.assign(partition, final)
+        yield from self._store.write_topic(partition.topic)
+        yield from self.forget([partition])
+        self._batch.tell(context.brokers, [partition])
+        self._batch.send()
+
+    def _leave_to(self, partition: TopicPartition, final: ReplicaAssignment) -> Steps[None]:
+        """The leader stays if it is among the replicas that are left, with a new epoch."""
+        leadership = self._context.leaderships.get(partition)
+        leader = -1 if leadership is None else leadership.state.leader
+        if leader in final.replicas and self._context.is_online(leader, partition):
+            yield from self.raise_epoch(partition)
+        else:
+            yield from self._partitions.make_online([partition], Strategy.REASSIGNMENT)
+
+    def raise_epoch(self, partition: TopicPartition) -> Steps[None]:
+        """Has all replicas hear of the assignment: brokers take it with a new epoch only."""
+        leadership = yield from self._partitions.raise_epoch(partition)
+        if leadership is not None:
+            self._batch.lead(self._context.replicas_of(partition), partition, leadership)
+            self._batch.send()
+
+    def _remove(self, partition: TopicPartition, brokers: Iterable[int]) -> Steps[None]:
+        removed = [Replica(partition, broker) for broker in brokers]
+        for phase in (
+            ReplicaPhase.OFFLINE,
+            ReplicaPhase.DELETION_STARTED,
+            ReplicaPhase.DELETION_SUCCESSFUL,
+            ReplicaPhase.NON_EXISTENT,
+        ):
+            yield from self._replicas.move(removed, phase)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        """They are at rest, or cannot be moved: nothing asks for it any more."""
+        gone = set(partitions)
+        self._context.reassigning -= gone
+        result = yield from self._store.get(paths.REASSIGN_PARTITIONS)
+        if not result.is_done:
+            return
+        asked = decode_reassignment(result.content)
+        left = {one: replicas for one, replicas in asked.items() if one not in gone}
+        if not left:
+            yield from self._store.write([Delete(paths.REASSIGN_PARTITIONS)])
+        elif len(left) < len(asked):
+            content = encode_reassignment(left)
+            yield from self._store.write([Set(paths.REASSIGN_PARTITIONS, content, result.version)])

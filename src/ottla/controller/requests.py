@@ -1,0 +1,201 @@
+"""What the controller sends to brokers, gathered per broker while an event is handled.
+
+The values know no version: who sends them writes them in the one that the cluster's
+`inter.broker.protocol.version` asks for. Kafka's counterpart:
+`AbstractControllerBrokerRequestBatch`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.controller.context import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    NO_EPOCH,
+    ControllerContext,
+    Leadership,
+)
+from ottla.registries.brokers import BrokerRegistration
+from ottla.registries.topics import PartitionState, ReplicaAssignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOrder:
+    """What a broker is to do with a replica: lead it when it is the leader, else follow."""
+
+    state: PartitionState
+    partition_epoch: int
+    assignment: ReplicaAssignment
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAndIsr:
+    orders: Mapping[TopicPartition, PartitionOrder]
+    topic_ids: Mapping[str, Uuid]
+    live_leaders: Mapping[int, BrokerRegistration]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopOrder:
+    leader_epoch: int
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopReplica:
+    orders: Mapping[TopicPartition, StopOrder]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    state: PartitionState
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMetadata:
+    partitions: Mapping[TopicPartition, PartitionMetadata]
+    topic_ids: Mapping[str, Uuid]
+    brokers: Mapping[int, BrokerRegistration]
+
+
+Order: TypeAlias = LeaderAndIsr | StopReplica | UpdateMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request for a broker.
+
+    It is sent after those before it to the same broker, and again until it is answered or the
+    broker's node of this epoch is gone.
+    """
+
+    broker: int
+    broker_epoch: int
+    controller_epoch: int
+    order: Order
+
+
+@dataclass(slots=True)
+class RequestBatch:
+    """What has been gathered; `send` hands it over, LeaderAndIsr first."""
+
+    context: ControllerContext
+    outgoing: list[Outgoing]
+    orders: dict[int, dict[TopicPartition, PartitionOrder]] = field(default_factory=dict)
+    stops: dict[int, dict[TopicPartition, StopOrder]] = field(default_factory=dict)
+    told: set[int] = field(default_factory=set)
+    metadata: dict[TopicPartition, PartitionMetadata] = field(default_factory=dict)
+
+    def lead(
+        self,
+        brokers: Iterable[int],
+        partition: TopicPartition,
+        leadership: Leadership,
+        *,
+        is_new: bool = False,
+    ) -> None:
+        """Has brokers lead or follow a partition, and all brokers know of it."""
+        assignment = self.context.assignment(partition)
+        for broker in brokers:
+            orders = self.orders.setdefault(broker, {})
+            before = orders.get(partition)
+            orders[partition] = PartitionOrder(
+                state=leadership.state,
+                partition_epoch=leadership.version,
+                assignment=assignment,
+                is_new=is_new or (before is not None and before.is_new),
+            )
+        self.tell(self.context.brokers, [partition])
+
+    def stop(self, broker: int, partition: TopicPartition, *, delete: bool) -> None:
+        orders = self.stops.setdefault(broker, {})
+        before = orders.get(partition)
+        orders[partition] = StopOrder(
+            leader_epoch=self._stopped_epoch(partition),
+            delete=delete or (before is not None and before.delete),
+        )
+
+    def _stopped_epoch(self, partition: TopicPartition) -> int:
+        """With the deletion of a topic no epoch counts (KIP-570)."""
+        if self.context.is_queued_for_deletion(partition.topic):
+            return EPOCH_DURING_DELETE
+        known = self.context.leaderships.get(partition)
+        return NO_EPOCH if known is None else known.state.leader_epoch
+
+    def tell(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
+        """Has brokers know which brokers there are, and who leads the partitions."""
+        self.told.update(brokers)
+        for partition in partitions:
+            leadership = self.context.leaderships.get(partition)
+            if leadership is not None:
+                self.metadata[partition] = self._metadata(partition, leadership)
+
+    def _metadata(self, partition: TopicPartition, leadership: Leadership) -> PartitionMetadata:
+        state, replicas = leadership.state, self.context.replicas_of(partition)
+        if self.context.is_queued_for_deletion(partition.topic):
+            state = PartitionState(
+                leader=LEADER_DURING_DELETE,
+                leader_epoch=state.leader_epoch,
+                controller_epoch=state.controller_epoch,
+                isr=state.isr,
+            )
+        return PartitionMetadata(
+            state=state,
+            partition_epoch=leadership.version,
+            replicas=replicas,
+            offline=tuple(one for one in replicas if not self.context.is_online(one, partition)),
+        )
+
+    def send(self) -> None:
+        """Empties the batch."""
+        for broker, orders in sorted(self.orders.items()):
+            leaders = {one.state.leader for one in orders.values()}
+            live_leaders = {
+                key: one for key, one in self._registrations().items() if key in leaders
+            }
+            order = LeaderAndIsr(
+                orders=orders, topic_ids=self._topic_ids(orders), live_leaders=live_leaders
+            )
+            self._send(broker, order)
+        if self.told:
+            update = UpdateMetadata(
+                partitions=self.metadata,
+                topic_ids=self._topic_ids(self.metadata),
+                brokers=self._registrations(),
+            )
+            for broker in sorted(self.told):
+                self._send(broker, update)
+        for broker, stops in sorted(self.stops.items()):
+            self._send(broker, StopReplica(orders=stops))
+        self.clear()
+
+    def clear(self) -> None:
+        self.orders, self.stops, self.told, self.metadata = {}, {}, set(), {}
+
+    def _send(self, broker: int, order: Order) -> None:
+        """A broker that is not up gets its orders when it registers."""
+        known = self.context.brokers.get(broker)
+        if known is not None:
+            self.outgoing.append(
+                Outgoing(
+                    broker=broker,
+                    broker_epoch=known.epoch,
+                    controller_epoch=self.context.epoch,
+                    order=order,
+                )
+            )
+
+    def _registrations(self) -> dict[int, BrokerRegistration]:
+        return {key: one.registration for key, one in sorted(self.context.brokers.items())}
+
+    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, Uuid]:
+        topics = dict.fromkeys(one.topic for one in partitions)
+        ids = self.context.topic_ids
+        return {topic: ids[topic] for topic in topics if topic in ids}
