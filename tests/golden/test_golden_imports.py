@@ -18,7 +18,9 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.security.sasl import ScramServer
 from ottla.broker.topics.topics import NewTopic
+from ottla.client.scram import ScramClient
 from ottla.mirror.directory_source import DirectorySource
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
@@ -143,6 +145,33 @@ def test_quotas_broker_settings_and_producer_ids_are_taken_over_once(directory: 
     assert again.adoption.lines == ()
     assert again.config.topic_defaults.retention_ms == 172_800_000
     again.close()
+
+
+def test_users_log_in_with_their_passwords_and_rules_hold_as_in_kafka(directory: Path) -> None:
+    manifest = json.loads((RECORDED / "manifest.json").read_text())
+    open_broker(directory).close()
+    broker = open_broker(directory)  # from its own file, by now
+    for name, password in manifest["scramPasswords"].items():
+        user, mechanism = name.split()
+        find = broker.security.find_account(mechanism, 0, lambda: b"")
+        server = ScramServer(mechanism, find, "server")
+        client = ScramClient(mechanism, user, password, "client")
+        client.check(server.answer(client.prove(server.answer(client.first()))))
+    rules = [
+        {
+            "resourceType": pattern.resource_type.name,
+            "name": pattern.name,
+            "patternType": pattern.pattern_type.name,
+            "principal": entry.principal,
+            "host": entry.host,
+            "operation": entry.operation.name,
+            "permission": entry.permission.name,
+        }
+        for pattern, entry in broker.security.state.acls
+    ]
+    assert sorted(map(str, rules)) == sorted(map(str, manifest["acls"]))
+    assert (directory / "ottla-security.json").stat().st_mode & 0o777 == 0o600
+    broker.close()
 
 
 def test_the_metadata_log_is_no_topic_and_stays_as_it_was(directory: Path) -> None:

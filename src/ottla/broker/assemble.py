@@ -140,5 +140,7 @@ def _take_over(parts: BrokerParts, found: FoundSettings) -> None:
         if found.is_import:
             parts.store.save()
             parts.cluster.replace(found.cluster)
+            if not found.security.is_empty:
+                parts.security.save()
             parts.producer_ids.reserve_below(found.next_producer_id)
         parts.adoption.take_over(found, unknown)

@@ -12,9 +12,12 @@ from ottla.base.files import DiskSpace, FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import time_text
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
+from ottla.broker.security.security import read_security_state
+from ottla.broker.security.security_file import SecurityState
 from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
+from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.directories import Directories
 from ottla.storage.diagnosis.directory_check import is_in_use
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
@@ -48,6 +51,8 @@ CHECKPOINTS = {
 class Remedy(Enum):
     """What repairs something, or that nothing needs to be done; `ottla doctor` names commands."""
 
+    NONE = auto()
+    CLOSE = auto()
     SET_CLOCK = auto()
     COMPARE_CLOCKS = auto()
     NAME_SETTINGS = auto()
@@ -146,6 +151,11 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             remedy=Remedy.NAME_SETTINGS,
             is_note=True,
         )
+    else:
+        paths = [directory.path for directory in directories.opened]
+        yield from check_access(
+            directories.broker, read_security_state(paths, directories.file_system)
+        )
     yield from _check_unknown(directories)
     for directory in directories.opened:
         if directory.path in damaged:
@@ -161,6 +171,18 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             )
             for index in indexes:
                 yield from check_log(place, topic, index)
+
+
+def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complaint]:
+    """What is open to whom."""
+    for one in open_listeners(config, state):
+        yield Complaint(
+            kind="open_to_all" if one.is_open_to_all else "open",
+            where=one.where,
+            what=f"{one.who}; they {one.what}",
+            remedy=Remedy.CLOSE if one.is_open_to_all else Remedy.NONE,
+            is_note=True,
+        )
 
 
 def _check_unknown(directories: Directories) -> Iterator[Complaint]:

@@ -18,11 +18,11 @@ from ottla.broker.adoption.accepted_settings import (
 )
 from ottla.broker.adoption.adoption_file import ImportedState
 from ottla.broker.adoption.foreign_settings import FoundSettings
+from ottla.broker.adoption.imported_security import with_imported
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import ConfigSource
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.records import GROUP_RESOURCE
-from ottla.storage.files.filenames import CLUSTER_METADATA
 from ottla.storage.files.topic_file import TopicEntry
 
 NAMED_AT_MOST = 5
@@ -76,6 +76,7 @@ class MetadataImport:
             self.found,
             known=replace(self.found.known, entries=entries),
             cluster=cluster,
+            security=with_imported(self.found.security, self.image),
             adoption=adoption,
             next_producer_id=self.image.next_producer_id,
             is_import=True,
@@ -188,9 +189,9 @@ def _lines(image: MetadataImage, imported: ImportedState, refused: list[str]) ->
     )
     if users or acls or tokens:
         yield (
-            f"not imported, and still in {CLUSTER_METADATA}: "
-            f"{_counted(users, 'SCRAM credential')}, {_counted(acls, 'ACL')}, "
-            f"{_counted(tokens, 'delegation token')}; every client may do everything here"
+            f"imported too: {_counted(users, 'SCRAM credential')}, {_counted(acls, 'ACL')}, "
+            f"{_counted(tokens, 'delegation token')}; ACLs are heeded where authorizer.class.name "
+            "names an authorizer, and every client may do everything otherwise"
         )
 
 

@@ -140,11 +140,10 @@ class ScramServer:
         self._header = f"{binding.decode()},{authorization.decode('latin-1')},"
         self._account = account
         self._first = first
-        self._nonce = client_nonce + self._nonce
         credential = account.credential
-        self._challenge = (
-            f"r={self._nonce},s={bytes_text(credential.salt)},i={credential.iterations}".encode()
-        )
+        salt = bytes_text(credential.salt)
+        nonces = f"{client_nonce}{self._nonce}"
+        self._challenge = f"r={nonces},s={salt},i={credential.iterations}".encode()
         return self._challenge
 
     def _finish(self, text: bytes) -> bytes:
@@ -152,7 +151,8 @@ class ScramServer:
         assert self._first is not None
         without_proof, _, proof_text = text.rpartition(b",p=")
         fields = parse_fields(without_proof)
-        if fields.get("r") != self._nonce:
+        # As in Kafka, the end of it counts: librdkafka before 2.6 sends its own part twice.
+        if not fields.get("r", "").endswith(self._nonce):
             raise ProtocolError("SCRAM: the nonce is not that of this login")
         if parse_bytes(fields.get("c", "")) != self._header.encode("latin-1"):
             raise ProtocolError("SCRAM: the channel binding is not that of the first message")

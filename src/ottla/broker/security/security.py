@@ -60,20 +60,21 @@ class Security:
 
     def _replace(self, state: SecurityState) -> None:
         """Raises `ApiError` when no directory takes it, and then keeps the old state."""
+        with storage_failures_answered():
+            self._write(state)
+
+    def _write(self, state: SecurityState) -> None:
         self._revision += 1
         new = dataclasses.replace(state, revision=self._revision)
-        with storage_failures_answered():
-            self._directories.check_any_online()
-            self._directories.write_in_each(
-                lambda path: write_security_file(self._file_system, path, new)
-            )
+        self._directories.check_any_online()
+        self._directories.write_in_each(
+            lambda path: write_security_file(self._file_system, path, new)
+        )
         self.state = new
 
-    def import_state(self, state: SecurityState) -> None:
-        """Takes over what another Kafka has left."""
-        self._replace(state)
-        if self.authorizer is not None:
-            self.authorizer.change(state.acls)
+    def save(self) -> None:
+        """Writes down what was found elsewhere; raises `StorageError`."""
+        self._write(self.state)
 
     # Access rules
 

@@ -4,6 +4,8 @@ from ottla.cli.setting_commands import Setting
 from ottla.diagnosis.doctor import Complaint, Remedy
 
 REMEDIES = {
+    Remedy.NONE: "nothing to do, if that is meant so",
+    Remedy.CLOSE: "nothing to do on a closed network; otherwise see docs/security.md",
     Remedy.SET_CLOCK: "set the clock before a broker runs",
     Remedy.COMPARE_CLOCKS: "compare the clock with another one (timedatectl), and set it right; "
     "retention waits until the clock has caught up",

@@ -82,6 +82,7 @@ def test_client_and_server_agree_on_names_with_commas_and_on_tokens(
         [b""],
         [b"\xff\xff"],
         [FIRST, FINAL.replace(b"r=rO", b"r=xx")],
+        [FIRST, FINAL.replace(b"k0,p=", b"k1,p=")],
         [FIRST, FINAL.replace(b"c=biws", b"c=eSws")],
         [FIRST, FINAL.replace(b"p=dH", b"p=dI")],
         [FIRST, FINAL.replace(b"p=dHzb", b"p=")],

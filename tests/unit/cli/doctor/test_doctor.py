@@ -131,7 +131,7 @@ def test_settings_that_contradict_each_other_are_a_problem_once_they_are_known(
     assert complaint["what"].startswith("segment.ms=5000 is more than retention.ms=1000")
     assert complaint["fix"].endswith(" u segment.ms=1000")
     properties.write_text("log.roll.ms=500\n")
-    assert found(directory, "--config", properties) == {}
+    assert "settings" not in found(directory, "--config", properties)
 
 
 @pytest.mark.parametrize(("usable", "kind"), [(200, None), (99, "note"), (49, "problem")])

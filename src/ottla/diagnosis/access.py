@@ -1,0 +1,63 @@
+"""What each listener of a broker is open to, by its settings and its users: facts, no advice."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.base.addresses import address_text
+from ottla.broker.security.security_file import SecurityState
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import Listener, client_listeners
+from ottla.config.security import jaas_of
+
+PLAIN = "PLAIN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenListener:
+    """`who` may come, and `what` they may do. `is_open_to_all`: everybody may do everything."""
+
+    where: str
+    who: str
+    what: str
+    is_open_to_all: bool
+
+
+def open_listeners(config: BrokerConfig, state: SecurityState) -> Iterator[OpenListener]:
+    """One for each listener; raises `SettingError`."""
+    for listener in client_listeners(config):
+        who, is_anybody = _who(listener, config, state)
+        yield OpenListener(
+            where=f"listener {listener.name} ({address_text(*listener.address)})",
+            who=who,
+            what=_what(config, state),
+            is_open_to_all=is_anybody and not config.has_authorizer,
+        )
+
+
+def _who(listener: Listener, config: BrokerConfig, state: SecurityState) -> tuple[str, bool]:
+    own = config.of_listener(listener.name)
+    if listener.has_login:
+        return f"clients that log in: {', '.join(_logins(listener, own, state))}", False
+    if listener.has_tls and own.ssl_client_auth == "required":
+        return "clients with a certificate that ssl.truststore.location signs", False
+    return "everybody who reaches it, as User:ANONYMOUS", True
+
+
+def _logins(listener: Listener, config: BrokerConfig, state: SecurityState) -> Iterator[str]:
+    for mechanism in config.sasl_enabled_mechanisms:
+        if mechanism == PLAIN:
+            jaas = jaas_of(config.given, listener.name, PLAIN)
+            yield f"PLAIN ({len(jaas.plain_users) if jaas else 0} users)"
+        elif mechanism.startswith("SCRAM"):
+            users = [user for user, known in state.credentials if known == mechanism]
+            yield f"{mechanism} ({len(users)} users)"
+        else:
+            yield mechanism
+
+
+def _what(config: BrokerConfig, state: SecurityState) -> str:
+    if not config.has_authorizer:
+        return "may do everything, since authorizer.class.name is empty"
+    supers = len(config.super_user_names)
+    others = "everything else is allowed" if config.allow_everyone_if_no_acl_found else "no more"
+    return f"may do what {len(state.acls)} ACLs allow, and {others}; {supers} super users"
