@@ -6,22 +6,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError, UserError
-from ottla.broker.adoption.accepted_settings import accepted_quotas
-from ottla.broker.adoption.prospects import Prospect, prospects
-from ottla.broker.broker import Broker
-from ottla.cli.directory.adopt_sources import (
-    ClusterSettings,
-    read_topic_settings,
-    read_zookeeper,
-)
 from ottla.cli.settings_files import given_settings
 from ottla.cli.terminal import ExampleCommand, counted, print_json
-from ottla.runtime.opening import open_broker
+
+if TYPE_CHECKING:
+    from ottla.broker.adoption.prospects import Prospect
+    from ottla.broker.broker import Broker
+    from ottla.cli.directory.adopt_sources import ClusterSettings
 
 EXIT_UNCONFIRMED = 1
 
@@ -59,6 +55,11 @@ def adopt_command(
     command shows what the defaults would delete, and asks. The broker must be stopped. Exits with 1
     when a topic stays unconfirmed.
     """
+    from ottla.base.clock import SystemClock
+    from ottla.broker.adoption.prospects import prospects
+    from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
+    from ottla.runtime.opening import open_broker
+
     if config_file is not None and zookeeper is not None:
         raise UserError("--config and --zookeeper exclude each other")
     given: Mapping[str, Mapping[str, str]] | None = None
@@ -113,7 +114,7 @@ def _confirm(count: int, as_json: bool) -> bool:
     return click.confirm(f"Are these the settings of {counted(count, 'topic')}?")
 
 
-def _adopt(broker: Broker, wanted: list[Prospect]) -> None:
+def _adopt(broker: "Broker", wanted: "list[Prospect]") -> None:
     if not wanted:
         return
     try:
@@ -122,8 +123,10 @@ def _adopt(broker: Broker, wanted: list[Prospect]) -> None:
         raise UserError(error.message) from error
 
 
-def _adopt_cluster(broker: Broker, cluster: ClusterSettings, *, as_json: bool) -> None:
+def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: bool) -> None:
     """Takes quotas and the producer ids that are in use; names what can only be kept elsewhere."""
+    from ottla.broker.adoption.accepted_settings import accepted_quotas
+
     taken, refused = accepted_quotas(cluster.quotas)
     kept = broker.admin.adopt_quotas(taken)
     broker.adopt_producer_ids(cluster.next_producer_id)
@@ -169,7 +172,7 @@ def _say_what_is_left(left: list[str], wanted_count: int, *, as_json: bool) -> N
         click.echo(f"{counted(len(left), 'topic')} left unconfirmed: {', '.join(left)}")
 
 
-def _fields(one: Prospect) -> dict[str, object]:
+def _fields(one: "Prospect") -> dict[str, object]:
     config = one.config
     return {
         "type": "topic",
@@ -186,7 +189,7 @@ def _fields(one: Prospect) -> dict[str, object]:
     }
 
 
-def _text(one: Prospect) -> str:
+def _text(one: "Prospect") -> str:
     config = one.config
     goes = f"{one.deletable_size:,} of them deleted at once" if one.deletable_size else "kept"
     if config.is_compacted:

@@ -2,19 +2,14 @@
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.files import OsFileSystem
-from ottla.broker.adoption.handover import (
-    Handover,
-    HandoverOptions,
-    locked,
-    plan_handover,
-    write_handover,
-)
 from ottla.cli.terminal import ExampleCommand
-from ottla.runtime.opening import new_id
+
+if TYPE_CHECKING:
+    from ottla.broker.adoption.handover import Handover
 
 SERVER_PROPERTIES = """\
 start Apache Kafka with a server.properties that says
@@ -39,6 +34,15 @@ def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
     the changes to the one that Kafka wrote. Name all directories of the broker, the one for the
     metadata log first. The broker must have been stopped cleanly.
     """
+    from ottla.base.files import OsFileSystem
+    from ottla.broker.adoption.handover import (
+        HandoverOptions,
+        locked,
+        plan_handover,
+        write_handover,
+    )
+    from ottla.runtime.opening import new_id
+
     files = OsFileSystem()
     options = HandoverOptions(now_ms=time.time_ns() // 1_000_000, new_id=new_id)
     with locked(directories, files):
@@ -63,7 +67,7 @@ def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
     )
 
 
-def _summary(plan: Handover) -> str:
+def _summary(plan: "Handover") -> str:
     topics = plan.new.topics.values()
     settings = sum(len(topic.configs) for topic in topics)
     settings += sum(len(values) for values in plan.new.configs.values())

@@ -4,32 +4,20 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
-from ottla.base.files import DiskSpace, OsFileSystem
-from ottla.cli.doctor.remedies import remedy_text
 from ottla.cli.settings_files import broker_config_option, read_server_properties
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, json_option, print_json
-from ottla.client.admin import Admin
-from ottla.client.administration.log_directories import LogDirectoryDescription
-from ottla.config.broker import broker_config
-from ottla.config.setting import with_values
-from ottla.config.topic import TopicConfig
-from ottla.diagnosis.directories import are_local, read_directories, with_broker
-from ottla.diagnosis.doctor import (
-    Complaint,
-    Remedy,
-    check_cleaner_on,
-    check_directories,
-    check_settings,
-    check_space,
-)
-from ottla.storage.diagnosis.directory_check import check
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.administration.log_directories import LogDirectoryDescription
+    from ottla.diagnosis.doctor import Complaint
 
 EXIT_COMPLAINTS = 1
 
@@ -57,6 +45,8 @@ def doctor_command(
 
     Exits with 0 when nothing needs to be done, with 1 when something does. Nothing is written.
     """
+    from ottla.client.admin import Admin
+
     if more and not target.is_directory:
         raise UserError(f"{target.text} is a broker, after which no directory is named")
     if target.is_directory:
@@ -73,7 +63,11 @@ def doctor_command(
 
 def _of_directories(
     paths: tuple[str, ...], config_file: Path | None, *, deep: bool
-) -> Iterator[Complaint]:
+) -> "Iterator[Complaint]":
+    from ottla.base.clock import SystemClock
+    from ottla.diagnosis.directories import read_directories
+    from ottla.diagnosis.doctor import check_directories
+
     now_ms = SystemClock().now_ms()
     try:
         properties = None if config_file is None else read_server_properties(config_file)
@@ -85,7 +79,11 @@ def _of_directories(
         raise UserError(f"{error.filename or paths[0]}: {error.strerror}") from error
 
 
-def _deep_complaints(paths: tuple[str, ...]) -> Iterator[Complaint]:
+def _deep_complaints(paths: tuple[str, ...]) -> "Iterator[Complaint]":
+    from ottla.base.files import OsFileSystem
+    from ottla.diagnosis.doctor import Complaint, Remedy
+    from ottla.storage.diagnosis.directory_check import check
+
     for path in paths:
         for finding in check(OsFileSystem(), path).findings:
             if not finding.is_note:
@@ -98,7 +96,20 @@ def _deep_complaints(paths: tuple[str, ...]) -> Iterator[Complaint]:
                 )
 
 
-def _of_broker(admin: Admin, *, deep: bool) -> Iterator[Complaint]:
+def _of_broker(admin: "Admin", *, deep: bool) -> "Iterator[Complaint]":
+    from ottla.base.clock import SystemClock
+    from ottla.config.broker import broker_config
+    from ottla.config.setting import with_values
+    from ottla.config.topic import TopicConfig
+    from ottla.diagnosis.directories import are_local, read_directories, with_broker
+    from ottla.diagnosis.doctor import (
+        Complaint,
+        Remedy,
+        check_cleaner_on,
+        check_directories,
+        check_settings,
+    )
+
     described = admin.log_directories()
     for one in described:
         yield from _check_described(one)
@@ -124,7 +135,10 @@ def _of_broker(admin: Admin, *, deep: bool) -> Iterator[Complaint]:
     )
 
 
-def _check_described(described: LogDirectoryDescription) -> Iterator[Complaint]:
+def _check_described(described: "LogDirectoryDescription") -> "Iterator[Complaint]":
+    from ottla.base.files import DiskSpace
+    from ottla.diagnosis.doctor import Complaint, Remedy, check_space
+
     if described.error is not ErrorCode.NONE:
         yield Complaint(
             kind="offline_directory",
@@ -138,7 +152,7 @@ def _check_described(described: LogDirectoryDescription) -> Iterator[Complaint]:
         )
 
 
-def _show(found: list[Complaint], target: str, *, as_json: bool) -> None:
+def _show(found: "list[Complaint]", target: str, *, as_json: bool) -> None:
     # A broker and its directory may both complain of the disk.
     unique = list(dict.fromkeys(found))
     problems = sum(not one.is_note for one in unique)
@@ -153,7 +167,9 @@ def _show(found: list[Complaint], target: str, *, as_json: bool) -> None:
         click.echo(f"{verdict}, {counted(notes, 'note')}")
 
 
-def _fields(one: Complaint, target: str) -> dict[str, object]:
+def _fields(one: "Complaint", target: str) -> dict[str, object]:
+    from ottla.cli.doctor.remedies import remedy_text
+
     return {
         "type": "note" if one.is_note else "problem",
         "kind": one.kind,

@@ -6,28 +6,18 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
-from ottla.cli.explain.compaction_text import (
-    bound_text,
-    changes,
-    forced_text,
-    notes,
-    partition_fields,
-    segment_fields,
-    settings_text,
-    state_text,
-    verdict_text,
-)
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
 from ottla.cli.setting_commands import Setting
 from ottla.cli.target import TargetCommand
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
-from ottla.client.admin import Admin
-from ottla.diagnosis.compaction import CompactionStatus, compaction_status
-from ottla.diagnosis.directories import Directories
-from ottla.storage.diagnosis.compaction_explanation import ExplainedSegment
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ottla.client.admin import Admin
+    from ottla.diagnosis.compaction import CompactionStatus
+    from ottla.diagnosis.directories import Directories
+    from ottla.storage.diagnosis.compaction_explanation import ExplainedSegment
 
 ROWS_SHOWN = 12
 
@@ -42,22 +32,24 @@ def compaction_command(topic: str, **options: object) -> None:
     """
     chosen = ExplainOptions(**options)  # type: ignore[arg-type]
 
-    def refuse(admin: Admin) -> None:
+    def refuse(admin: "Admin") -> None:
         raise UserError(
             f"{admin.address} is not on this machine, or its directories may not be read, and "
             "how far a log is compacted cannot be asked over the wire; on its machine: "
             f"ottla explain compaction DIR {topic}"
         )
 
-    def show(directories: Directories, setting: Setting) -> None:
+    def show(directories: "Directories", setting: Setting) -> None:
         _show(_statuses(directories, topic, chosen), directories, setting, chosen)
 
     chosen.explain(topic, show, refuse)
 
 
 def _statuses(
-    directories: Directories, topic: str, options: ExplainOptions
-) -> list[CompactionStatus]:
+    directories: "Directories", topic: str, options: ExplainOptions
+) -> "list[CompactionStatus]":
+    from ottla.diagnosis.compaction import compaction_status
+
     logs = options.chosen(directories.logs(topic), topic)
     return [compaction_status(log, directories, options.now_ms) for log in logs]
 
@@ -66,11 +58,13 @@ def _statuses(
 
 
 def _show(
-    statuses: list[CompactionStatus],
-    directories: Directories,
+    statuses: "list[CompactionStatus]",
+    directories: "Directories",
     setting: Setting,
     options: ExplainOptions,
 ) -> None:
+    from ottla.cli.explain.compaction_text import partition_fields, segment_fields
+
     if options.as_json:
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in statuses:
@@ -92,8 +86,17 @@ def _show(
 
 
 def _show_log(
-    console: "Console", status: CompactionStatus, setting: Setting, *, show_all: bool
+    console: "Console", status: "CompactionStatus", setting: Setting, *, show_all: bool
 ) -> None:
+    from ottla.cli.explain.compaction_text import (
+        bound_text,
+        changes,
+        forced_text,
+        notes,
+        settings_text,
+        verdict_text,
+    )
+
     range_ = status.explanation.range
     console.print(f"\n{status.path}: {verdict_text(status)}")
     console.print(settings_text(status))
@@ -113,7 +116,7 @@ def _show_log(
             console.print(f"  - {line}")
 
 
-def _show_segments(console: "Console", status: CompactionStatus, *, show_all: bool) -> None:
+def _show_segments(console: "Console", status: "CompactionStatus", *, show_all: bool) -> None:
     segments = status.explanation.segments
     columns = ("offsets", "bytes", "first timestamp (UTC)", "largest timestamp (UTC)", "is")
     table = new_table(*columns)
@@ -127,7 +130,9 @@ def _show_segments(console: "Console", status: CompactionStatus, *, show_all: bo
         console.print(f"{left} before them; --all shows them")
 
 
-def _cells(segment: ExplainedSegment, status: CompactionStatus) -> list[str]:
+def _cells(segment: "ExplainedSegment", status: "CompactionStatus") -> list[str]:
+    from ottla.cli.explain.compaction_text import state_text
+
     view = segment.view
     last = max(view.base_offset, segment.next_offset - 1)
     return [

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.cli.completion.names import complete_topics
@@ -14,9 +14,11 @@ from ottla.cli.setting_commands import Setting
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.cli.target import Target, target_argument
 from ottla.cli.terminal import json_option, with_options
-from ottla.client.admin import Admin
-from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
-from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.diagnosis.directories import Directories
+    from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 explain_options = with_options(
     target_argument(directories=True),
@@ -48,6 +50,8 @@ class ExplainOptions:
         settings: tuple[str, ...],
         **more: object,
     ) -> None:
+        from ottla.base.clock import SystemClock
+
         self.target = target
         self.partition = partition
         self.config_file = config_file
@@ -60,10 +64,12 @@ class ExplainOptions:
     def explain(
         self,
         topic: str,
-        show: Callable[[Directories, Setting], None],
-        show_remote: Callable[[Admin], None],
+        show: "Callable[[Directories, Setting], None]",
+        show_remote: "Callable[[Admin], None]",
     ) -> None:
         """Shows a topic out of its directories; a broker's may be on another machine."""
+        from ottla.client.admin import Admin
+
         setting = Setting(topic=topic, target=self.target.pasted)
         if self.target.is_directory:
             show(self.read(), setting)
@@ -76,17 +82,21 @@ class ExplainOptions:
             else:
                 show(found, setting)
 
-    def read(self) -> Directories:
+    def read(self) -> "Directories":
         """The directories that the target names; raises `UserError`."""
+        from ottla.diagnosis.directories import read_directories
+
         self.target.check_directories()
         properties = None if self.config_file is None else read_server_properties(self.config_file)
         return read_directories(self.target.directories, properties=properties, given=self.given)
 
-    def read_of_broker(self, admin: Admin, topic: str) -> Directories | None:
+    def read_of_broker(self, admin: "Admin", topic: str) -> "Directories | None":
         """A running broker's directories that hold a topic; `None` if they are not on this machine.
 
         Raises `UserError` for a topic that is not there.
         """
+        from ottla.diagnosis.directories import are_local, read_directories, with_broker
+
         found = [
             one for one in admin.log_directories() if any(name == topic for name, _ in one.sizes)
         ]
@@ -98,7 +108,7 @@ class ExplainOptions:
         directories = read_directories([one.path for one in found], given=self.given)
         return with_broker(directories, admin.topic_settings, admin.broker_settings())
 
-    def chosen(self, logs: list[ReadOnlyLog], topic: str) -> list[ReadOnlyLog]:
+    def chosen(self, logs: "list[ReadOnlyLog]", topic: str) -> "list[ReadOnlyLog]":
         """The partitions that were asked for; raises `UserError`."""
         chosen = [log for log in logs if self.partition in (None, log.partition)]
         if not chosen:
@@ -117,7 +127,7 @@ def _time(text: str) -> int:
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def unknown_text(directories: Directories, topic: str) -> str | None:
+def unknown_text(directories: "Directories", topic: str) -> str | None:
     """Why nothing of a topic goes, and what helps; `None` if its settings count."""
     reason = directories.unknown.get(topic)
     if reason is None:

@@ -10,30 +10,16 @@ import click
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import second_text, time_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
-from ottla.cli.explain.retention_text import (
-    changes,
-    facts_that_surprise,
-    partition_fields,
-    segment_fields,
-    settings_text,
-    when_text,
-    why_text,
-)
 from ottla.cli.setting_commands import Setting
 from ottla.cli.target import TargetCommand
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
-from ottla.client.admin import MAX_TIMESTAMP, Admin
-from ottla.client.reading import EARLIEST, LATEST
-from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.retention import judge_remote
-from ottla.storage.diagnosis.retention_explanation import (
-    ExplainedLog,
-    ExplainedSegment,
-    explain_log,
-)
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ottla.client.admin import Admin
+    from ottla.diagnosis.directories import Directories
+    from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 
 ROWS_SHOWN = 12
 
@@ -48,13 +34,17 @@ def retention_command(topic: str, **options: object) -> None:
     """
     chosen = ExplainOptions(**options)  # type: ignore[arg-type]
 
-    def show(directories: Directories, setting: Setting) -> None:
+    def show(directories: "Directories", setting: Setting) -> None:
         _show(_explained(directories, topic, chosen), directories, setting, chosen)
 
     chosen.explain(topic, show, lambda admin: _explain_remote(topic, admin, chosen))
 
 
-def _explained(directories: Directories, topic: str, options: ExplainOptions) -> list[ExplainedLog]:
+def _explained(
+    directories: "Directories", topic: str, options: ExplainOptions
+) -> "list[ExplainedLog]":
+    from ottla.storage.diagnosis.retention_explanation import explain_log
+
     logs = options.chosen(directories.logs(topic), topic)
     config = directories.config(topic)
     return [
@@ -73,11 +63,13 @@ def _explained(directories: Directories, topic: str, options: ExplainOptions) ->
 
 
 def _show(
-    explained: list[ExplainedLog],
-    directories: Directories,
+    explained: "list[ExplainedLog]",
+    directories: "Directories",
     setting: Setting,
     options: ExplainOptions,
 ) -> None:
+    from ottla.cli.explain.retention_text import partition_fields, segment_fields
+
     if options.as_json:
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in explained:
@@ -99,8 +91,10 @@ def _show(
 
 
 def _show_log(
-    console: "Console", explained: ExplainedLog, setting: Setting, options: ExplainOptions
+    console: "Console", explained: "ExplainedLog", setting: Setting, options: ExplainOptions
 ) -> None:
+    from ottla.cli.explain.retention_text import changes, facts_that_surprise, settings_text
+
     facts = explained.facts
     console.print(
         f"\n{explained.path}: offsets {facts.log_start_offset} to {facts.log_end_offset}, "
@@ -123,7 +117,7 @@ def _show_log(
         _show_changes(console, staying, changes(staying, explained, setting, options.now_ms))
 
 
-def _worth_showing(segments: list[ExplainedSegment]) -> list[ExplainedSegment]:
+def _worth_showing(segments: "list[ExplainedSegment]") -> "list[ExplainedSegment]":
     """Those around the first that stays, and the last one."""
     if len(segments) <= ROWS_SHOWN:
         return segments
@@ -132,7 +126,9 @@ def _worth_showing(segments: list[ExplainedSegment]) -> list[ExplainedSegment]:
     return [*segments[first : first + ROWS_SHOWN - 1], segments[-1]]
 
 
-def _cells(segment: ExplainedSegment, explained: ExplainedLog, now_ms: int) -> list[str]:
+def _cells(segment: "ExplainedSegment", explained: "ExplainedLog", now_ms: int) -> list[str]:
+    from ottla.cli.explain.retention_text import when_text, why_text
+
     verdict, time = segment.verdict, segment.time
     last = max(verdict.base_offset, verdict.next_offset - 1)
     return [
@@ -144,7 +140,7 @@ def _cells(segment: ExplainedSegment, explained: ExplainedLog, now_ms: int) -> l
     ]
 
 
-def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str]) -> None:
+def _show_changes(console: "Console", segment: "ExplainedSegment", lines: list[str]) -> None:
     if lines:
         console.print(f"to have the segment at {segment.verdict.base_offset} go now, any of:")
         for line in lines:
@@ -154,8 +150,12 @@ def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str
 # On another machine
 
 
-def _explain_remote(topic: str, admin: Admin, options: ExplainOptions) -> None:
+def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None:
     """What offsets and settings say, where the files are on another machine."""
+    from ottla.client.admin import MAX_TIMESTAMP
+    from ottla.client.reading import EARLIEST, LATEST
+    from ottla.diagnosis.retention import judge_remote
+
     settings = admin.topic_settings(topic)
     sizes = {
         index: size

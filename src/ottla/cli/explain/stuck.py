@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
 from ottla.cli.completion.names import complete_topics
@@ -18,21 +17,11 @@ from ottla.cli.terminal import (
     offsets_text,
     print_json,
 )
-from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
-from ottla.client.admin import Admin
-from ottla.diagnosis.directories import read_directories
-from ottla.diagnosis.stuck import coordinators_on_disk, held_on_disk
-from ottla.storage.diagnosis.open_transactions import (
-    CoordinatorView,
-    Judged,
-    PartitionHeld,
-    began_ms,
-    judge,
-    seen_twice,
-)
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, PartitionHeld
 
 
 @click.command("stuck", cls=TargetCommand, examples=("ottla explain stuck data/ orders",))
@@ -54,7 +43,11 @@ def stuck_command(target: Target, topic: str, partition: int | None, as_json: bo
     _show(chosen, view, "HOST:PORT" if target.is_directory else target.text, as_json)
 
 
-def _on_disk(target: Target, topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
+def _on_disk(target: Target, topic: str) -> "tuple[list[PartitionHeld], CoordinatorView]":
+    from ottla.diagnosis.directories import read_directories
+    from ottla.diagnosis.stuck import coordinators_on_disk, held_on_disk
+    from ottla.storage.diagnosis.open_transactions import seen_twice
+
     target.check_directories()
     directories = read_directories(target.directories)
     return seen_twice(
@@ -62,7 +55,10 @@ def _on_disk(target: Target, topic: str) -> tuple[list[PartitionHeld], Coordinat
     )
 
 
-def _at_broker(target: Target, topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
+def _at_broker(target: Target, topic: str) -> "tuple[list[PartitionHeld], CoordinatorView]":
+    from ottla.client.admin import Admin
+    from ottla.storage.diagnosis.open_transactions import seen_twice
+
     with target.open() as cluster:
         admin = Admin(cluster)
         return seen_twice(lambda: admin.held_partitions(topic), admin.coordinator_view)
@@ -71,7 +67,13 @@ def _at_broker(target: Target, topic: str) -> tuple[list[PartitionHeld], Coordin
 # On a screen
 
 
-def _show(held: list[PartitionHeld], view: CoordinatorView, bootstrap: str, as_json: bool) -> None:
+def _show(
+    held: "list[PartitionHeld]", view: "CoordinatorView", bootstrap: str, as_json: bool
+) -> None:
+    from ottla.base.clock import SystemClock
+    from ottla.cli.transactions.text import holding_fields
+    from ottla.storage.diagnosis.open_transactions import judge
+
     now_ms = SystemClock().now_ms()
     judged = [[judge(one, view, now_ms) for one in each.holdings] for each in held]
     if as_json:
@@ -85,7 +87,7 @@ def _show(held: list[PartitionHeld], view: CoordinatorView, bootstrap: str, as_j
         _show_partition(console, each, ones, bootstrap)
 
 
-def _partition_fields(held: PartitionHeld) -> dict[str, object]:
+def _partition_fields(held: "PartitionHeld") -> dict[str, object]:
     return {
         "type": "partition",
         "topic": held.topic,
@@ -99,8 +101,10 @@ def _partition_fields(held: PartitionHeld) -> dict[str, object]:
 
 
 def _show_partition(
-    console: "Console", held: PartitionHeld, judged: list[Judged], bootstrap: str
+    console: "Console", held: "PartitionHeld", judged: "list[Judged]", bootstrap: str
 ) -> None:
+    from ottla.cli.transactions.text import verdict_text, ways_out
+
     if not judged:
         console.print(
             f"{held.where}: nothing is stuck: read_committed consumers see all up to offset "
@@ -124,7 +128,9 @@ def _show_partition(
         console.print(f"  - {line}")
 
 
-def _table(judged: list[Judged]) -> object:
+def _table(judged: "list[Judged]") -> object:
+    from ottla.storage.diagnosis.open_transactions import began_ms
+
     columns = (
         "producer",
         "from offset",

@@ -2,14 +2,16 @@
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.base.errors import UserError
-from ottla.base.files import OsFileSystem
 from ottla.cli.terminal import ExampleCommand, counted
-from ottla.storage.diagnosis.directory_check import CheckReport, check
-from ottla.storage.diagnosis.findings import Finding
+
+if TYPE_CHECKING:
+    from ottla.storage.diagnosis.directory_check import CheckReport
+    from ottla.storage.diagnosis.findings import Finding
 
 EXIT_FINDINGS = 1
 
@@ -25,6 +27,9 @@ def check_command(directory: str, deep: bool, as_json: bool) -> None:
     file, the byte and the reason. Lines that begin with "note" are worth knowing, but no damage.
     Nothing is written; on the directory of a running broker the end of a log may be unfinished.
     """
+    from ottla.base.files import OsFileSystem
+    from ottla.storage.diagnosis.directory_check import check
+
     try:
         report = check(OsFileSystem(), directory, deep=deep)
     except OSError as error:
@@ -34,18 +39,18 @@ def check_command(directory: str, deep: bool, as_json: bool) -> None:
         sys.exit(EXIT_FINDINGS)
 
 
-def write_report(report: CheckReport, *, as_json: bool, only_summary: bool = False) -> None:
+def write_report(report: "CheckReport", *, as_json: bool, only_summary: bool = False) -> None:
     for finding in () if only_summary else report.findings:
         click.echo(json.dumps(finding_fields(finding)) if as_json else finding_text(finding))
     summary = summary_fields(report)
     click.echo(json.dumps(summary) if as_json else summary_text(report))
 
 
-def finding_text(finding: Finding) -> str:
+def finding_text(finding: "Finding") -> str:
     return f"note: {finding.text}" if finding.is_note else finding.text
 
 
-def finding_fields(finding: Finding) -> dict[str, object]:
+def finding_fields(finding: "Finding") -> dict[str, object]:
     return {
         "type": "note" if finding.is_note else "finding",
         "file": finding.path,
@@ -55,7 +60,7 @@ def finding_fields(finding: Finding) -> dict[str, object]:
     }
 
 
-def summary_fields(report: CheckReport) -> dict[str, object]:
+def summary_fields(report: "CheckReport") -> dict[str, object]:
     return {
         "type": "summary",
         "directory": report.path,
@@ -70,7 +75,7 @@ def summary_fields(report: CheckReport) -> dict[str, object]:
     }
 
 
-def summary_text(report: CheckReport) -> str:
+def summary_text(report: "CheckReport") -> str:
     fields = summary_fields(report)
     verdict = "sound" if report.is_sound else counted(fields["findings"], "finding")
     live = ", in use by a broker" if report.is_live else ""

@@ -9,11 +9,9 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
-from ottla.base.files import OsFileSystem
 from ottla.base.times import time_text
 from ottla.cli.terminal import ExampleCommand, offsets_text, print_json, text_of_bytes
 from ottla.storage.diagnosis import rows
-from ottla.storage.diagnosis.dump import dump_file, files_to_dump
 from ottla.storage.diagnosis.rows import Row
 
 ROWS_PER_TABLE = 500
@@ -37,6 +35,9 @@ def dump_command(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
     Damage is shown where it is, and does not end the listing. Nothing is written, and a running
     broker is not disturbed.
     """
+    from ottla.base.files import OsFileSystem
+    from ottla.storage.diagnosis.dump import dump_file, files_to_dump
+
     files = OsFileSystem()
     if as_json:
         write: Callable[[str, Iterable[Row]], None] = write_json

@@ -3,11 +3,7 @@
 import click
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import OsFileSystem
 from ottla.cli.terminal import ExampleCommand, print_json
-from ottla.storage.diagnosis.giving_up import give_up
-from ottla.storage.files.filenames import parse_directory_name
-from ottla.storage.files.topic_file import read_topic_file
 
 
 @click.command("give-up", cls=ExampleCommand, examples=("ottla log give-up data/ orders-3",))
@@ -21,6 +17,11 @@ def give_up_command(directory: str, partition: str, as_json: bool) -> None:
     that the directory cannot be put back. Its records stay lost; the empty log begins at the offset
     at which the lost one ended. No broker may be running on DIR.
     """
+    from ottla.base.files import OsFileSystem
+    from ottla.storage.diagnosis.giving_up import give_up
+    from ottla.storage.files.filenames import parse_directory_name
+    from ottla.storage.files.topic_file import read_topic_file
+
     files = OsFileSystem()
     parsed = parse_directory_name(partition)
     try:

@@ -7,18 +7,9 @@ import time
 import click
 
 from ottla.base.errors import UserError
-from ottla.base.files import OsFileSystem, base_name, parent_directory
 from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
 from ottla.cli.terminal import ExampleCommand, counted, print_json
 from ottla.storage.diagnosis.findings import LostOffsets
-from ottla.storage.diagnosis.repair import (
-    RepairOptions,
-    copy_directory,
-    cut_path,
-    damaged_path,
-    plan_for,
-    repair,
-)
 from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan
 
 STEPS = {
@@ -58,6 +49,9 @@ def repair_command(
     Without --in-place or --copy-to nothing is written. Exits with 0 when DIR is sound, or is so
     afterwards, and with 1 otherwise. Bytes cut out of a log are kept in NAME.cut-POSITION.
     """
+    from ottla.base.files import OsFileSystem
+    from ottla.storage.diagnosis.repair import copy_directory
+
     if in_place and copy_to is not None:
         raise UserError("--in-place and --copy-to exclude each other")
     writer = PlanWriter(as_json=as_json, discard=discard)
@@ -76,6 +70,9 @@ def repair_command(
 
 def show(directory: str, writer: "PlanWriter", *, deep: bool) -> bool:
     """Prints the plan; returns whether there is nothing to do."""
+    from ottla.base.files import OsFileSystem
+    from ottla.storage.diagnosis.repair import plan_for
+
     report, plan = plan_for(OsFileSystem(), directory, deep=deep)
     writer.write(plan)
     if writer.as_json:
@@ -91,6 +88,9 @@ def show(directory: str, writer: "PlanWriter", *, deep: bool) -> bool:
 
 def carry_out(directory: str, writer: "PlanWriter", *, deep: bool, discard: bool) -> bool:
     """Repairs, and prints what is left; returns whether the directory is sound now."""
+    from ottla.base.files import OsFileSystem
+    from ottla.storage.diagnosis.repair import RepairOptions, repair
+
     options = RepairOptions(
         now_ms=int(time.time() * 1000), deep=deep, discard=discard, on_plan=writer.write
     )
@@ -138,6 +138,8 @@ class PlanWriter:
 
 def short_name(path: str) -> str:
     """A file with its partition."""
+    from ottla.base.files import base_name, parent_directory
+
     return f"{base_name(parent_directory(path))}/{base_name(path)}"
 
 
@@ -182,6 +184,8 @@ def lost_text(lost: LostOffsets) -> str:
 
 def kept_in(action: Action, *, discard: bool) -> str | None:
     """Where a person finds what a step takes away."""
+    from ottla.storage.diagnosis.repair import cut_path, damaged_path
+
     if discard or action.is_zero or action.kind not in (ActionKind.CUT_OUT, ActionKind.SET_ASIDE):
         return None
     if action.kind is ActionKind.SET_ASIDE:

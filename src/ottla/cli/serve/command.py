@@ -7,37 +7,22 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from ottla.base.addresses import address_text, parse_address
-from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import StorageError
-from ottla.base.files import OsFileSystem
-from ottla.cli.serve.background import log_path_of, serve_in_background
 from ottla.cli.serve.control import DEFAULT_DIRECTORY
-from ottla.cli.serve.environment import settings_in
 from ottla.cli.serve.observing import Observing, observing_options
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.settings_files import given_settings, log_directories
 from ottla.cli.terminal import ExampleCommand, Stopping
-from ottla.config.broker import BrokerConfig, broker_config
-from ottla.config.group_coordinator import with_local_defaults
-from ottla.config.listeners import client_listeners
-from ottla.config.one_broker import shortfalls
-from ottla.runtime.cleaning import Cleaning
-from ottla.runtime.cleaning_process import ProcessEngine
-from ottla.runtime.collector import Collector
-from ottla.runtime.event_log import EventLog
-from ottla.runtime.flusher import Flusher
-from ottla.runtime.open_files import allow_open_files
-from ottla.runtime.opening import open_broker
-from ottla.runtime.owner_notes import OwnerNotes
-from ottla.server.acceptors import check_tls
-from ottla.server.embedding import Embedding
-from ottla.server.listener import Server
+
+if TYPE_CHECKING:
+    from ottla.base.clock import Clock
+    from ottla.config.broker import BrokerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +91,9 @@ def serve_command(
     once it answers. SIGTERM and SIGINT stop it cleanly. Settings may also be in the environment:
     KAFKA_LOG_RETENTION_MS, or OTTLA_LOG_RETENTION_MS, is log.retention.ms.
     """
+    from ottla.cli.serve.background import log_path_of, serve_in_background
+    from ottla.config.broker import broker_config
+
     observing.set_up_logging()
     values = serve_settings(**given)
     config = broker_config(values)
@@ -126,6 +114,8 @@ def serve_settings(
     config_file: Path | None, listen: tuple[str, ...], settings: tuple[str, ...]
 ) -> dict[str, str]:
     """The file's, over which the environment's count, and over them those of the command line."""
+    from ottla.cli.serve.environment import settings_in
+
     values = {**given_settings(config_file, ()), **settings_in(os.environ)}
     values.update(given_settings(None, settings))
     if listen:
@@ -134,9 +124,25 @@ def serve_settings(
 
 
 def serve(
-    values: dict[str, str], config: BrokerConfig, paths: Sequence[str], observing: Observing
+    values: dict[str, str], config: "BrokerConfig", paths: Sequence[str], observing: Observing
 ) -> None:
     """Until a signal stops it."""
+    from ottla.base.files import OsFileSystem
+    from ottla.config.group_coordinator import with_local_defaults
+    from ottla.config.listeners import client_listeners
+    from ottla.config.one_broker import shortfalls
+    from ottla.runtime.cleaning import Cleaning
+    from ottla.runtime.cleaning_process import ProcessEngine
+    from ottla.runtime.collector import Collector
+    from ottla.runtime.event_log import EventLog
+    from ottla.runtime.flusher import Flusher
+    from ottla.runtime.open_files import allow_open_files
+    from ottla.runtime.opening import open_broker
+    from ottla.runtime.owner_notes import OwnerNotes
+    from ottla.server.acceptors import check_tls
+    from ottla.server.embedding import Embedding
+    from ottla.server.listener import Server
+
     started = time.monotonic()
     listeners = client_listeners(config)
     check_tls(config)
@@ -191,8 +197,10 @@ def serve(
         )
 
 
-def machine_clock() -> Clock:
+def machine_clock() -> "Clock":
     """The machine's, unless the caller of the command passes another as click's `obj`."""
+    from ottla.base.clock import SystemClock
+
     return click.get_current_context().obj or SystemClock()
 
 

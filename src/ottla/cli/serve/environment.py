@@ -7,9 +7,6 @@
 import logging
 from collections.abc import Mapping
 
-from ottla.config.broker import broker_settings
-from ottla.config.without_effect import is_without_effect
-
 logger = logging.getLogger(__name__)
 
 NOT_SETTINGS = frozenset(
@@ -58,6 +55,9 @@ def setting_name(rest: str) -> str:
 
 
 def _known(name: str) -> str | None:
+    from ottla.config.broker import broker_settings
+    from ottla.config.without_effect import is_without_effect
+
     if name in broker_settings() or is_without_effect(name):
         return name
     # The variable OTTLA_X is ottla.x also where the setting itself begins with ottla.

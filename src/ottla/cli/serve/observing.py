@@ -4,19 +4,20 @@ import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.addresses import parse_address
-from ottla.base.clock import Clock
-from ottla.broker.broker import Broker
 from ottla.cli.serve.log_formats import set_up_logging
-from ottla.cli.serve.metrics.serving import ServedMetrics
-from ottla.cli.serve.recovery_progress import RecoveryProgress
-from ottla.runtime.event_log import EventLog
-from ottla.server.listener import Server
-from ottla.server.request_log import GRAMMAR, parse_filter
+
+if TYPE_CHECKING:
+    from ottla.base.clock import Clock
+    from ottla.broker.broker import Broker
+    from ottla.cli.serve.metrics.serving import ServedMetrics
+    from ottla.cli.serve.recovery_progress import RecoveryProgress
+    from ottla.runtime.event_log import EventLog
+    from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
 
@@ -34,24 +35,31 @@ class Observing:
 
     def set_up_logging(self) -> None:
         """Raises `UserError` for a filter of requests that makes no sense."""
-        parse_filter(self.log_requests or "")
+        if self.log_requests:
+            from ottla.server.request_log import parse_filter
+
+            parse_filter(self.log_requests)
         set_up_logging(-1 if self.quiet else self.verbose, as_json=self.log_format == "json")
 
-    def observe(self, broker: Broker, server: Server, events: EventLog) -> None:
+    def observe(self, broker: "Broker", server: "Server", events: "EventLog") -> None:
         """Logs how the directories were found, and from now on what was asked for."""
         for directory in broker.directories.online:
             how = "stopped cleanly before" if directory.was_clean_stop else "recovered"
             logger.info("%s: %d logs, %s", directory.path, len(directory.logs), how)
         if self.log_requests is not None:
+            from ottla.server.request_log import parse_filter
+
             server.log_requests(parse_filter(self.log_requests))
             logging.getLogger("ottla.requests").setLevel(logging.INFO)
         events.totals = lambda: _job_totals(broker, server)
         events.start()
 
     def open_metrics(
-        self, clock: Clock, progress: RecoveryProgress, events: EventLog
-    ) -> ServedMetrics | None:
+        self, clock: "Clock", progress: "RecoveryProgress", events: "EventLog"
+    ) -> "ServedMetrics | None":
         """Raises `UserError`."""
+        from ottla.cli.serve.metrics.serving import ServedMetrics
+
         if self.metrics is None:
             return None
         return ServedMetrics(
@@ -84,7 +92,8 @@ _OPTIONS = (
         is_flag=False,
         flag_value="",
         metavar="FILTER",
-        help=f"Log requests as they are answered: all, or {GRAMMAR}.",
+        help="Log requests as they are answered: all, or those of a filter such as "
+        "Fetch,Produce,client=loader*,host=10.*,slower=100,errors.",
     ),
 )
 
@@ -100,7 +109,7 @@ def observing_options(command: Callable[..., None]) -> Callable[..., None]:
     return functools.reduce(lambda made, option: option(made), reversed(_OPTIONS), with_observing)
 
 
-def _job_totals(broker: Broker, server: Server) -> dict[str, int]:
+def _job_totals(broker: "Broker", server: "Server") -> dict[str, int]:
     """What the log sums up, beside events."""
     with server.lock:
         logs = [log for one in broker.directories for log in one.logs.values()]

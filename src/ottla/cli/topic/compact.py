@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-import ottla
 from ottla.base.errors import UserError
 from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
 from ottla.cli.terminal import ExampleCommand
-from ottla.config.broker import broker_config
-from ottla.embedded.compacting import CompactedPartition
-from ottla.runtime.cleaning import Engine
+
+if TYPE_CHECKING:
+    from ottla.embedded.compacting import CompactedPartition
+    from ottla.runtime.cleaning import Engine
 
 
 @click.command("compact", cls=ExampleCommand, examples=("ottla compact data/ accounts",))
@@ -53,6 +54,9 @@ def compact_command(
     min.compaction.lag.ms protects stay unchanged. A broker compacts automatically:
     `ottla explain compaction` says when.
     """
+    from ottla.config.broker import broker_config
+    from ottla.embedded.log import open as open_log
+
     if named is None and not words:
         raise UserError("name a topic to compact: ottla compact DIR TOPIC")
     topic = named or words[-1]
@@ -63,7 +67,7 @@ def compact_command(
         if not Path(path).is_dir():
             raise UserError(f"{path}: there is no such directory")
     # No other thread may compact meanwhile.
-    log = ottla.open(list(paths), {**values, "log.cleaner.enable": "false"})
+    log = open_log(list(paths), {**values, "log.cleaner.enable": "false"})
     with log, _told_once(), _engine(engine) as chosen:
         for one in log.compact(topic, chosen):
             click.echo(
@@ -84,7 +88,7 @@ def _told_once() -> Iterator[None]:
 
 
 @contextmanager
-def _engine(name: str) -> Iterator[Engine | None]:
+def _engine(name: str) -> "Iterator[Engine | None]":
     if name == "local":
         yield None
         return
@@ -96,7 +100,7 @@ def _engine(name: str) -> Iterator[Engine | None]:
         yield SparkEngine(spark)
 
 
-def _text(topic: str, one: CompactedPartition) -> str:
+def _text(topic: str, one: "CompactedPartition") -> str:
     place = f"{topic}-{one.partition}"
     if one.end_offset is None:
         return f"{place}: nothing to compact before the active segment"

@@ -3,17 +3,18 @@
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.clock import SystemClock
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.times import time_text
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, json_option
-from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
-from ottla.client.admin import Admin
-from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, hanging
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged
 
 EXIT_FOUND = 1
 
@@ -31,6 +32,9 @@ def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> No
 
     Exits with 1 when there are any.
     """
+    from ottla.cli.transactions.text import holding_fields, ways_out
+    from ottla.client.admin import Admin
+
     with target.open() as cluster:
         found = find_hanging(Admin(cluster), None if topic is None else [topic])
     for one in found:
@@ -43,11 +47,14 @@ def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> No
     sys.exit(EXIT_FOUND if found else 0)
 
 
-def find_hanging(admin: Admin, topics: Sequence[str] | None) -> list[Judged]:
+def find_hanging(admin: "Admin", topics: Sequence[str] | None) -> "list[Judged]":
     """Raises `UserError` when the broker does not answer for coordinators."""
+    from ottla.base.clock import SystemClock
+    from ottla.storage.diagnosis.open_transactions import hanging
+
     places = admin.places(topics)
 
-    def coordinators() -> CoordinatorView:
+    def coordinators() -> "CoordinatorView":
         view = admin.coordinator_view()
         if not view.is_complete:
             raise UserError(
@@ -58,7 +65,9 @@ def find_hanging(admin: Admin, topics: Sequence[str] | None) -> list[Judged]:
     return hanging(lambda: admin.open_transactions(places), coordinators, SystemClock().now_ms())
 
 
-def _text(one: Judged) -> str:
+def _text(one: "Judged") -> str:
+    from ottla.cli.transactions.text import verdict_text
+
     holding = one.holding
     return (
         f"{holding.topic}-{holding.partition}: the transaction of producer {holding.producer_id} "
@@ -92,6 +101,8 @@ def abort_command(
     With --topic, --partition and --start-offset the marker is written to that partition only: for
     a transaction that hangs, which no coordinator knows.
     """
+    from ottla.client.admin import Admin
+
     place = (topic, partition, start_offset)
     is_place = None not in place
     if (transactional_id is None) != is_place or (transactional_id and place != (None,) * 3):
@@ -114,7 +125,7 @@ def abort_command(
             )
 
 
-def _abort_by_id(admin: Admin, transactional_id: str) -> str:
+def _abort_by_id(admin: "Admin", transactional_id: str) -> str:
     """An id that is not known is refused: a fence would make it."""
     view = admin.coordinator_view()
     known = next(

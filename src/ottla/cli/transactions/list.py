@@ -1,10 +1,10 @@
 """`ottla transactions list` and `describe`: what a broker knows of transactional ids."""
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.clock import SystemClock
 from ottla.base.times import time_text
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -12,8 +12,9 @@ from ottla.cli.terminal import (
     json_option,
     print_json,
 )
-from ottla.client.admin import Admin
-from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
+
+if TYPE_CHECKING:
+    from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 
 
 @click.command("list", cls=TargetCommand, examples=("ottla transactions list localhost:9092",))
@@ -33,6 +34,8 @@ def list_command(
     target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
 ) -> None:
     """Print the transactional ids that a broker coordinates, with their states."""
+    from ottla.client.admin import Admin
+
     with target.open() as cluster:
         found = Admin(cluster).list_transactions(states=states, producer_ids=producer_ids)
     if as_json:
@@ -58,6 +61,9 @@ def list_command(
 @json_option
 def describe_command(target: Target, transactional_ids: tuple[str, ...], as_json: bool) -> None:
     """Describe transactional ids: state, begin, timeout and partitions."""
+    from ottla.base.clock import SystemClock
+    from ottla.client.admin import Admin
+
     with target.open() as cluster:
         described = Admin(cluster).describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
@@ -65,7 +71,7 @@ def describe_command(target: Target, transactional_ids: tuple[str, ...], as_json
         click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))
 
 
-def _fields(one: CoordinatedTransaction) -> dict[str, object]:
+def _fields(one: "CoordinatedTransaction") -> dict[str, object]:
     return {
         "transactional_id": one.transactional_id,
         "producer_id": one.producer_id,
@@ -78,7 +84,7 @@ def _fields(one: CoordinatedTransaction) -> dict[str, object]:
     }
 
 
-def _text(one: CoordinatedTransaction, now_ms: int) -> str:
+def _text(one: "CoordinatedTransaction", now_ms: int) -> str:
     lines = [
         f"{one.transactional_id}: {one.state}, producer {one.producer_id} epoch "
         f"{one.producer_epoch}, timeout {one.timeout_ms / 1000:g} s"

@@ -13,7 +13,6 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.base.timestamps import Timestamps
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.cli.directory import adopt
 from ottla.cli.directory.adopt import adopt_command
 from ottla.cli.directory.adopt_sources import (
     ClusterSettings,
@@ -284,7 +283,7 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
         scram_users=("alice",),
         acl_count=2,
     )
-    monkeypatch.setattr(adopt, "read_zookeeper", lambda _: cluster)
+    monkeypatch.setattr("ottla.cli.directory.adopt_sources.read_zookeeper", lambda _: cluster)
     result = run(directory, "--zookeeper", "somewhere:2181")
     assert result.exit_code == 0
     assert "1 quota, and that the next producer id is 3000" in result.output
