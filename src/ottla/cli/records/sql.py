@@ -130,7 +130,8 @@ def _register(database: Any, target: Target, topic: str, value_as: str) -> None:
         f"list_transform(headers, lambda h: {{'key': h.key, 'value': try(decode(h.value))}}) "
         f"as headers"
     )
-    rows = TopicDataset(found, lambda: open_source(target, found.topic))
+    topic_name = found.topic
+    rows = TopicDataset(topic_name, found.ranges, lambda: open_source(target, topic_name))
     database.register(f"ottla_{topic}", rows)
     database.execute(
         f"create temp view {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"

@@ -24,11 +24,15 @@ LAST_TIME_MS = 1 << 47
 """Beyond what a date can be."""
 
 
+Ranges = dict[TopicPartition, OffsetRange]
+
+
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """`open_source` is called for each scan: DuckDB may run several at once."""
 
-    def __init__(self, exported: ExportedRange, open_source: Callable[[], LogSource]) -> None:
-        self._exported = exported
+    def __init__(self, topic: str, ranges: Ranges, open_source: Callable[[], LogSource]) -> None:
+        self._topic = topic
+        self._ranges = ranges
         self._open_source = open_source
 
     @property
@@ -37,7 +41,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> "Scan":
         """As `pyarrow.dataset.Dataset.scanner`."""
-        wanted = replace(self._exported, source=self._open_source())
+        wanted = ExportedRange(topic=self._topic, source=self._open_source(), ranges=self._ranges)
         if filter is not None:
             wanted = replace(wanted, ranges=ranges_that_may_match(wanted, filter))
         return Scan(wanted, list(columns or self.schema.names), filter)
@@ -69,9 +73,7 @@ class Scan:
         return column in str(self.filter)
 
 
-def ranges_that_may_match(
-    exported: ExportedRange, condition: Any
-) -> dict[TopicPartition, OffsetRange]:
+def ranges_that_may_match(exported: ExportedRange, condition: Any) -> Ranges:
     """The ranges outside which a filter holds for no record.
 
     Arrow judges whether a filter can hold where something is known of the rows, as of a file of a

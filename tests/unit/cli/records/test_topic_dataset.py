@@ -68,7 +68,7 @@ def asked(directory: str, query: str) -> tuple[list[Any], Noting]:
     found = open_range(target, "orders", start=FROM_START, until=end)
     with duckdb.connect() as database:
         database.execute("set timezone = 'UTC'")
-        database.register("orders", TopicDataset(found, lambda: source))
+        database.register("orders", TopicDataset("orders", found.ranges, lambda: source))
         return database.execute(query).fetchall(), source
 
 
