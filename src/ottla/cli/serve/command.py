@@ -130,7 +130,6 @@ def serve(
     from ottla.base.files import OsFileSystem
     from ottla.config.group_coordinator import with_local_defaults
     from ottla.config.listeners import client_listeners
-    from ottla.config.one_broker import shortfalls
     from ottla.runtime.cleaning import Cleaning
     from ottla.runtime.cleaning_process import ProcessEngine
     from ottla.runtime.collector import Collector
@@ -146,10 +145,7 @@ def serve(
     started = time.monotonic()
     listeners = client_listeners(config)
     check_tls(config)
-    for shortfall in shortfalls(config):
-        logger.warning("%s", shortfall)
-    if config.without_effect:
-        logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
+    _warn_of(config)
     allow_open_files()
     clock = machine_clock()
     progress = RecoveryProgress(clock)
@@ -195,6 +191,16 @@ def serve(
         raise StorageError(
             "no log directory is left", f"{reasons}; repair the disk and start again"
         )
+
+
+def _warn_of(config: "BrokerConfig") -> None:
+    """Of what the settings ask and one broker cannot give."""
+    from ottla.config.one_broker import shortfalls
+
+    for shortfall in shortfalls(config):
+        logger.warning("%s", shortfall)
+    if config.without_effect:
+        logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
 
 
 def machine_clock() -> "Clock":
