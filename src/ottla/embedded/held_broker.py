@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 from ottla.base.addresses import parse_address
@@ -21,7 +22,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting import Waiting
-from ottla.config.listeners import Listener, client_listeners
+from ottla.config.listeners import PLAINTEXT, PROTOCOLS, Listener, client_listeners
 from ottla.embedded.environment import Environment
 from ottla.embedded.listening import Listening
 from ottla.embedded.memory import leave
@@ -151,14 +152,14 @@ class HeldBroker(Closing):
             if not self._is_torn or self._refusal is not None:
                 return
             self._stop()
-            address = self._listening.address if self._listening is not None else None
+            listener = self._listening.listener if self._listening is not None else None
             self._listening = None
             self._abandon_broker()
             self.broker = self._reopen()
             self._is_torn = False
             self._start()
-            if address is not None:
-                self._listening = self._serve(parse_address(address))
+            if listener is not None:
+                self._listening = self._serve(listener)
 
     def _abandon_broker(self) -> None:
         self.pending.end_all()
@@ -270,11 +271,12 @@ class HeldBroker(Closing):
             self._check_open()
             yield self.broker
 
-    def listen(self, address: str = "127.0.0.1:9092") -> Listening:
+    def listen(self, address: str = "127.0.0.1:9092", *, protocol: str = PLAINTEXT) -> Listening:
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
 
         One address at a time: the broker hands what has been waited for to one loop. From then on
-        the process may have more files open (`allow_open_files`).
+        the process may have more files open (`allow_open_files`). `protocol` may also be "SSL",
+        "SASL_PLAINTEXT" or "SASL_SSL"; the log's settings say with which keys and users.
 
         >>> with log.listen("127.0.0.1:0") as listening:
         ...     with ottla.Producer(listening.address) as producer:
@@ -284,19 +286,25 @@ class HeldBroker(Closing):
         self._check_open()
         if self._listening is not None and self._listening.is_open:
             raise UserError(f"this log listens on {self._listening.address}; close that first")
-        wanted = parse_address(address)
+        if protocol not in PROTOCOLS:
+            raise UserError(f"{protocol}: a protocol is one of {', '.join(PROTOCOLS)}")
+        advertised = client_listeners(self.broker.config)[0].advertised
+        listener = Listener(
+            name=protocol,
+            address=parse_address(address),
+            advertised=advertised,
+            protocol=protocol,
+        )
         allow_open_files()
-        self._listening = self._serve(wanted)
+        self._listening = self._serve(listener)
         return self._listening
 
     @done_whole
-    def _serve(self, address: tuple[str, int]) -> Listening:
+    def _serve(self, listener: Listener) -> Listening:
         from ottla.server.embedding import Embedding
         from ottla.server.listener import Server
 
         self.broker.open_files.limit = max_open_files()
-        advertised = client_listeners(self.broker.config)[0].advertised
-        listener = Listener(name="PLAINTEXT", address=address, advertised=advertised)
         server = Server(
             self.broker,
             [listener],
@@ -308,7 +316,8 @@ class HeldBroker(Closing):
             ),
         )
         server.start()
-        return Listening(server, OwnerNotes(self.broker.directories, server.addresses, "open"))
+        notes = OwnerNotes(self.broker.directories, server.addresses, "open")
+        return Listening(server, notes, replace(listener, address=server.address))
 
     def close(self) -> None:
         """Stops serving, flushes, and leaves the directory clean for the next `open`.

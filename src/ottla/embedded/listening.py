@@ -5,13 +5,15 @@ from typing import Any
 
 from ottla.base.addresses import address_text
 from ottla.base.closing import Closing
+from ottla.config.listeners import Listener
 from ottla.runtime.owner_notes import OwnerNotes
 
 
 class Listening(Closing):
     """A server that runs beside the embedded log; `address` is the one it has."""
 
-    def __init__(self, server: Any, notes: OwnerNotes) -> None:
+    def __init__(self, server: Any, notes: OwnerNotes, listener: Listener) -> None:
+        self.listener = listener
         self._server = server
         self._notes = notes
         self._is_abandoned = False

@@ -16,13 +16,16 @@ from typing import Any
 
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
+from ottla.config.listeners import PLAINTEXT
 from ottla.embedded.environment import Environment
+from ottla.embedded.listening import Listening
 from ottla.embedded.log import Log, RecordMetadata, open_in
 from ottla.protocol.api_keys import ApiKey
 from ottla.testing.broken_disk import BreakableFileSystem
 from ottla.testing.clock import MovableClock
 from ottla.testing.injection import Injections
 from ottla.testing.produced import ProducedRecord, describe, matches
+from ottla.testing.secured import USERS, LocalSecurity
 
 LISTEN = "127.0.0.1:0"
 LOOK_S = 0.005
@@ -51,16 +54,31 @@ class LocalBroker(Closing):
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], settings: Mapping[str, Any] | None = None
+        self,
+        directory: str | os.PathLike[str],
+        settings: Mapping[str, Any] | None = None,
+        *,
+        security: str = PLAINTEXT,
+        users: Mapping[str, str] = USERS,
     ) -> None:
-        """`settings` are the broker's, by Kafka's names. Raises `UserError`."""
+        """`settings` are the broker's, by Kafka's names. Raises `UserError`.
+
+        `security` is a protocol of Kafka's, such as "SASL_SSL": certificates are made for it, and
+        `users` with their passwords, for PLAIN and SCRAM. See `client_settings`.
+        """
         self.directory = Path(directory)
+        beside = self.directory.with_name(f"{self.directory.name}-certificates")
+        self.security = LocalSecurity(security, beside, users)
         self.clock = MovableClock()
         self.disk = BreakableFileSystem()
         self.injections = Injections()
-        self._settings = dict(settings or {})
+        self._settings = self.security.settings() | dict(settings or {})
         self.log: Log = self._open()
-        self._listening = self.log.listen(LISTEN)
+        try:
+            self._listening = self._listen(LISTEN)
+        except BaseException:
+            self.log.close()
+            raise
         self.address: str = self._listening.address
         """HOST:PORT, for `bootstrap.servers`; the same after `restart` and `reopen`."""
 
@@ -68,7 +86,21 @@ class LocalBroker(Closing):
         environment = Environment(
             clock=self.clock, file_system=self.disk, handlers=self.injections.handler_of
         )
-        return open_in(environment, self.directory, self._settings)
+        log = open_in(environment, self.directory, self._settings)
+        self.security.set_passwords(log)
+        return log
+
+    def _listen(self, address: str) -> Listening:
+        return self.log.listen(address, protocol=self.security.protocol)
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """What a client needs beside the address, by librdkafka's names; none without security.
+
+        >>> with ottla.Producer(broker.address, settings=broker.client_settings()) as producer:
+        ...     producer.flush()
+        0
+        """
+        return self.security.client_settings(user)
 
     def close(self) -> None:
         """The disk is sound again by then, so that the end of a test is no failure of its own.
@@ -226,7 +258,7 @@ class LocalBroker(Closing):
         >>> broker.drop_connections()
         """
         self._listening.close()
-        self._listening = self.log.listen(self.address)
+        self._listening = self._listen(self.address)
 
     def heal(self) -> None:
         """Ends all that was injected, and what is wrong with the disk; see `reopen`.
@@ -272,7 +304,7 @@ class LocalBroker(Closing):
         """
         self.log.crash()
         self.log = self._open()
-        self._listening = self.log.listen(self.address)
+        self._listening = self._listen(self.address)
 
     def restart(self) -> None:
         """A clean stop and a start.
@@ -284,7 +316,7 @@ class LocalBroker(Closing):
         """
         self.log.close()
         self.log = self._open()
-        self._listening = self.log.listen(self.address)
+        self._listening = self._listen(self.address)
 
 
 def describe_wanted(value: Any, key: Any, headers: Any) -> str:

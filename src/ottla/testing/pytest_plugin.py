@@ -38,11 +38,20 @@ def ottla_settings() -> dict[str, Any]:
 
 
 @pytest.fixture
-def ottla_broker(tmp_path: Path, ottla_settings: dict[str, Any]) -> "Iterator[LocalBroker]":
+def ottla_security() -> str:
+    """The protocol of this test's broker, such as "SASL_SSL"; override it."""
+    return "PLAINTEXT"
+
+
+@pytest.fixture
+def ottla_broker(
+    tmp_path: Path, ottla_settings: dict[str, Any], ottla_security: str
+) -> "Iterator[LocalBroker]":
     """A broker that listens on `ottla_broker.address`."""
     from ottla.testing.broker import LocalBroker
 
-    with LocalBroker(tmp_path / "ottla-broker", SETTINGS | ottla_settings) as broker:
+    directory, settings = tmp_path / "ottla-broker", SETTINGS | ottla_settings
+    with LocalBroker(directory, settings, security=ottla_security) as broker:
         yield broker
 
 

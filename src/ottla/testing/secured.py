@@ -1,0 +1,79 @@
+"""Security of a `LocalBroker`: its settings, its users, and what its clients need."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.client.administration.security import SecurityAdmin
+from ottla.client.target import open_target
+from ottla.config.listeners import PLAINTEXT
+from ottla.embedded.log import Log
+from ottla.testing.certificates import Certificates
+
+USERS: Mapping[str, str] = {"tester": "secret"}
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+class LocalSecurity:
+    """Certificates are made where the protocol has TLS, and users where it has logins."""
+
+    def __init__(self, protocol: str, directory: Path, users: Mapping[str, str]) -> None:
+        """Raises `UserError` without `cryptography`, where certificates are needed."""
+        self.protocol = protocol
+        self.users = users
+        self.certificates = Certificates(directory) if protocol.endswith("SSL") else None
+
+    def settings(self) -> dict[str, str]:
+        """The broker's."""
+        found: dict[str, str] = {}
+        if self.certificates is not None:
+            found |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(self.certificates.server),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(self.certificates.authority),
+            }
+        if self.has_login:
+            known = " ".join(f'user_{name}="{word}"' for name, word in self.users.items())
+            jaas = f"listener.name.{self.protocol.lower()}.plain.sasl.jaas.config"
+            found |= {
+                "sasl.enabled.mechanisms": ",".join(["PLAIN", *MECHANISMS]),
+                jaas: f"{PLAIN_LOGIN} required {known};",
+            }
+        return found
+
+    @property
+    def has_login(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    def set_passwords(self, log: Log) -> None:
+        """For SCRAM, whose users are kept in the log's directory."""
+        if not self.has_login:
+            return
+        with open_target(log) as cluster:
+            admin = SecurityAdmin(cluster)
+            known = admin.describe_users()
+            for name, password in self.users.items():
+                if name not in known:
+                    admin.set_password(name, password, MECHANISMS)
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """A client's, by librdkafka's names; of the first user by default."""
+        if self.protocol == PLAINTEXT:
+            return {}
+        name = next(iter(self.users)) if user is None else user
+        found = {"security.protocol": self.protocol}
+        if self.certificates is not None:
+            own = str(self.certificates.made_for(name))
+            found |= {
+                "ssl.ca.location": str(self.certificates.authority),
+                "ssl.certificate.location": own,
+                "ssl.key.location": own,
+            }
+        if self.has_login:
+            found |= {
+                "sasl.mechanism": MECHANISMS[0],
+                "sasl.username": name,
+                "sasl.password": self.users[name],
+            }
+        return found
