@@ -21,6 +21,8 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class ResourceType(IntEnum):
+    __hash__ = int.__hash__  # an Enum's own is Python, and decisions are looked up by it
+
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -40,6 +42,8 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
+    __hash__ = int.__hash__
+
     UNKNOWN = 0
     ANY = 1
     ALL = 2

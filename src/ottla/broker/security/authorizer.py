@@ -29,7 +29,10 @@ Question = tuple[Principal, str, int, int, str]
 
 
 class Authorizer:
-    """`super_users` are principals as texts, who may do everything."""
+    """`super_users` are principals as texts, who may do everything.
+
+    `known` are the decisions made so far: where one is found there, nothing needs to be asked.
+    """
 
     def __init__(
         self, acls: Iterable[Acl], super_users: frozenset[str], *, allows_without_acls: bool
@@ -39,14 +42,14 @@ class Authorizer:
         self._literal: dict[tuple[ResourceType, str], list[Entry]] = {}
         self._prefixed: dict[ResourceType, dict[str, list[Entry]]] = {}
         self._prefix_sizes: dict[ResourceType, list[int]] = {}
-        self._known: dict[Question, bool] = {}
+        self.known: Final[dict[Question, bool]] = {}
         self.change(acls)
 
     def change(self, acls: Iterable[Acl]) -> None:
         """Takes on other rules."""
         self._literal.clear()
         self._prefixed = {one: {} for one in ResourceType}
-        self._known.clear()
+        self.known.clear()
         for (resource_type, pattern_type, name), entry in acls:
             if pattern_type is PatternType.PREFIXED:
                 self._prefixed[resource_type].setdefault(name, []).append(entry)
@@ -66,12 +69,12 @@ class Authorizer:
         name: str,
     ) -> bool:
         question = (principal, host, operation, resource_type, name)
-        known = self._known.get(question)
+        known = self.known.get(question)
         if known is None:
-            if len(self._known) >= MAX_REMEMBERED:
-                self._known.clear()
+            if len(self.known) >= MAX_REMEMBERED:
+                self.known.clear()
             known = self._decide(principal, host, operation, resource_type, name)
-            self._known[question] = known
+            self.known[question] = known
         return known
 
     def _decide(
