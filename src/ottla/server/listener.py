@@ -99,6 +99,7 @@ class Server:
         self._report = broker.on_event
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
+        self._logged_in = [one.name for one in listeners if one.has_login]
         self._acceptors = Acceptors(listeners, broker.config, self._selector, self._add)
         self.connection_counts = self._acceptors.connection_counts
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -180,6 +181,7 @@ class Server:
             self._broker.groups.loaded(at)
             self._broker.transactions.loaded(at)
             load_first_handlers()
+            self._logins.prepare(self._logged_in)
             self._acceptors.open()
         except UserError:
             self._close_all()

@@ -23,6 +23,7 @@ from ottla.base.scram import (
 )
 
 PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
 
 INVALID_CREDENTIALS = "Authentication failed: Invalid username or password"
 
@@ -167,6 +168,63 @@ class ScramServer:
             raise LoginError(INVALID_CREDENTIALS)
         self.login = self._account.login
         return b"v=" + bytes_text(mac(self._hash, credential.server_key, signed)).encode()
+
+
+Check = Callable[[str], Login]
+"""Takes a token of OAuth for a login, or raises `LoginError`."""
+
+INVALID_MESSAGE = "Authentication failed: Invalid OAUTHBEARER client first message"
+INVALID_TOKEN = b'{"status":"invalid_token"}'
+
+
+class OAuthBearerServer:
+    """OAUTHBEARER: a signed token says who the client is (RFC 7628; KIP-255, KIP-768).
+
+    A refusal is a text that the client acknowledges with a byte, and only then an error.
+    """
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+        self._refusal: LoginError | None = None
+        self.login: Login | None = None
+
+    def answer(self, text: bytes) -> bytes:
+        if self._refusal is not None:
+            raise self._refusal
+        if self.login is not None:
+            raise LoginError("Authentication failed: the login is over")
+        token, name = _parse_bearer(text)
+        try:
+            login = self._check(token)
+            if name not in ("", login.principal.name):
+                raise LoginError(
+                    f"Authentication failed: Client requested an authorization id ({name}) that "
+                    f"is different from the token's principal name ({login.principal.name})"
+                )
+        except LoginError as error:
+            self._refusal = error
+            return INVALID_TOKEN
+        self.login = login
+        return b""
+
+
+def _parse_bearer(text: bytes) -> tuple[str, str]:
+    """The token, and whom the client asks to be; raises `LoginError`."""
+    header, separator, rest = text.partition(b"\x01")
+    parts = header.split(b",")
+    try:
+        if not separator or len(parts) != 3 or parts[0] not in (b"n", b"y"):
+            raise ValueError("no header")
+        if not rest.endswith(b"\x01\x01"):
+            raise ValueError("pairs end with a mark, and so do all of them")
+        fields = dict(one.split("=", 1) for one in rest.decode("ascii").split("\x01") if one)
+        name = unescaped(parts[1].decode().removeprefix("a="))
+        scheme, _, token = fields.get("auth", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise ValueError("no token")
+    except (ValueError, ProtocolError) as error:
+        raise LoginError(INVALID_MESSAGE) from error
+    return token.strip(), name
 
 
 def _is_nonce(text: str) -> bool:

@@ -1,0 +1,196 @@
+"""Logins by OAUTHBEARER: which tokens let somebody in, and whom."""
+
+import base64
+import hmac
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jwt")
+pytest.importorskip("cryptography")
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from ottla.base.errors import UserError
+from ottla.base.principal import Principal
+from ottla.broker.security.sasl import INVALID_TOKEN, LoginError, OAuthBearerServer
+from ottla.config.broker import broker_config
+from ottla.server.oauth import TokenCheck
+
+RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def jwks(**keys: Any) -> str:
+    entries = []
+    for key_id, key in keys.items():
+        algorithm = RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else ECAlgorithm
+        entry = algorithm.to_jwk(key.public_key(), as_dict=True)
+        name = "RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256"
+        entries.append({**entry, "kid": key_id, "alg": name, "use": "sig"})
+    return json.dumps({"keys": entries})
+
+
+@pytest.fixture
+def keys_file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys.json"
+    path.write_text(jwks(one=RSA_KEY, two=EC_KEY))
+    return path
+
+
+def check(path: Path, **settings: str) -> TokenCheck:
+    names = {
+        f"sasl.oauthbearer.{name.replace('_', '.')}": value for name, value in settings.items()
+    }
+    url = {"sasl.oauthbearer.jwks.endpoint.url": f"file://{path}"}
+    return TokenCheck(broker_config({**names, **url}))
+
+
+def token(
+    key: Any = EC_KEY, algorithm: str = "ES256", key_id: str | None = "two", **claims: Any
+) -> str:
+    body = {"sub": "ana", "exp": time.time() + 60, **claims}
+    headers = {} if key_id is None else {"kid": key_id}
+    return jwt.encode(
+        {name: value for name, value in body.items() if value is not None},
+        key, algorithm=algorithm, headers=headers,
+    )  # fmt: skip
+
+
+def part(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def unsigned(algorithm: str = "none") -> str:
+    header = json.dumps({"alg": algorithm, "kid": "one"}).encode()
+    claims = json.dumps({"sub": "ana", "exp": time.time() + 60}).encode()
+    return f"{part(header)}.{part(claims)}."
+
+
+def signed_with_the_public_key() -> str:
+    """A public key taken for a shared secret."""
+    public = RSA_KEY.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    text = unsigned("HS256")
+    return text + part(hmac.digest(public, text[:-1].encode(), "sha256"))
+
+
+def test_a_token_of_a_known_key_is_a_login_for_its_lifetime(keys_file: Path) -> None:
+    for one in (token(), token(RSA_KEY, "RS256", "one")):
+        login = check(keys_file)(one)
+        assert login.principal == Principal("User", "ana")
+        assert login.lifetime_ms is not None
+        assert 0 < login.lifetime_ms <= 60_000
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (token(exp=time.time() - 3600), "expired"),
+        (token(exp=None), "exp"),
+        (token(nbf=time.time() + 3600), "not yet valid"),
+        (token(iat=time.time() + 3600), "not yet valid"),
+        (token(OTHER_KEY), "Signature verification failed"),
+        (token(key_id="three"), "key that is not known"),
+        (token(key_id=None), "key that is not known"),
+        (token(RSA_KEY, "RS256", "two"), "refused"),
+        (unsigned(), "refused"),
+        (signed_with_the_public_key(), "refused"),
+        (token()[:-8], "refused"),
+        (token(sub=None), "whose it is"),
+        (token(sub=" "), "whose it is"),
+        (token(scope=7), "no text and no list"),
+        ("", "refused"),
+        ("a.b.c", "refused"),
+    ],
+)
+def test_a_token_that_is_not_right_is_refused(keys_file: Path, text: str, words: str) -> None:
+    with pytest.raises(LoginError, match=words):
+        check(keys_file)(text)
+
+
+def test_audience_issuer_claims_and_clocks_are_as_the_settings_say(keys_file: Path) -> None:
+    strict = check(
+        keys_file, expected_audience="ottla,others", expected_issuer="https://issuer",
+        sub_claim_name="email", clock_skew_seconds="100",
+    )  # fmt: skip
+    right = {"aud": "ottla", "iss": "https://issuer", "email": "ana@example.org"}
+    late = time.time() - 50
+    assert strict(token(**right, exp=late)).principal.name == "ana@example.org"
+    for wrong in ({"aud": "else"}, {"aud": None}, {"iss": "https://else"}, {"email": None}):
+        with pytest.raises(LoginError):
+            strict(token(**{**right, **wrong}))
+
+
+def test_keys_that_were_replaced_count_at_once(keys_file: Path) -> None:
+    checked = check(keys_file)
+    checked(token())
+    keys_file.write_text(jwks(two=OTHER_KEY))
+    os.utime(keys_file, (1, 1))
+    with pytest.raises(LoginError):
+        checked(token())
+    assert checked(token(OTHER_KEY, key_id=None)).principal.name == "ana"
+
+
+@pytest.mark.parametrize("url", ["", "http://issuer/keys", "file:///nowhere/keys.json"])
+def test_keys_that_cannot_be_had_stop_the_start(url: str) -> None:
+    with pytest.raises(UserError, match="jwks"):
+        TokenCheck(broker_config({"sasl.oauthbearer.jwks.endpoint.url": url}))
+
+
+class TestMessages:
+    """RFC 7628's."""
+
+    def server(self, keys_file: Path) -> OAuthBearerServer:
+        return OAuthBearerServer(check(keys_file))
+
+    def test_the_example_of_the_rfc_is_read(self, keys_file: Path) -> None:
+        # Section 4.1, with a token that is one.
+        text = f"n,a=ana,\x01host=server.example.com\x01port=143\x01auth=Bearer {token()}\x01\x01"
+        ours = self.server(keys_file)
+        assert ours.answer(text.encode()) == b""
+        assert ours.login is not None
+
+    @pytest.mark.parametrize("name", ["n,,", "n,a=ana,", "y,,"])
+    def test_a_client_may_say_who_it_is(self, keys_file: Path, name: str) -> None:
+        ours = self.server(keys_file)
+        ours.answer(f"{name}\x01auth=Bearer {token()}\x01\x01".encode())
+        assert ours.login is not None
+
+    @pytest.mark.parametrize("text", ["n,a=bob,\x01auth=Bearer TOKEN\x01\x01",
+                                      "n,,\x01auth=Bearer x\x01\x01"])  # fmt: skip
+    def test_a_refusal_is_said_and_ends_the_login_when_it_is_acknowledged(
+        self, keys_file: Path, text: str
+    ) -> None:
+        ours = self.server(keys_file)
+        assert ours.answer(text.replace("TOKEN", token()).encode()) == INVALID_TOKEN
+        with pytest.raises(LoginError):
+            ours.answer(b"\x01")
+        assert ours.login is None
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            b"",
+            b"n,,",
+            b"n,,\x01\x01",
+            b"n,,\x01auth=Basic x\x01\x01",
+            b"n,,\x01auth=Bearer \x01\x01",
+            b"n,,\x01auth=Bearer x\x01",
+            b"p=tls,,\x01auth=Bearer x\x01\x01",
+            b"\xff,,\x01auth=Bearer x\x01\x01",
+            b"n,,\x01\xff\x01\x01",
+        ],
+    )
+    def test_anything_else_is_refused_at_once(self, keys_file: Path, text: bytes) -> None:
+        with pytest.raises(LoginError, match="Invalid OAUTHBEARER"):
+            self.server(keys_file).answer(text)
