@@ -359,6 +359,24 @@ def test_secrets_of_tls_are_never_described(tmp_path: Path) -> None:
     assert "sesame" not in repr([(one.value, one.synonyms) for one in entries])
 
 
+def test_only_the_owner_reads_the_keys_that_a_client_has_set(tmp_path: Path) -> None:
+    identity = authority().server()
+    path = tmp_path / "data" / "ottla-cluster.json"
+    with serving(tls_broker(tmp_path)) as server, WireClient(server.address) as admin:
+        assert altered(admin, log_cleaner_threads="2") == (0, None)
+        assert path.stat().st_mode & 0o077
+        name = "listener.name.ssl.ssl.keystore"
+        inline = {
+            f"{name}.type": "PEM",
+            f"{name}.location": "",
+            f"{name}.key": identity.key_pem(),
+            f"{name}.certificate.chain": identity.certificate_pem,
+        }
+        assert altered(admin, **inline) == (0, None)
+        assert serial_number(of_tls(server), trusting()) == number_of(identity)
+    assert path.stat().st_mode & 0o077 == 0
+
+
 def test_certificates_are_changed_under_load_and_no_request_fails(tmp_path: Path) -> None:
     """Each client asks, connects again, and asks, while the certificate is another every time."""
     broker = tls_broker(tmp_path)

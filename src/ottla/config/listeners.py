@@ -5,6 +5,7 @@ Listeners for controllers are passed over. Kafka's counterparts: `EndPoint`,
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -70,7 +71,7 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
     return _with_lone_advertisement(list(found.values()), advertised)
 
 
-def inter_broker_listener(config: BrokerConfig, listeners: list[Listener]) -> Listener:
+def inter_broker_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener:
     """The listener that brokers, and commands on this machine, use: by its name or its protocol.
 
     Kafka insists on one that has the protocol; alone a broker needs none, and the first serves.

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.base.addresses import Address, address_text
 from ottla.base.files import OsFileSystem
-from ottla.config.listeners import EVERY_ADDRESS
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import EVERY_ADDRESS, Listener, inter_broker_listener
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.owner_note import Owner, remove_owner_note, write_owner_note
 
@@ -14,6 +15,22 @@ logger = logging.getLogger(__name__)
 
 LOOPBACK = {EVERY_ADDRESS: "127.0.0.1", "::": "::1"}
 """Where a client on this machine finds a server that listens on every address."""
+
+
+def addresses_for_commands(
+    config: BrokerConfig, listeners: Sequence[Listener], addresses: Sequence[Address]
+) -> list[Address]:
+    """Where commands on a directory connect to: the brokers' listener, then those that speak alike.
+
+    `addresses` are those of the listeners, in their order.
+    """
+    own = inter_broker_listener(config, listeners)
+    alike = [
+        (listener is not own, address)
+        for listener, address in zip(listeners, addresses, strict=True)
+        if listener.protocol == own.protocol
+    ]
+    return [address for _, address in sorted(alike, key=lambda pair: pair[0])]
 
 
 class OwnerNotes:

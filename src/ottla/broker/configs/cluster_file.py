@@ -11,6 +11,7 @@ from typing import Any
 
 from ottla.base.files import FileSystem, join
 from ottla.base.json_files import check_version, read_json_file, texts, write_json_file
+from ottla.config.broker import listener_setting
 
 CLUSTER_FILE_NAME = "ottla-cluster.json"
 FORMAT_VERSION = 1
@@ -42,7 +43,7 @@ def read_cluster_file(file_system: FileSystem, directory: str) -> ClusterState:
 
 
 def write_cluster_file(file_system: FileSystem, directory: str, state: ClusterState) -> None:
-    """Replaces the file, durably."""
+    """Replaces the file, durably; where it has passwords or keys, only its owner may read it."""
     fields: dict[str, Any] = {
         "version": FORMAT_VERSION,
         "revision": state.revision,
@@ -55,7 +56,14 @@ def write_cluster_file(file_system: FileSystem, directory: str, state: ClusterSt
             group_id: dict(sorted(values.items()))
             for group_id, values in sorted(state.group_configs.items())
         }
-    write_json_file(file_system, join(directory, CLUSTER_FILE_NAME), fields)
+    path = join(directory, CLUSTER_FILE_NAME)
+    is_secret = any(map(_is_secret, [*state.default_configs, *state.broker_configs]))
+    write_json_file(file_system, path, fields, is_secret=is_secret)
+
+
+def _is_secret(name: str) -> bool:
+    row = listener_setting(name)
+    return row is not None and row.kind == "password"
 
 
 def quota_fields(quotas: Quotas) -> list[dict[str, Any]]:

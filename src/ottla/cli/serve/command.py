@@ -137,7 +137,7 @@ def serve(
     from ottla.runtime.flusher import Flusher
     from ottla.runtime.open_files import allow_open_files
     from ottla.runtime.opening import open_broker
-    from ottla.runtime.owner_notes import OwnerNotes
+    from ottla.runtime.owner_notes import OwnerNotes, addresses_for_commands
     from ottla.server.acceptors import check_tls
     from ottla.server.embedding import Embedding
     from ottla.server.listener import Server
@@ -172,7 +172,8 @@ def serve(
             metrics.serve(broker, server)
         observing.observe(broker, server, events)
         server.start()
-        stack.callback(OwnerNotes(broker.directories, server.addresses, "serve").remove)
+        own = addresses_for_commands(broker.config, listeners, server.addresses)
+        stack.callback(OwnerNotes(broker.directories, own, "serve").remove)
         server.upkeep = Collector()
         Stopping(server.stop).install()
         addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)

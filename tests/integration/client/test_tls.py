@@ -1,0 +1,87 @@
+"""Ottla's own clients over TLS, to Ottla's broker: who is believed, and who is let in."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.base.errors import UserError
+from ottla.broker.topics.topics import NewTopic
+from tests.support.certificates import Authority, Identity, authority
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    port: int
+    directory: Path
+
+    def settings(self, trusted: Authority, *, has_certificate: bool = True) -> dict[str, str]:
+        found = {
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(trusted.write(self.directory / "trusted.pem")),
+        }
+        if has_certificate:
+            own = authority().client("ana").write(self.directory / "client.pem")
+            found |= {"ssl.certificate.location": str(own), "ssl.key.location": str(own)}
+        return found
+
+
+@contextmanager
+def served(directory: Path, identity: Identity) -> Iterator[Place]:
+    """A broker that shows a certificate, and wants one of its clients."""
+    broker = open_broker(
+        directory / "data",
+        listeners="SSL://127.0.0.1:9093",
+        ssl_client_auth="required",
+        ssl_keystore_location=str(identity.write(directory / "server.pem")),
+        ssl_truststore_location=str(authority().write(directory / "ca.pem")),
+    )
+    broker.create_topic(NewTopic(name="orders"))
+    with serving(broker) as server:
+        yield Place(server.address[1], directory)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with served(tmp_path, authority().server()) as found:
+        yield found
+
+
+def test_records_go_in_and_out(place: Place) -> None:
+    settings = place.settings(authority())
+    with ottla.Producer(f"localhost:{place.port}", settings=settings) as producer:
+        for number in range(100):
+            producer.send("orders", b"%d" % number)
+    reading = settings | {"auto.offset.reset": "earliest"}
+    with ottla.Consumer(f"localhost:{place.port}", settings=reading) as consumer:
+        consumer.assign([ottla.TopicPartition("orders", 0)])
+        values = [consumer.poll(PATIENCE_S).value for _ in range(100)]  # type: ignore[union-attr]
+    assert values == [b"%d" % number for number in range(100)]
+
+
+def test_a_broker_whose_authority_is_unknown_is_not_believed(place: Place) -> None:
+    with pytest.raises(UserError, match="certificate verify failed"):
+        ottla.Admin(f"localhost:{place.port}", place.settings(Authority())).list_topics()
+
+
+def test_a_broker_under_another_name_is_believed_only_where_names_are_not_checked(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path, authority().client("elsewhere")) as place:
+        settings = place.settings(authority())
+        with pytest.raises(UserError, match="not valid for 'localhost'"):
+            ottla.Admin(f"localhost:{place.port}", settings).list_topics()
+        settings["ssl.endpoint.identification.algorithm"] = "none"
+        with ottla.Admin(f"localhost:{place.port}", settings) as admin:
+            assert admin.list_topics()
+
+
+def test_a_client_without_a_certificate_is_refused_in_one_line(place: Place) -> None:
+    settings = place.settings(authority(), has_certificate=False)
+    with pytest.raises(UserError, match=f"localhost:{place.port}"):
+        ottla.Admin(f"localhost:{place.port}", settings).list_topics()
