@@ -31,7 +31,9 @@ from ottla.server.tls.transport import kernel_encrypts
 from tests.integration.test_server_reconfigured import altered
 from tests.support.brokers import batch
 from tests.support.certificates import Authority, Identity, authority, client_context
+from tests.support.logins import USER, log_in, login_broker
 from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
 from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()
@@ -156,7 +158,7 @@ def principals(server: Server) -> list[Principal]:
 def gets_in(server: Server, identity: Identity | None, directory: Path) -> bool:
     """With TLS 1.3 a client learns only with the first answer that its certificate is refused."""
     try:
-        with WireClient(of_tls(server), trusting(identity, directory)) as client:
+        with WireClient(server.addresses[-1], trusting(identity, directory)) as client:
             client.send(VERSIONS, 0)
             return client.receive_frame() is not None
     except OSError:
@@ -287,7 +289,8 @@ def test_what_is_no_handshake_is_one_line(
     with serving(tls_broker(tmp_path)) as server:
         with socket.create_connection(of_tls(server), PATIENCE_S) as stranger:
             stranger.sendall(said)
-            stranger.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # it may be refused already
+                stranger.shutdown(socket.SHUT_WR)
             received = b"."
             while received:
                 try:
@@ -334,6 +337,27 @@ def test_a_listener_with_as_many_connections_as_it_may_have_lets_more_wait(tmp_p
             first.socket.close()
             with trusting().wrap_socket(waiting, server_hostname="localhost") as secured:
                 assert secured.version() is not None
+
+
+def test_a_listener_that_is_to_speak_tls_from_now_on_speaks_nothing_else(tmp_path: Path) -> None:
+    address = ("127.0.0.1", free_port())
+    listeners = f"PLAINTEXT://127.0.0.1:9092,SECOND://127.0.0.1:{address[1]}"
+    names = "PLAINTEXT:PLAINTEXT,SECOND:"
+    with (
+        serving(tls_broker(tmp_path, listeners="PLAINTEXT://127.0.0.1:9092")) as server,
+        WireClient(server.address) as admin,
+    ):
+        for protocol, context in (("PLAINTEXT", None), ("SSL", trusting())):
+            changed = {
+                "listeners": listeners,
+                "listener.security.protocol.map": f"{names}{protocol}",
+            }
+            assert altered(admin, **changed) == (0, None)
+            with WireClient(address, context) as client:
+                assert client.ask(VERSIONS, 0).error_code == 0
+        with WireClient(address) as client:
+            client.send(VERSIONS, 0)
+            assert client.receive_frame() is None
 
 
 def test_a_socket_without_keys_in_the_kernel_is_known() -> None:
@@ -527,3 +551,26 @@ def test_what_waits_too_long_to_log_in_is_closed(tmp_path: Path) -> None:
         server.wake()
         assert silent.receive_frame() is None
         assert plain.ask(VERSIONS, 0).error_code == 0
+
+
+@pytest.mark.parametrize("own", ["", "required"])
+def test_clients_log_in_over_tls_and_are_who_they_log_in_as(tmp_path: Path, own: str) -> None:
+    """There a certificate is wanted only by the listener's own setting (KIP-684)."""
+    store = authority().server().write(tmp_path / "server.pem")
+    settings = {
+        "listener_security_protocol_map": "CLIENTS:SASL_SSL",
+        "ssl_keystore_location": str(store),
+        "ssl_truststore_location": str(authority().write(tmp_path / "ca.pem")),
+        "ssl_client_auth": "required",
+    }
+    settings |= {"listener_name_clients_ssl_client_auth": own} if own else {}
+    identity = authority().client("bob") if own else None
+    with (
+        serving(login_broker(tmp_path / "data", **settings)) as server,
+        WireClient(server.address, trusting(identity, tmp_path)) as client,
+    ):
+        assert log_in(client, "SCRAM-SHA-256").error_code == 0
+        assert client.ask(MetadataRequest(topics=[]), 4).brokers
+        assert principals(server) == [Principal("User", USER)]
+        if own:
+            assert not gets_in(server, None, tmp_path)

@@ -96,10 +96,6 @@ class Handshaking(Protocol):
     """The TLS handshakes under way (`server/tls/handshakes.py`); none where no listener has TLS."""
 
     @property
-    def has_ready(self) -> bool:
-        """Whether one could go on at once."""
-
-    @property
     def deadline_ms(self) -> float | None:
         """When the oldest has had its time."""
 
@@ -107,7 +103,7 @@ class Handshaking(Protocol):
 
     def ready(self, handshake: object) -> None: ...
 
-    def run_slice(self, now_ms: float) -> None: ...
+    def take_over(self, now_ms: float) -> None: ...
 
     def close(self) -> None: ...
 
@@ -124,9 +120,10 @@ class Arrival:
 
 
 class Acceptors:
-    """All of them, and who is let in. `on_connection` is given each connection.
+    """All of them, and who is let in.
 
-    `is_waiting`: something is to be done when `wakes_ms` has come, or at once if `is_busy`.
+    `on_connection` is given each connection; `wake` has the loop go round. `is_waiting`: `work` is
+    to be called, at `wakes_ms` at the latest.
     """
 
     def __init__(
@@ -135,7 +132,9 @@ class Acceptors:
         config: BrokerConfig,
         selector: BaseSelector,
         on_connection: Callable[[Connection], None],
+        wake: Callable[[], None],
     ) -> None:
+        self._wake = wake
         self._listeners = listeners
         self._config = config
         self._selector = selector
@@ -151,7 +150,6 @@ class Acceptors:
         self._renews_ms = 0.0
         self.connection_counts = ConnectionCounts()
         self.is_waiting = False
-        self.is_busy = False
         self.wakes_ms: float | None = None
 
     def open(self) -> None:
@@ -178,13 +176,13 @@ class Acceptors:
         self._look_ahead()
 
     def work(self, now_ms: float) -> None:
-        """Accepts again where a pause is over, and carries handshakes on for a while."""
+        """Accepts again where a pause is over, and takes what handshakes have come to."""
         for acceptor in self._all:
             if acceptor.resumes_ms is not None and acceptor.resumes_ms <= now_ms:
                 acceptor.resumes_ms = None
                 self._watch(acceptor)
         if self._handshakes is not None:
-            self._handshakes.run_slice(now_ms)
+            self._handshakes.take_over(now_ms)
             if now_ms >= self._renews_ms:
                 self._renews_ms = now_ms + RENEWAL_MS
                 self._renew_certificates()
@@ -269,7 +267,9 @@ class Acceptors:
         tls = ListenerTls(listener, self._config)
         if self._handshakes is None:
             timeout_ms = self._config.ottla_authentication_timeout_ms
-            self._handshakes = Handshakes(self._selector, timeout_ms, self._secured, self._failed)
+            self._handshakes = Handshakes(
+                self._selector, timeout_ms, self._wake, self._secured, self._failed
+            )
         return tls
 
     # Who is let in
@@ -399,7 +399,6 @@ class Acceptors:
         times = [one.resumes_ms for one in self._all if one.resumes_ms is not None]
         if self._handshakes is not None:
             times.append(self._renews_ms)
-            self.is_busy = self._handshakes.has_ready
             if self._handshakes.deadline_ms is not None:
                 times.append(self._handshakes.deadline_ms)
         self.wakes_ms = min(times, default=None)
@@ -417,8 +416,8 @@ class ListenerChanges:
 
 def listener_changes(before: BrokerConfig, after: BrokerConfig) -> ListenerChanges:
     """What a change of settings means for listeners (Kafka: `DynamicListenerConfig`)."""
-    old = {(one.name, one.address): one for one in client_listeners(before)}
-    new = {(one.name, one.address): one for one in client_listeners(after)}
+    old = {(one.name, one.address, one.protocol): one for one in client_listeners(before)}
+    new = {(one.name, one.address, one.protocol): one for one in client_listeners(after)}
     return ListenerChanges(
         gone=[one for key, one in old.items() if key not in new],
         new=[one for key, one in new.items() if key not in old],

@@ -100,7 +100,7 @@ class Server:
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
         self._logged_in = [one.name for one in listeners if one.has_login]
-        self._acceptors = Acceptors(listeners, broker.config, self._selector, self._add)
+        self._acceptors = Acceptors(listeners, broker.config, self._selector, self._add, self.wake)
         self.connection_counts = self._acceptors.connection_counts
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False
@@ -206,7 +206,7 @@ class Server:
             while not self._is_stopping and not (
                 self._needs_disk and self._broker.directories.is_offline
             ):
-                is_busy = self._ready or self._long_requests.has_work or self._acceptors.is_busy
+                is_busy = self._ready or self._long_requests.has_work
                 events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self.lock:
                     self._round(events)

@@ -1,8 +1,10 @@
-"""TLS handshakes under way: some at a time, each with its time, and no more than there is room for.
+"""TLS handshakes under way: worked on beside the loop, each in its time, no more than have room.
 
-A handshake takes 0.3 to 3 ms of processor time. In one round of the loop they have `SLICE_S`
-together, and one is always carried on; clients that are served wait no longer. The oldest makes
-room when too many have begun and go no further. Kafka's counterpart: `SslTransportLayer.handshake`.
+A handshake takes 0.3 to 5 ms of processor time, for which OpenSSL lets go of the interpreter. So a
+thread carries on, one after the other, those for which bytes have come, and clients that are
+served wait for none of it. Until a peer has said something it costs a socket alone. The oldest
+makes room when too many have begun and go no further.
+Kafka's counterpart: `SslTransportLayer.handshake`.
 """
 
 import logging
@@ -10,8 +12,9 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
-from time import perf_counter
+from threading import Thread
 from typing import Final
 
 from ottla.base.principal import Principal
@@ -23,52 +26,84 @@ from ottla.server.transport import Transport
 
 logger = logging.getLogger(__name__)
 
-SLICE_S: Final = 0.001
 MAX_HANDSHAKES: Final = 2048
-"""Each has about 30 KB in OpenSSL."""
+"""Each has about 30 KB in OpenSSL once its peer has said something."""
 
 LOG_INTERVAL_MS: Final = 1000.0
 """Failures are logged once in this time, and counted meanwhile: a stranger fills no disk."""
 
 
 class Handshake:
-    """`watched` is what the selector waits for; 0 while it waits for its turn."""
+    """`watched` is what the selector waits for; `is_at_work`: the thread has it meanwhile.
 
-    __slots__ = ("arrival", "deadline_ms", "peer", "tls", "watched")
+    `outcome` is what the thread found: what to wait for, or why it failed; `None` when it is done.
+    """
 
-    def __init__(self, peer: ssl.SSLSocket, arrival: Arrival, tls: Tls, deadline_ms: float) -> None:
+    __slots__ = (
+        "arrival",
+        "deadline_ms",
+        "is_at_work",
+        "is_over",
+        "outcome",
+        "peer",
+        "tls",
+        "watched",
+    )
+
+    def __init__(self, peer: socket.socket, arrival: Arrival, tls: Tls, deadline_ms: float) -> None:
         self.peer = peer
         self.arrival = arrival
         self.tls = tls
         self.deadline_ms = deadline_ms
         self.watched = 0
+        self.is_at_work = False
+        self.is_over = False
+        self.outcome: int | Exception | None = EVENT_READ
+
+    def carry_on(self) -> None:
+        """In the thread, as far as what has come allows."""
+        try:
+            if not isinstance(self.peer, ssl.SSLSocket):
+                self.peer = self.tls.context.wrap_socket(
+                    self.peer, server_side=True, do_handshake_on_connect=False
+                )
+            self.peer.do_handshake()
+            self.outcome = None
+        except ssl.SSLWantReadError:
+            self.outcome = EVENT_READ
+        except ssl.SSLWantWriteError:
+            self.outcome = EVENT_WRITE
+        except Exception as error:
+            self.outcome = error
 
 
 class Handshakes:
-    """`on_secured` is given the transport of each that succeeds, `on_failed` the others."""
+    """`on_secured` is given the transport of each that succeeds, `on_failed` the others.
+
+    `wake` has the loop call `take_over` after a while: the thread has carried something on.
+    """
 
     def __init__(
         self,
         selector: BaseSelector,
         timeout_ms: float,
+        wake: Callable[[], None],
         on_secured: Callable[[Transport, Arrival, Principal], None],
         on_failed: Callable[[Arrival], None],
     ) -> None:
         self._selector = selector
         self._timeout_ms = timeout_ms
+        self._wake = wake
         self._on_secured = on_secured
         self._on_failed = on_failed
         self._open: dict[Handshake, None] = {}
         """The oldest first, whose deadline is the first too."""
-        self._ready: deque[Handshake] = deque()
+        self._queue: SimpleQueue[Handshake | None] = SimpleQueue()
+        self._carried_on: deque[Handshake] = deque()
+        self._thread: Thread | None = None
         self._buffer = memoryview(bytearray(SLICE_SIZE))
         self._next_log_ms = 0.0
         self._unlogged = 0
-
-    @property
-    def has_ready(self) -> bool:
-        """Whether one could go on at once."""
-        return bool(self._ready)
 
     @property
     def deadline_ms(self) -> float | None:
@@ -77,70 +112,81 @@ class Handshakes:
         return None if oldest is None else oldest.deadline_ms
 
     def begin(self, peer: socket.socket, arrival: Arrival, tls: RenewedTls) -> None:
-        """Raises `OSError` when the peer has gone already."""
         assert isinstance(tls, ListenerTls)
-        now = tls.now
-        secured = now.context.wrap_socket(peer, server_side=True, do_handshake_on_connect=False)
-        handshake = Handshake(secured, arrival, now, arrival.came_ms + self._timeout_ms)
+        handshake = Handshake(peer, arrival, tls.now, arrival.came_ms + self._timeout_ms)
         self._open[handshake] = None
         self._watch(handshake, EVENT_READ)
         if len(self._open) > MAX_HANDSHAKES:
             self._fail(next(iter(self._open)), "too many others have begun", arrival.came_ms)
 
     def ready(self, handshake: object) -> None:
-        """Bytes have come; it has its turn in `run_slice`."""
+        """Bytes have come, or there is room for some: the thread has it from now on."""
         assert isinstance(handshake, Handshake)
-        if handshake in self._open:
-            self._watch(handshake, 0)
-            self._ready.append(handshake)
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="ottla-handshakes", daemon=True)
+            self._thread.start()
+        self._watch(handshake, 0)
+        handshake.is_at_work = True
+        self._queue.put(handshake)
 
-    def run_slice(self, now_ms: float) -> None:
-        until_s = perf_counter() + SLICE_S
-        while self._ready:
-            handshake = self._ready.popleft()
-            if handshake in self._open:
-                self._carry_on(handshake, now_ms)
-            if perf_counter() >= until_s:
-                break
+    def take_over(self, now_ms: float) -> None:
+        """Takes what the thread has carried on, and ends what has had its time."""
+        while self._carried_on:
+            handshake = self._carried_on.popleft()
+            outcome = handshake.outcome
+            handshake.is_at_work = False
+            if handshake.is_over:
+                handshake.peer.close()
+            elif outcome is None:
+                self._finish(handshake, now_ms)
+            elif isinstance(outcome, Exception):
+                self._fail(handshake, reason_of(outcome), now_ms)
+            else:
+                self._watch(handshake, outcome)
         while self._open and next(iter(self._open)).deadline_ms <= now_ms:
             oldest = next(iter(self._open))
             reason = f"not done after ottla.authentication.timeout.ms={self._timeout_ms:.0f}"
             self._fail(oldest, reason, now_ms)
 
     def close(self) -> None:
-        for handshake in self._open:
+        """Returns once the thread has ended; what is under way is given up."""
+        if self._thread is not None:
+            while not self._queue.empty():
+                self._queue.get()
+            self._queue.put(None)
+            self._thread.join()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """In a child of a fork, which has no such thread."""
+        for handshake in [*self._open, *self._carried_on]:
             handshake.peer.close()
         self._open.clear()
-        self._ready.clear()
+        self._carried_on.clear()
 
-    abandon = close
-
-    def _carry_on(self, handshake: Handshake, now_ms: float) -> None:
-        try:
-            handshake.peer.do_handshake()
-        except ssl.SSLWantReadError:
-            self._watch(handshake, EVENT_READ)
-        except ssl.SSLWantWriteError:
-            self._watch(handshake, EVENT_WRITE)
-        except (OSError, ValueError) as error:
-            self._fail(handshake, reason_of(error), now_ms)
-        else:
-            self._finish(handshake, now_ms)
+    def _run(self) -> None:
+        while (handshake := self._queue.get()) is not None:
+            handshake.carry_on()
+            self._carried_on.append(handshake)
+            self._wake()
 
     def _finish(self, handshake: Handshake, now_ms: float) -> None:
-        principal = handshake.tls.principal_of(handshake.peer)
+        peer = handshake.peer
+        assert isinstance(peer, ssl.SSLSocket)
+        principal = handshake.tls.principal_of(peer)
         if principal is None:
             reason = "no rule of ssl.principal.mapping.rules matches the subject of its certificate"
             self._fail(handshake, reason, now_ms)
             return
         del self._open[handshake]
-        transport = transport_of(handshake.peer, self._buffer)
-        self._on_secured(transport, handshake.arrival, principal)
+        self._on_secured(transport_of(peer, self._buffer), handshake.arrival, principal)
 
     def _fail(self, handshake: Handshake, reason: str, now_ms: float) -> None:
         del self._open[handshake]
         self._watch(handshake, 0)
-        handshake.peer.close()
+        handshake.is_over = True
+        if not handshake.is_at_work:
+            handshake.peer.close()
         self._log(handshake.arrival, reason, now_ms)
         self._on_failed(handshake.arrival)
 
@@ -149,14 +195,11 @@ class Handshakes:
             self._unlogged += 1
             return
         others = f" (and {self._unlogged} others since the last)" if self._unlogged else ""
-        listener = arrival.client.listener
+        name, listener = arrival.peer_name, arrival.client.listener
         logger.warning(
             "closing %s: its TLS handshake with listener %s failed: %s%s",
-            arrival.peer_name,
-            listener,
-            reason,
-            others,
-        )
+            name, listener, reason, others,
+        )  # fmt: skip
         self._unlogged = 0
         self._next_log_ms = now_ms + LOG_INTERVAL_MS
 
