@@ -5,7 +5,6 @@ is what the broker last wrote down, unless it was stopped cleanly (`ReadOnlyLog.
 """
 
 from ottla.base.files import join
-from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -21,18 +20,19 @@ def replicated_end(log: ReadOnlyLog) -> int:
 class StableEnds:
     """Last stable offsets, looked for again where a log has grown.
 
-    Markers are appended, as all else is. Finding the offset takes a walk over the batches after the
-    recovery point, and a reader that follows a log asks often.
+    Finding the offset takes a walk over the batches after the recovery point, and a reader that
+    follows a log asks often: each walk continues where the one before it ended.
     """
 
     def __init__(self) -> None:
-        self._known: dict[TopicPartition, tuple[Uuid | None, int, int]] = {}
+        self._known: dict[TopicPartition, ReadOnlyLog] = {}
 
     def committed_end(self, log: ReadOnlyLog) -> int:
         """Up to where a log is replicated, and no transaction is open."""
         place = TopicPartition(log.topic, log.partition)
         known = self._known.get(place)
-        if known is None or known[:2] != (log.topic_id, log.log_end_offset):
-            known = (log.topic_id, log.log_end_offset, log.last_stable_offset)
-            self._known[place] = known
-        return min(replicated_end(log), known[2])
+        if known is not None:
+            log.continue_from(known)
+        stable = log.last_stable_offset
+        self._known[place] = log
+        return min(replicated_end(log), stable)

@@ -7,7 +7,7 @@ the batches from the newest snapshot at or before that point. Kafka's counterpar
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
@@ -69,6 +69,12 @@ class TransactionTail:
                 ],
             )
         return cls(log_start_offset)
+
+    def copy(self) -> "TransactionTail":
+        """The same, to be moved on without this one."""
+        tail = TransactionTail(self.next_offset, map(replace, self._open.values()))
+        tail.aborted = list(self.aborted)
+        return tail
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:

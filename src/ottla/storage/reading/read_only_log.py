@@ -8,7 +8,7 @@ with `on_damage`. Format pages: docs/format/README.md. Kafka has no counterpart.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -35,7 +35,7 @@ from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, read_integri
 from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log.transaction_tail import OpenTransaction, TransactionTail, overlapping
 from ottla.storage.reading.aborted_reading import (
     ChangedIndexError,
@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Identity = tuple[Uuid | None, Sequence[EpochEntry]]
+"""A topic's id and the leader epochs of a log."""
+
 
 class ReadOnlyLog:
     """A partition's log as it was when it was asked for.
@@ -90,6 +93,8 @@ class ReadOnlyLog:
         self.topic = topic
         self.partition = partition
         self.path = join(directory.path, partition_directory_name(topic, partition))
+        self._tail_before: TransactionTail | None = None
+        self._identity: Identity | None = None
         self._gaps = Gaps(self._file_system, self.path, self._cleaned_until)
         self._segments = ListedSegments(self._file_system, self.path, files)
 
@@ -194,6 +199,29 @@ class ReadOnlyLog:
         checkpointed = self._checkpointed(CHECKPOINT_HIGH_WATERMARK)
         return min(max(self.log_start_offset, checkpointed), self.log_end_offset)
 
+    def continue_from(self, before: "ReadOnlyLog") -> None:
+        """Takes over what the same log, as it was earlier, has found of transactions.
+
+        Not where it has changed other than at its end: a follower's log is cut when it gets another
+        leader epoch. Nor where the recovery point has come further, so that it stays small.
+        """
+        tail: TransactionTail | None = before.__dict__.get("_transactions")
+        if (
+            tail is not None
+            and before._identity is not None
+            and before._identity == self._identity_now()
+            and self.log_start_offset == before.log_start_offset
+            and self.recovery_point < tail.next_offset <= self.log_end_offset
+        ):
+            self._tail_before = tail.copy()
+
+    def _identity_now(self) -> Identity | None:
+        """What changes when offsets come to stand for other records; `None` if nobody knows."""
+        try:
+            return self.topic_id, self.leader_epochs.entries
+        except CorruptionError:
+            return None
+
     @cached_property
     def last_stable_offset(self) -> int:
         """Where the oldest open transaction begins, or the log's end."""
@@ -215,12 +243,14 @@ class ReadOnlyLog:
             except ApiError:
                 # Retention took batches that were still to be walked: again, from the new start.
                 self._segments.list_again()
+                self._tail_before = None
                 del self.log_start_offset
                 if not start < self.log_start_offset <= self.log_end_offset:
                     raise
 
     def _transaction_tail(self) -> TransactionTail:
-        tail = TransactionTail.from_snapshot(
+        self._identity = self._identity_now()  # before anything is read
+        tail = self._tail_before or TransactionTail.from_snapshot(
             self._file_system,
             self._segments.files.snapshots,
             log_start_offset=self.log_start_offset,

@@ -10,7 +10,6 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
-from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
@@ -22,13 +21,12 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.files.log_starts import LogStarts
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.segment import segment_reader
 from ottla.testing import FakeFileSystem
+from tests.support.log_transactions import Transactions
 from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
 
 TINY = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
@@ -362,39 +360,6 @@ def test_files_that_are_never_there_are_given_up() -> None:
 
 
 # Transactions
-
-
-class Transactions:
-    """Two producers' batches and markers, appended to a log."""
-
-    def __init__(self, log: PartitionLog) -> None:
-        self.log = log
-        self.sequences = {1: 0, 2: 0}
-
-    def write(self, producer_id: int) -> None:
-        offset = self.log.log_end_offset
-        append(
-            self.log,
-            b"%d" % offset,
-            producer_id=producer_id,
-            producer_epoch=0,
-            base_sequence=self.sequences[producer_id],
-            is_transactional=True,
-        )
-        self.sequences[producer_id] += 1
-
-    def end(self, producer_id: int, *, is_commit: bool) -> AppendInfo:
-        marker = build_end_transaction_marker(
-            EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
-            producer_id=producer_id,
-            producer_epoch=0,
-            timestamp_ms=NOW_MS,
-        )
-        info = self.log.writer.append_as_leader(
-            bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
-        )
-        self.log.writer.write_out()
-        return info
 
 
 @pytest.fixture
