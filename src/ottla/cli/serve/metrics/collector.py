@@ -89,8 +89,11 @@ class BrokerCollector:
         partitions = offline = rolled = 0
         for topic in topics:
             partitions += topic.partition_count
-            offline += len(topic.leaderless_indexes)
-            rolled += sum(one.log.roll_count for one in topic.partitions.values())
+            offline += len(topic.offline_indexes)
+            for index, one in list(topic.partitions.items()):
+                offline += one.directory.is_offline and index not in topic.offline_indexes
+                rolled += one.log.roll_count
+                yield
             if not topic.is_internal or self._of.has_internal_topics:
                 yield from self._topic(topic, families)
             yield
