@@ -1,6 +1,7 @@
 """What commands share of a terminal: tables, progress, sizes, durations, signals, JSON."""
 
 import json
+import os
 import re
 import signal
 import sys
@@ -217,6 +218,15 @@ def confirm(question: str, *, is_confirmed: bool) -> None:
     if not click.confirm(question, err=True):
         click.echo("nothing was changed", err=True)
         sys.exit(1)
+
+
+def draw_over(text: str) -> None:
+    """Draws a line again where it stands on standard error, cut to the terminal's width."""
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        width = WIDTH
+    click.echo(f"\r\x1b[K{text[: max(1, width - 1)]}", nl=False, err=True)
 
 
 # Signals

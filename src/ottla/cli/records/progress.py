@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from ottla.cli.terminal import counted
+from ottla.cli.terminal import counted, draw_over
 from ottla.cli.texts import size_text
 
 FIRST_S = 1.0
@@ -43,7 +43,7 @@ class Flow:
             return
         if sys.stderr.isatty():
             self._shown = now
-            click.echo(f"\r\x1b[K{self._bar()}{self.text()}", nl=False, err=True)
+            draw_over(f"{self._bar()}{self.text()}")
 
     def _bar(self) -> str:
         if not self.total:
@@ -60,7 +60,7 @@ class Flow:
     def clear(self) -> None:
         """Takes the line away."""
         if self._shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            draw_over("")
 
     def finish(self, where: str) -> None:
         """The summary, on standard error."""

@@ -3,8 +3,7 @@
 import sys
 import time
 
-import click
-
+from ottla.cli.terminal import draw_over
 from ottla.cli.texts import size_text
 
 FIRST_S = 1.0
@@ -25,7 +24,7 @@ class CopyProgress:
 
     def __exit__(self, *_: object) -> None:
         if self._has_line:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            draw_over("")
 
     def show(self, done: int, total: int) -> None:
         """Draws the line again, when it is time to."""
@@ -33,6 +32,4 @@ class CopyProgress:
             return
         self._next_s = time.monotonic() + STEP_S
         self._has_line = True
-        click.echo(
-            f"\r\x1b[K{self._verb}: {size_text(done)} of {size_text(total)}", nl=False, err=True
-        )
+        draw_over(f"{self._verb}: {size_text(done)} of {size_text(total)}")

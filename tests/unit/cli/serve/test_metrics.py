@@ -227,6 +227,7 @@ def test_others_have_the_broker_between_the_slices_of_a_scrape(
     assert held > 10
 
 
+@pytest.mark.slow
 def test_a_scrape_of_ten_thousand_partitions_holds_up_nobody_for_long(
     broker: Broker, server: Server, clock: FakeClock
 ) -> None:
