@@ -48,6 +48,14 @@ def test_records_are_sent_with_all_they_have(target: Target, log: Log) -> None:
     assert record.headers == (("a", b"1"),)
 
 
+def test_a_function_of_the_application_chooses_partitions(target: Target) -> None:
+    with ottla.Producer(target, partitioner=lambda key, count: count - 1) as producer:
+        assert producer.send("t", b"x", b"k").result(20).partition == 1
+    refused = pytest.raises(UserError, match="chose partition 2 of t, which has 2")
+    with ottla.Producer(target, partitioner=lambda key, count: count) as producer, refused:
+        producer.send("t", b"x")
+
+
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_many_records_keep_their_order_in_many_batches(
     target: Target, log: Log, compression: str
