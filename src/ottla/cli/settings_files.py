@@ -3,7 +3,9 @@
 Kafka's counterpart: `Utils.loadProps`.
 """
 
-from collections.abc import Callable, Iterable
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +48,28 @@ def read_client_settings(path: Path | None) -> dict[str, str]:
     """A client's settings by librdkafka's names; raises `UserError` naming the file."""
     if path is None:
         return {}
-    return _read_properties(path, "a file of client settings", encoding="utf-8")
+    return with_secrets(_read_properties(path, "a file of client settings", encoding="utf-8"))
+
+
+_REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
+
+
+def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """Settings with `${env:NAME}` and `${file:PATH}` replaced, so that a command line and a file of
+    settings need hold no password; raises `UserError`."""
+    return {name: _REFERENCE.sub(_referred, text) for name, text in values.items()}
+
+
+def _referred(found: re.Match[str]) -> str:
+    kind, name = found.groups()
+    if kind == "env":
+        if name not in os.environ:
+            raise UserError(f"${{env:{name}}}: there is no such variable in the environment")
+        return os.environ[name]
+    try:
+        return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise UserError(f"${{file:{name}}}: {error.strerror}") from error
 
 
 def read_security(path: Path | None) -> "Security":

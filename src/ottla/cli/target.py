@@ -24,7 +24,7 @@ import click
 from ottla.base.addresses import address_text, parse_address
 from ottla.base.errors import UserError
 from ottla.cli.contexts import Context, read_contexts
-from ottla.cli.settings_files import parse_setting, read_client_settings
+from ottla.cli.settings_files import parse_setting, read_client_settings, with_secrets
 from ottla.cli.terminal import (
     ExampleCommand,
     deadline,
@@ -298,10 +298,12 @@ def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
             is_eager=True,
             expose_value=False,
             callback=_remember,
-            help="Client setting, such as security.protocol=SSL; repeatable.",
+            help="Client setting, such as 'sasl.password=${env:PASSWORD}'; repeatable.",
         ),
         click.option(
             "--client-config",
+            "--command-config",
+            "client_config",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
             is_eager=True,
@@ -338,10 +340,11 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
         return None
     named: Mapping[str, Any] = ctx.meta.get(_NAMED, {})
     settings = read_client_settings(named.get("client_config"))
-    settings.update(
+    given_here = (
         parse_setting(one, "security.protocol=SSL", option="-X")
         for one in named.get("client_settings") or ()
     )
+    settings.update(with_secrets(dict(given_here)))
     given = [one for one in ("bootstrap", "data_dirs", "context") if named.get(one)]
     if len(given) > 1:
         raise UserError("--bootstrap, --data-dir and --context exclude each other")

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -28,6 +29,8 @@ from ottla.protocol.messages.produce import ProduceRequest
 
 CLIENT_ID = "ottla"
 MAX_FRAME_SIZE = 100 << 20
+RENEWED_AFTER = 0.85
+"""Of a login's time: then the client logs in again."""
 
 AHEAD_SIZE = 1 << 14
 """So much is received at least, as far as it has come: often answers to several requests."""
@@ -100,6 +103,8 @@ class SocketConnection(Closing):
         self._ahead = b""
         """What was received beyond the frame that is being read."""
         self._versions: dict[int, tuple[int, int]] = {}
+        self._security = security
+        self._expires_s: float | None = None
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
@@ -115,10 +120,8 @@ class SocketConnection(Closing):
             one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
         }
         if security.has_login:
-            from ottla.client.login import log_in
-
             try:
-                log_in(security, self)
+                self._log_in()
             except BaseException:
                 self.close()
                 raise
@@ -141,6 +144,8 @@ class SocketConnection(Closing):
     def send_all(
         self, requests: Sequence[Message], *, newest: int | None = None
     ) -> list[Callable[[], Any]]:
+        if self._expires_s is not None and monotonic() >= self._expires_s and not self._unanswered:
+            self._log_in()
         versions = [self.version_of(one.API_KEY or 0, newest=newest) for one in requests]
         headers = self._send(requests, versions)
         answers: list[Callable[[], Any]] = []
@@ -151,6 +156,15 @@ class SocketConnection(Closing):
             else:
                 answers.append(partial(self._receive, header))
         return answers
+
+    def _log_in(self) -> None:
+        """On a new connection, and again before the login ends (KIP-368)."""
+        from ottla.client.login import log_in
+
+        self._expires_s = None
+        lifetime_ms = log_in(self._security, self)
+        if lifetime_ms > 0:
+            self._expires_s = monotonic() + lifetime_ms / 1000 * RENEWED_AFTER
 
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
         known = request_class(api_key).VERSIONS

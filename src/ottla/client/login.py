@@ -12,7 +12,7 @@ from typing import Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError, UserError
 from ottla.client.scram import ScramClient
-from ottla.client.security import AuthenticationError, Security
+from ottla.client.security import OAUTHBEARER, AuthenticationError, Security
 from ottla.codec.schema import Message
 from ottla.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -34,8 +34,11 @@ def wrapped(security: Security, plain: socket.socket, host: str) -> socket.socke
     return _context(security).wrap_socket(plain, server_hostname=host)
 
 
-def log_in(security: Security, connection: Asks) -> None:
-    """Raises `AuthenticationError` when the broker refuses, and `UserError`."""
+def log_in(security: Security, connection: Asks) -> int:
+    """For how many milliseconds the login is valid, 0 for as long as the connection (KIP-368).
+
+    Raises `AuthenticationError` when the broker refuses, and `UserError`.
+    """
     answer = connection.ask(SaslHandshakeRequest(mechanism=security.mechanism))
     assert isinstance(answer, SaslHandshakeResponse)
     if answer.error_code != ErrorCode.NONE:
@@ -45,28 +48,51 @@ def log_in(security: Security, connection: Asks) -> None:
             f"sasl.mechanism to one of: {known}"
         )
     if security.mechanism == "PLAIN":
-        _say(security, connection, f"\0{security.username}\0{security.password}".encode())
-        return
+        text = f"\0{security.username}\0{security.password}".encode()
+        return _say(security, connection, text).session_lifetime_ms
+    if security.mechanism == OAUTHBEARER:
+        return _bring_token(security, connection)
     scram = ScramClient(
-        security.mechanism, security.username, security.password, secrets.token_hex(16)
+        security.mechanism,
+        security.username,
+        security.password,
+        secrets.token_hex(16),
+        is_token=security.is_token,
     )
     try:
         challenge = _say(security, connection, scram.first())
-        scram.check(_say(security, connection, scram.prove(challenge)))
+        last = _say(security, connection, scram.prove(bytes(challenge.auth_bytes)))
+        scram.check(bytes(last.auth_bytes))
     except ProtocolError as error:
         raise AuthenticationError(f"{connection.address}: {error}") from error
+    return last.session_lifetime_ms
 
 
-def _say(security: Security, connection: Asks, token: bytes) -> bytes:
+def _bring_token(security: Security, connection: Asks) -> int:
+    try:
+        with open(security.token_file, encoding="utf-8") as file:
+            token = file.read().strip()
+    except OSError as error:
+        raise UserError(
+            f"{security.token_file}: {error.strerror}; it is to hold a token"
+        ) from error
+    answer = _say(security, connection, f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+    if answer.auth_bytes:
+        # What is wrong comes after an acknowledgement (RFC 7628, section 3.2.2).
+        answer = _say(security, connection, b"\x01")
+    return answer.session_lifetime_ms
+
+
+def _say(security: Security, connection: Asks, token: bytes) -> SaslAuthenticateResponse:
     answer = connection.ask(SaslAuthenticateRequest(auth_bytes=token))
     assert isinstance(answer, SaslAuthenticateResponse)
     if answer.error_code != ErrorCode.NONE:
         reason = answer.error_message or ErrorCode(answer.error_code).name
         raise AuthenticationError(
-            f"{connection.address}: {security.username} is refused ({reason}); check "
-            f"sasl.username and sasl.password"
+            f"{connection.address}: {security.username or 'the token'} is refused ({reason}); "
+            f"check sasl.username and sasl.password"
         )
-    return bytes(answer.auth_bytes)
+    return answer
 
 
 def _context(security: Security) -> ssl.SSLContext:

@@ -1,16 +1,19 @@
 """The settings of a cluster with security; `login.py` acts on them.
 
-Settings have librdkafka's names. What is not known here is refused, never passed over.
+Settings have librdkafka's names, or those of Kafka's own clients. What is not known here is
+refused, never passed over.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.base.errors import UserError
 from ottla.base.scram import HASHES
+from ottla.config.security import JAAS, parse_jaas
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", *HASHES)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
 
 class AuthenticationError(UserError):
@@ -31,7 +34,11 @@ class Security:
     checks_host: bool = True
     mechanism: str = ""
     username: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
+    is_token: bool = False
+    """Name and password are those of a delegation token."""
+    token_file: str = ""
+    """Of OAUTHBEARER: read at each login, since tokens are renewed."""
 
     @property
     def has_tls(self) -> bool:
@@ -51,15 +58,42 @@ def parse_security(settings: Mapping[str, str]) -> Security:
     for name, text in settings.items():
         if name not in _KNOWN:
             raise UserError(f"{name}: that is not known here; known are {', '.join(_KNOWN)}")
-        field, read = _KNOWN[name]
-        fields[field] = read(name, text)
+        attribute, read = _KNOWN[name]
+        if name == JAAS:
+            fields.update(_jaas(text))
+        elif attribute:
+            fields[attribute] = read(name, text)
+        else:
+            read(name, text)
     found = Security(**fields)  # type: ignore[arg-type]
-    if found.has_login and not (found.mechanism and found.username):
+    if found.mechanism == OAUTHBEARER and not found.token_file:
+        raise UserError(
+            "sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url=file:///PATH, a "
+            "file with the token"
+        )
+    is_named = found.username or found.token_file
+    if found.has_login and not (found.mechanism and is_named):
         raise UserError(
             f"security.protocol={found.protocol} needs sasl.mechanism ({', '.join(MECHANISMS)}), "
             f"sasl.username and sasl.password"
         )
     return found
+
+
+def _jaas(text: str) -> dict[str, object]:
+    """Name and password of a login module of Kafka's own clients."""
+    options = parse_jaas(JAAS, text).options
+    return {
+        "username": options.get("username", ""),
+        "password": options.get("password", ""),
+        "is_token": options.get("tokenauth", "").lower() == "true",
+    }
+
+
+def _file_url(name: str, text: str) -> str:
+    if not text.startswith("file://"):
+        raise UserError(f"{name}={text}: a token is read from a file here, as file:///PATH")
+    return text.removeprefix("file://")
 
 
 def _text(_: str, text: str) -> str:
@@ -95,5 +129,11 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "sasl.mechanisms": ("mechanism", _one_of(*MECHANISMS)),
     "sasl.username": ("username", _text),
     "sasl.password": ("password", _text),
+    JAAS: ("", _text),
+    "sasl.oauthbearer.token.endpoint.url": ("token_file", _file_url),
+    "ssl.truststore.location": ("ca", _text),
+    "ssl.truststore.type": ("", _one_of("PEM")),
+    "ssl.keystore.location": ("certificate", _text),
+    "ssl.keystore.type": ("", _one_of("PEM")),
 }
 """Settings -> fields of `Security`, and what reads them."""
