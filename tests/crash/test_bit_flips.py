@@ -145,7 +145,7 @@ def test_a_flipped_bit_outside_the_checksum_raises_only_errors_of_ours(
     crash_seconds: float,
 ) -> None:
     files, _ = stopped_log()
-    for name, damaged in unchecked_bits(files, 1 if crash_seconds else 3):
+    for name, damaged in unchecked_bits(files, 1 if crash_seconds else 7):
         try:
             with contextlib.suppress(OttlaError):
                 use_all_of(reopened(disk_of(damaged), TINY))

@@ -83,8 +83,8 @@ def check_goes_on_from(disk: FakeFileSystem, config: TopicConfig) -> None:
     check_no_segment_counts_as_cut(log)
 
 
-def check_all(case: Case, *, seeds: int, first_seed: int = 0) -> None:
-    for point in every_crash_point(case, seeds=seeds, first_seed=first_seed):
+def check_all(case: Case, *, seeds: int, first_seed: int = 0, share: float = 1.0) -> None:
+    for point in every_crash_point(case, seeds=seeds, first_seed=first_seed, share=share):
         try:
             check(point, case.config)
         except Exception as error:
@@ -95,7 +95,7 @@ def check_all(case: Case, *, seeds: int, first_seed: int = 0) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_log_keeps_its_promises_at_every_crash_point(case: Case, crash_seconds: float) -> None:
-    check_all(case, seeds=1)
+    check_all(case, seeds=1, share=1 / 3)
     until = time.monotonic() + crash_seconds
     while time.monotonic() < until:
         check_all(case, seeds=4, first_seed=time.time_ns())

@@ -7,8 +7,8 @@ from tests.simulation.consumer_world import ConsumerWorld
 pytestmark = pytest.mark.slow
 
 FEW = range(6)
-MORE = range(6, 30)
-MANY = range(30, 120)
+MORE = range(6, 14)
+MANY = range(14, 120)
 
 
 @pytest.mark.parametrize("seed", MORE)

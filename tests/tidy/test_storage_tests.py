@@ -14,16 +14,16 @@ READER = "reading/test_read_only_log.py"
 RECOVERY = "recovery/test_recovery.py"
 ELSEWHERE = {
     # One pass, of which these are the steps; the three key filters have to agree with each other.
-    PASS: "compaction: compiled_key_filter key_filter output planning rebuilding replacement"
+    PASS: "compaction: compiled_key_filter key_filter output rebuilding replacement"
     " shares vector_key_filter",
     # A check is asked for a whole directory, and so is each kind of damage.
     CHECK: "diagnosis: epoch_checks index_checks integrity_checks producer_checks",
     "diagnosis/test_repair.py": "diagnosis: rebuild",
     "diagnosis/test_dump.py": "diagnosis: rows",
     # A log's state has three owners, and each says what the others did.
-    LOG: "log: append deleted_segment epoch_replay log_copy producer_replay reader state writer",
-    LOADER: "directory: directory_claim found_logs log_checkpoints log_loader open_options",
-    READER: "reading: aborted_reading checked_batches listed_segments locating read_only_directory",
+    LOG: "log: deleted_segment log_copy producer_replay reader state writer",
+    LOADER: "directory: found_logs log_checkpoints log_loader open_options",
+    READER: "reading: aborted_reading checked_batches listed_segments read_only_directory",
     # The phases of one recovery, in which each begins with what the one before has left.
     RECOVERY: "recovery: ending opened_log opening reconciling replaying",
     "segment/test_segment_view.py": "segment: segment",

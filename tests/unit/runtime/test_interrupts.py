@@ -49,6 +49,8 @@ class Tracer:
         sys.settrace(self._before)
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if self.has_acted:
+            return None
         code = frame.f_code
         # Python itself lets nothing out of a finalizer.
         if not code.co_filename.startswith(self._paths) or code.co_name == "__del__":
@@ -132,7 +134,7 @@ def test_an_exception_at_any_line_of_an_append_leaves_a_whole_log(
     # Of appends that differ in some lines only some of all are tried, and of Ctrl-C, which is kept
     # back where the other exception is not. `make crash` tries all.
     is_tried_whole = config == APPENDS["to a segment"] and act is appear
-    step = 1 if is_tried_whole or crash_seconds else 17
+    step = 1 if is_tried_whole or crash_seconds else 41
     for first in range(1, AT_MOST, SPAN):
         with ottla.open(tmp_path) as log:
             if first == 1:

@@ -393,7 +393,7 @@ def test_no_flipped_bit_of_a_log_loses_a_record_in_silence(config: TopicConfig) 
     for path in paths:
         size = sound.open(path).size()
         for position in sorted(chance.sample(range(size), min(size, 250))):
-            disk = stopped(config)
+            disk = sound.snapshot()
             flip(disk, position, path=path, mask=1 << chance.randrange(8))
             for start, end in ((0, 20), (0, 7), (7, 13), (13, 20)):
                 expected = [one for one in want if start <= one[0] < end]
