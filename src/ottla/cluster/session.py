@@ -1,0 +1,291 @@
+"""A session with ZooKeeper: carries out what the controller asks, and says when the session ends.
+
+Kazoo keeps the connection and begins another session after one has expired. Whatever was asked in
+the old one is given up then (`SessionLostError`). After a lost connection it is not known whether a
+write was done: it is asked again, as in Kafka, and who asked must expect that it had been done.
+
+Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnected`.
+"""
+
+import logging
+from collections.abc import Callable
+from threading import Condition, Lock
+from typing import Any, Final
+from warnings import catch_warnings, simplefilter
+
+from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
+from ottla.controller.operations import (
+    Batch,
+    Children,
+    Create,
+    Delete,
+    Get,
+    Operation,
+    Outcome,
+    Result,
+    Set,
+)
+from ottla.registries import paths
+
+ANY_VERSION: Final = -1
+
+
+class SessionLostError(Exception):
+    """The session in which something was asked has ended."""
+
+
+class ZooKeeperSession:
+    """`changed` is called from a thread of kazoo's, with the path of a node that was watched.
+
+    `lost` is called so when a session has expired, `suspended` with whether there is no connection.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        session_timeout_ms: int,
+        changed: Callable[[str], None],
+        lost: Callable[[], None],
+        suspended: Callable[[bool], None],
+    ) -> None:
+        with needed_for("zookeeper.connect"):
+            from kazoo import exceptions
+            from kazoo.client import KazooClient, KazooState
+            from kazoo.protocol.states import EventType
+            from kazoo.retry import KazooRetry
+        # It logs every try to connect; what matters is raised, or handed to `lost`.
+        logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+        self._address = address
+        self._errors = exceptions
+        self._states = KazooState
+        self._no_event = EventType.NONE
+        self._changed, self._lost, self._suspended = changed, lost, suspended
+        self._lock = Lock()
+        self._connected = Condition(self._lock)
+        self._is_connected = False
+        self._is_closed = False
+        self.generation = 0
+        """How many sessions have expired, or were given up."""
+        self._client = KazooClient(
+            hosts=address,
+            timeout=session_timeout_ms / 1000,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
+        )
+        self._client.add_listener(self._state_changed)
+
+    def start(self, timeout_s: float) -> None:
+        """Raises `UserError` when ZooKeeper cannot be reached, or has no such chroot."""
+        from kazoo.handlers.threading import KazooTimeoutError
+
+        place = f"zookeeper.connect={self._address}"
+        try:
+            with catch_warnings():
+                # Of a missing chroot, which is an error below.
+                simplefilter("ignore")
+                self._client.start(timeout=timeout_s)
+            has_chroot = self._client.exists("/") is not None
+        except (KazooTimeoutError, self._errors.KazooException, OSError, ValueError) as error:
+            self.close()
+            reason = str(error) or type(error).__name__
+            raise UserError(
+                f"{place}: ZooKeeper cannot be reached ({reason}); start it, or name one that runs"
+            ) from error
+        if not has_chroot:
+            self.close()
+            chroot = "/" + self._address.partition("/")[2]
+            raise UserError(
+                f"{place}: there is no node {chroot}; create it, or name the cluster's chroot"
+            )
+
+    def close(self) -> None:
+        """Ends the session, so that its ephemeral nodes go at once."""
+        with self._lock:
+            self._is_closed = True
+            self._connected.notify_all()
+        self._client.stop()
+        self._client.close()
+
+    def give_up(self) -> None:
+        """The session may be over by now: callers that wait for an answer get none."""
+        with self._lock:
+            self.generation += 1
+            self._connected.notify_all()
+
+    @property
+    def session_id(self) -> int:
+        """That of `ephemeralOwner`; 0 before there is one."""
+        known = self._client.client_id
+        return 0 if known is None else int(known[0])
+
+    def _state_changed(self, state: Any) -> None:
+        with self._lock:
+            self._is_connected = state == self._states.CONNECTED
+            is_lost = state == self._states.LOST
+            if is_lost:
+                self.generation += 1
+            self._connected.notify_all()
+        if is_lost:
+            self._lost()
+        else:
+            self._suspended(state == self._states.SUSPENDED)
+
+    # What the controller asks
+
+    def execute(self, batch: Batch, generation: int | None = None) -> tuple[Result, ...]:
+        """Raises `SessionLostError` when the session (`generation`) is over."""
+        generation = self.generation if generation is None else generation
+        if batch.is_atomic:
+            return self._together(batch.operations, generation)
+        waiting = [self._begin(one, batch.epoch_version) for one in batch.operations]
+        return tuple(
+            self._end(one, asked, batch.epoch_version, generation)
+            for one, asked in zip(batch.operations, waiting, strict=True)
+        )
+
+    def wait_connected(self, generation: int) -> None:
+        """Waits for a connection of the same session."""
+        with self._connected:
+            while generation == self.generation and not self._is_closed and not self._is_connected:
+                self._connected.wait()
+            if generation != self.generation or self._is_closed:
+                raise SessionLostError
+
+    def _begin(self, operation: Operation, fence: int | None) -> Any:
+        """All operations of a batch are on their way before the first is waited for."""
+        watch = self._watched if getattr(operation, "watch", False) else None
+        match operation:
+            case Get(path=path):
+                return self._client.get_async(path, watch)
+            case Children(path=path):
+                return self._client.get_children_async(path, watch)
+            case Delete():
+                return None
+            case _:
+                return self._transaction((operation,), fence).commit_async()
+
+    def _end(self, operation: Operation, asked: Any, fence: int | None, generation: int) -> Result:
+        while True:
+            try:
+                if isinstance(operation, Delete):
+                    return self._delete(operation.path, fence, generation)
+                return self._result(operation, asked.get(), fence)
+            except self._errors.NoNodeError:
+                if not (isinstance(operation, Get) and operation.watch):
+                    return Result(outcome=Outcome.NO_NODE)
+                # A missing node is watched by asking whether it exists.
+                if self._exists(operation.path, generation) is None:
+                    return Result(outcome=Outcome.NO_NODE)
+            except (self._errors.ConnectionLoss, self._errors.ConnectionClosedError) as error:
+                if self._is_closed:
+                    raise SessionLostError from error
+            except (self._errors.SessionExpiredError, self._errors.AuthFailedError) as error:
+                raise SessionLostError from error
+            self.wait_connected(generation)
+            asked = self._begin(operation, fence)
+
+    def _exists(self, path: str, generation: int) -> Any:
+        while True:
+            try:
+                return self._client.exists_async(path, self._watched).get()
+            except self._errors.ConnectionLoss:
+                self.wait_connected(generation)
+            except (
+                self._errors.SessionExpiredError,
+                self._errors.ConnectionClosedError,
+            ) as error:
+                raise SessionLostError from error
+
+    def _result(self, operation: Operation, found: Any, fence: int | None) -> Result:
+        match operation:
+            case Get():
+                content, stat = found
+                return Result(content=content or None, version=stat.version, czxid=stat.czxid)
+            case Children():
+                return Result(children=tuple(found))
+            case _:
+                return self._written(found, fence)[-1]
+
+    def _together(self, operations: tuple[Operation, ...], generation: int) -> tuple[Result, ...]:
+        while True:
+            self.wait_connected(generation)
+            try:
+                return tuple(self._written(self._transaction(operations, None).commit(), None))
+            except self._errors.ConnectionLoss:
+                continue
+            except (
+                self._errors.SessionExpiredError,
+                self._errors.ConnectionClosedError,
+            ) as error:
+                raise SessionLostError from error
+
+    def _transaction(self, operations: tuple[Operation, ...], fence: int | None) -> Any:
+        transaction = self._client.transaction()
+        if fence is not None:
+            transaction.check(paths.CONTROLLER_EPOCH, fence)
+        for one in operations:
+            match one:
+                case Create():
+                    transaction.create(one.path, one.content or b"", ephemeral=one.is_ephemeral)
+                case Set():
+                    transaction.set_data(one.path, one.content, one.version)
+                case Delete():
+                    transaction.delete(one.path, ANY_VERSION)
+                case _:
+                    raise AssertionError("only writes are transactions")
+        return transaction
+
+    def _written(self, results: list[Any], fence: int | None) -> list[Result]:
+        if fence is not None:
+            checked, *results = results
+            missed = (self._errors.BadVersionError, self._errors.NoNodeError)
+            if isinstance(checked, missed):
+                return [Result(outcome=Outcome.FENCED) for _ in results]
+        return [
+            Result(outcome=self._outcome(one), version=getattr(one, "version", 0))
+            for one in results
+        ]
+
+    def _outcome(self, result: Any) -> Outcome:
+        errors = self._errors
+        match result:
+            case errors.NodeExistsError():
+                return Outcome.NODE_EXISTS
+            case errors.NoNodeError():
+                return Outcome.NO_NODE
+            case (
+                errors.BadVersionError() | errors.RolledBackError() | errors.RuntimeInconsistency()
+            ):
+                return Outcome.BAD_VERSION
+            case Exception():
+                raise result
+            case _:
+                return Outcome.DONE
+
+    def _delete(self, path: str, fence: int | None, generation: int) -> Result:
+        """With what is below it, which is read first."""
+        try:
+            children = self._client.get_children_async(path).get()
+        except self._errors.NoNodeError:
+            return Result(outcome=Outcome.NO_NODE)
+        for child in children:
+            self._end(Delete(f"{path}/{child}"), None, fence, generation)
+        results = self._transaction((Delete(path),), fence).commit_async().get()
+        if isinstance(results[-1], self._errors.NotEmptyError):
+            return self._delete(path, fence, generation)
+        return self._written(results, fence)[-1]
+
+    def _watched(self, event: Any) -> None:
+        """Events without a path are those of the session, of which the listener hears."""
+        if event.type != self._no_event:
+            self._changed(event.path)
+
+    # What a broker needs beside it
+
+    def create_missing(self, nodes: tuple[str, ...]) -> None:
+        for path in nodes:
+            self._client.ensure_path(path)
+
+    def stat(self, path: str) -> Any:
+        """With `version`, `czxid` and `ephemeralOwner`; `None` where the node is missing."""
+        return self._exists(path, self.generation)

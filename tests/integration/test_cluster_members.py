@@ -1,0 +1,212 @@
+"""Brokers in the registries of a real ZooKeeper: registration, elections, lost sessions."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from ottla.base.clock import SystemClock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+from ottla.cluster.member import Callbacks, ClusterMember, MemberOptions
+from ottla.config.inter_broker_version import LATEST
+from ottla.controller.events import CreateTopic, ElectLeaders
+from ottla.controller.requests import LeaderAndIsr, Outgoing
+from ottla.registries import paths
+from ottla.registries.brokers import BrokerRegistration, Endpoint, decode_broker
+from ottla.registries.controllers import decode_cluster_id, decode_controller
+from ottla.registries.topics import decode_state
+from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
+from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
+
+kazoo_client = pytest.importorskip("kazoo.client")
+
+pytestmark = pytest.mark.slow
+
+SESSION_MS = 2000
+CLUSTER = "gYegNMCUSVinTtnlHUNGwQ"
+numbers = iter(range(1000))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """For what another thread does."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        threading.Event().wait(0.02)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with zookeeper_server(tmp_path_factory.mktemp("zookeeper")) as address:
+        yield address
+
+
+@pytest.fixture
+def tools(server: str) -> Iterator[object]:
+    """Another client, as `zookeeper-shell`, at a chroot of this test's own."""
+    client = kazoo_client.KazooClient(server)
+    client.start(timeout=TIMEOUT_S)
+    client.ensure_path(chroot := f"/c{next(numbers)}")
+    client.chroot = chroot
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def members() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+class Member:
+    """One with a record of what it was called with."""
+
+    def __init__(self, address: str, broker_id: int, **options: object) -> None:
+        self.epochs: list[int] = []
+        self.outgoing: list[Outgoing] = []
+        self.complaints: list[str] = []
+        self.fenced = threading.Event()
+        endpoint = Endpoint(
+            listener="PLAINTEXT", host="h", port=9092, security_protocol="PLAINTEXT"
+        )
+        settings = {
+            "connect": address,
+            "registration": BrokerRegistration(endpoints=(endpoint,)),
+            "broker_id": broker_id,
+            "session_timeout_ms": SESSION_MS,
+            "version": LATEST,
+            **options,
+        }
+        self.member = ClusterMember(
+            MemberOptions(**settings),  # type: ignore[arg-type]
+            Callbacks(
+                fenced=self.fenced.set,
+                registered=self.epochs.append,
+                send=self.outgoing.extend,
+                complain=self.complaints.append,
+            ),
+            SystemClock(),
+            new_cluster_id=lambda: CLUSTER,
+        )
+        self.member.start()
+
+
+def address_of(tools: object) -> str:
+    host, port = tools.hosts[0]  # type: ignore[attr-defined]
+    return f"{host}:{port}{tools.chroot}"  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def join(tools: object, members: ExitStack) -> Callable[..., Member]:
+    def joined(broker_id: int, address: str | None = None, **options: object) -> Member:
+        one = Member(address or address_of(tools), broker_id, **options)
+        members.callback(one.member.stop)
+        return one
+
+    return joined
+
+
+def test_brokers_register_and_one_of_them_is_the_controller(
+    tools: object, join: Callable[..., Member]
+) -> None:
+    first, second = join(1), join(2)
+    wait_until(lambda: first.member.is_controller)
+    get = tools.get  # type: ignore[attr-defined]
+    content, stat = get(paths.broker_path(2))
+    assert decode_broker(2, content).endpoints[0].port == 9092
+    assert second.epochs == [stat.czxid]
+    assert decode_cluster_id(get(paths.CLUSTER_ID)[0]) == first.member.cluster_id == CLUSTER
+    assert decode_controller(get(paths.CONTROLLER)[0]).broker_id == 1
+    created = first.member.ask(
+        CreateTopic(pending_id=0, topic="orders", assignment={0: (2, 1)}), TIMEOUT_S
+    )
+    assert created.error is ErrorCode.NONE
+    orders = TopicPartition("orders", 0)
+    wait_until(lambda: any(isinstance(one.order, LeaderAndIsr) for one in first.outgoing))
+    state = decode_state(orders, get(paths.state_path(orders))[0])
+    assert (state.leader, state.isr) == (2, (2, 1))
+    asked = second.member.ask(ElectLeaders(pending_id=0, partitions=None), TIMEOUT_S)
+    assert asked.error is ErrorCode.NOT_CONTROLLER
+    # When the controller leaves, the other one takes over.
+    first.member.stop()
+    wait_until(lambda: second.member.is_controller)
+    wait_until(lambda: decode_state(orders, get(paths.state_path(orders))[0]).isr == (2,))
+    assert get(paths.CONTROLLER_EPOCH)[0] == b"2"
+
+
+def test_a_broker_whose_session_expires_is_fenced_and_registers_again(
+    tools: object, join: Callable[..., Member]
+) -> None:
+    one = join(1)
+    wait_until(lambda: one.member.is_controller)
+    expire(one)
+    wait_until(lambda: len(one.epochs) == 2)
+    assert one.fenced.is_set()
+    assert one.epochs[1] > one.epochs[0]
+    wait_until(lambda: one.member.is_controller)
+    epoch = tools.get(paths.CONTROLLER_EPOCH)[0]  # type: ignore[attr-defined]
+    assert epoch == b"2"
+
+
+def expire(one: Member) -> None:
+    """Another connection with the session's id and password ends the session."""
+    ours = one.member._session._client
+    thief = kazoo_client.KazooClient(
+        f"{ours.hosts[0][0]}:{ours.hosts[0][1]}", client_id=ours.client_id
+    )
+    thief.start(timeout=TIMEOUT_S)
+    thief.stop()
+    thief.close()
+
+
+def test_ids_are_generated_where_none_is_given(join: Callable[..., Member]) -> None:
+    assert join(-1).member.broker_id == 1001
+    assert join(-1).member.broker_id == 1002
+
+
+def test_without_zookeeper_a_broker_leads_nothing_after_the_time_of_its_session(
+    tmp_path: Path,
+) -> None:
+    with ExitStack() as stack:
+        with zookeeper_server(tmp_path) as address:
+            one = Member(address, 1)
+            stack.callback(one.member.stop)
+            wait_until(lambda: one.member.is_controller)
+            assert not one.fenced.is_set()
+        wait_until(one.fenced.is_set)
+        assert one.epochs == one.epochs[:1]
+
+
+def test_what_keeps_a_broker_out_is_said_in_one_line(
+    server: str, tools: object, join: Callable[..., Member]
+) -> None:
+    join(1)
+
+    def refusal(**options: object) -> str:
+        with pytest.raises(UserError) as caught:
+            join(**{"broker_id": 2, "session_timeout_ms": 400, **options})
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    taken = refusal(broker_id=1)
+    assert taken == (
+        "broker.id=1: a broker at PLAINTEXT://h:9092 has this id in the cluster; choose another, "
+        "or stop it"
+    )
+    other = refusal(cluster_id="I_0MTxdmTk-RWI-AxmfAIg")
+    assert f"it has the cluster {CLUSTER}, and the data directory is of I_0MTxdmTk" in other
+    chroot = refusal(address=f"{server}/nowhere")
+    assert chroot == (
+        f"zookeeper.connect={server}/nowhere: there is no node /nowhere; create it, or name the "
+        "cluster's chroot"
+    )
+    port = free_port()
+    nobody = refusal(address=f"127.0.0.1:{port}")
+    assert nobody.startswith(f"zookeeper.connect=127.0.0.1:{port}: ZooKeeper cannot be reached (")
