@@ -18,7 +18,6 @@ from tests.support.ports import free_port
 from benchmarks import clients
 from benchmarks.brokers import Ottla, RunningBroker
 from benchmarks.logs import CHANCE
-from benchmarks.machine import first_thread_seconds
 from benchmarks.measuring import MEGABYTE, Samples, Scale, percentile, warm_memory
 from benchmarks.report import Report, Target, add_figure, figures_report
 from benchmarks.requests import one_by_one
@@ -185,7 +184,7 @@ def _ask(peer: socket.socket) -> None:
 
 
 def _handshakes_in_a_second(one: Contestant, count: int) -> float | None:
-    """Of the loop's processor time. All clients take each step together.
+    """Of the broker's processor time, its threads' together. All clients take each step together.
 
     Otherwise the loop would look for the next message, and spend time on it, while a client works.
     """
@@ -194,14 +193,14 @@ def _handshakes_in_a_second(one: Contestant, count: int) -> float | None:
         peers = [
             stack.enter_context(contextlib.closing(_Handshake(one, address))) for _ in range(count)
         ]
-        before = first_thread_seconds(one.broker.pid)
+        before = one.broker.cost()
         for step in (_Handshake.begin, _Handshake.finish, _Handshake.ask):
             for peer in peers:
                 step(peer)
-        after = first_thread_seconds(one.broker.pid)
-    if before is None or after is None:
+        after = one.broker.cost()
+    if before is None or after is None or after.cpu_seconds == before.cpu_seconds:
         return None
-    return count / (after - before)
+    return count / (after.cpu_seconds - before.cpu_seconds)
 
 
 class _Handshake:
@@ -246,22 +245,27 @@ class _Handshake:
 def _strangers(scale: Scale, plain: Contestant, tls: Contestant) -> Report:
     count, work = scale.of(HALF_DONE, 5), scale.of(WORK, 5)
     hello = _client_hello(tls)
-    alone, beside = [], []
     producing = Producing(plain.broker.host, plain.broker.port)
+    samples: dict[str, list[float]] = {"alone": [], "while they begin": [], "beside them": []}
+
+    def measure(when: str) -> None:
+        samples[when].append(percentile(one_by_one(producing, work), 99) * 1e6)
+
     with contextlib.closing(producing):
         one_by_one(producing, work)
         for _ in range(scale.rounds):
-            alone.append(percentile(one_by_one(producing, work), 99) * 1e6)
+            measure("alone")
             with contextlib.ExitStack() as stack:
                 for _ in range(count):
                     address = (tls.broker.host, tls.broker.port)
                     stranger = stack.enter_context(socket.create_connection(address, TIMEOUT_S))
                     stranger.sendall(hello)
-                beside.append(percentile(one_by_one(producing, work), 99) * 1e6)
+                measure("while they begin")
+                measure("beside them")
     report = figures_report(f"One-record requests beside {count:,} half-done handshakes")
-    add_figure(report, "p99 alone", Samples(tuple(alone)), "us")
-    add_figure(report, "p99 beside them", Samples(tuple(beside)), "us")
-    ratio = Samples(tuple(beside)).over(Samples(tuple(alone)))
+    for when, all_ in samples.items():
+        add_figure(report, f"p99 {when}", Samples(tuple(all_)), "us")
+    ratio = Samples(tuple(samples["beside them"])).over(Samples(tuple(samples["alone"])))
     add_figure(report, "beside over alone", ratio, "", Target(limit=2, unit=""))
     report.notes.append(f"Each has sent its first message of {len(hello)} bytes, and no other.")
     return report

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.topics.topics import NewTopic
+from tests.compat.java import needs_java_client
+from tests.compat.java_clients import read_values, record, send_all
 from tests.compat.node_clients import NODE, absence
 from tests.support.certificates import authority, client_context
 from tests.support.patience import PATIENCE_S
@@ -186,6 +188,26 @@ def by_kafkajs(place: Place) -> list[bytes | None]:
         cwd=NODE,
     )
     return list(done.stdout.split(b"\n"))
+
+
+@pytest.mark.slow
+@needs_java_client
+def test_javas_client_reads_what_it_has_produced(place: Place) -> None:
+    """With a truststore of PEM and a keystore of PKCS12, as its users have them."""
+    store = place.trusted.with_name("client.p12")
+    store.write_bytes(authority().client("ana", "Acme").pkcs12("sesame", authority()))
+    settings = {
+        "security_protocol": "SSL",
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_location": str(place.trusted),
+        "ssl_keystore_type": "PKCS12",
+        "ssl_keystore_location": str(store),
+        "ssl_keystore_password": "sesame",
+        "ssl_key_password": "sesame",
+    }
+    values = [value.decode() for value in VALUES]
+    send_all(place.address, [record(TOPIC, value) for value in values], **settings)
+    assert read_values(place.address, TOPIC, **settings) == values
 
 
 @pytest.mark.slow
