@@ -99,8 +99,12 @@ class Security:
     # Users
 
     def alter_users(self, wanted: Sequence[ScramUpsertion]) -> dict[str, ApiError | None]:
-        credentials, results = with_upsertions(self.state.credentials, wanted)
-        if credentials != self.state.credentials:
+        while True:
+            known = self.state.credentials
+            credentials, results = with_upsertions(known, wanted)
+            if self.state.credentials is known:
+                break  # nobody has changed any, while others had their turn
+        if credentials != known:
             self._replace(dataclasses.replace(self.state, credentials=credentials))
         return results
 

@@ -16,6 +16,7 @@ from ottla.base.scram import (
     ScramCredential,
     credential_of_salted,
 )
+from ottla.base.turns import in_turns
 from ottla.broker.security.security_file import Credentials
 
 CODES_OF_MECHANISMS = {name: code for code, name in MECHANISM_CODES.items()}
@@ -64,7 +65,7 @@ def with_upsertions(
     """The credentials afterwards, and for each user named whether it was refused."""
     results: dict[str, ApiError | None] = {}
     named: set[tuple[str, int]] = set()
-    for one in wanted:
+    for one in in_turns(wanted):
         key = (one.user, one.mechanism_code)
         try:
             if key in named:
@@ -79,7 +80,7 @@ def with_upsertions(
                 results[one.user] = error.without_traceback()
         named.add(key)
     changed = dict(known)
-    for one in wanted:
+    for one in in_turns(wanted):
         if results[one.user] is None:
             place = (one.user, MECHANISM_CODES[one.mechanism_code])
             credential = one.credential()

@@ -26,7 +26,9 @@ def handle(
     security = context.broker.security
     owners: set[Principal] | None = None
     if request.owners is not None:
-        owners = {Principal(one.principal_type, one.principal_name) for one in request.owners}
+        owners = {
+            Principal(one.principal_type, one.principal_name) for one in in_turns(request.owners)
+        }
     try:
         check_connection(context)
         return DescribeDelegationTokenResponse(
