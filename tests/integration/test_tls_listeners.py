@@ -360,6 +360,19 @@ def test_a_listener_that_is_to_speak_tls_from_now_on_speaks_nothing_else(tmp_pat
             assert client.receive_frame() is None
 
 
+def test_a_handshake_with_a_listener_that_was_closed_is_given_up(tmp_path: Path) -> None:
+    with (
+        serving(tls_broker(tmp_path)) as server,
+        WireClient(server.address) as admin,
+        socket.create_connection(of_tls(server), PATIENCE_S) as waiting,
+    ):
+        with WireClient(of_tls(server), trusting()) as client:  # accepted after the waiting one
+            assert client.ask(VERSIONS, 0).error_code == 0
+        assert altered(admin, listeners="PLAINTEXT://127.0.0.1:9092") == (0, None)
+        assert waiting.recv(1) == b""
+        assert admin.ask(VERSIONS, 0).error_code == 0
+
+
 def test_a_socket_without_keys_in_the_kernel_is_known() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,

@@ -105,6 +105,8 @@ class Handshaking(Protocol):
 
     def take_over(self, now_ms: float) -> None: ...
 
+    def drop(self, listener: str) -> None: ...
+
     def close(self) -> None: ...
 
     def abandon(self) -> None: ...
@@ -222,6 +224,8 @@ class Acceptors:
             self._all.remove(acceptor)
             self._unwatch(acceptor)
             acceptor.socket.close()
+            if self._handshakes is not None:
+                self._handshakes.drop(acceptor.name)
         self._renew()
         for listener in changes.new:
             try:

@@ -58,7 +58,7 @@ class Handshake:
         self.watched = 0
         self.is_at_work = False
         self.is_over = False
-        self.outcome: int | Exception | None = EVENT_READ
+        self.outcome: int | str | None = EVENT_READ
 
     def carry_on(self) -> None:
         """In the thread, as far as what has come allows."""
@@ -74,7 +74,7 @@ class Handshake:
         except ssl.SSLWantWriteError:
             self.outcome = EVENT_WRITE
         except Exception as error:
-            self.outcome = error
+            self.outcome = reason_of(error)
 
 
 class Handshakes:
@@ -139,14 +139,19 @@ class Handshakes:
                 handshake.peer.close()
             elif outcome is None:
                 self._finish(handshake, now_ms)
-            elif isinstance(outcome, Exception):
-                self._fail(handshake, reason_of(outcome), now_ms)
+            elif isinstance(outcome, str):
+                self._fail(handshake, outcome, now_ms)
             else:
                 self._watch(handshake, outcome)
         while self._open and next(iter(self._open)).deadline_ms <= now_ms:
             oldest = next(iter(self._open))
             reason = f"not done after ottla.authentication.timeout.ms={self._timeout_ms:.0f}"
             self._fail(oldest, reason, now_ms)
+
+    def drop(self, listener: str) -> None:
+        """A listener is closed: nobody comes in by it any more."""
+        for handshake in [one for one in self._open if one.arrival.client.listener == listener]:
+            self._give_up(handshake)
 
     def close(self) -> None:
         """Returns once the thread has ended; what is under way is given up."""
@@ -182,12 +187,15 @@ class Handshakes:
         self._on_secured(transport_of(peer, self._buffer), handshake.arrival, principal)
 
     def _fail(self, handshake: Handshake, reason: str, now_ms: float) -> None:
+        self._log(handshake.arrival, reason, now_ms)
+        self._give_up(handshake)
+
+    def _give_up(self, handshake: Handshake) -> None:
         del self._open[handshake]
         self._watch(handshake, 0)
         handshake.is_over = True
         if not handshake.is_at_work:
             handshake.peer.close()
-        self._log(handshake.arrival, reason, now_ms)
         self._on_failed(handshake.arrival)
 
     def _log(self, arrival: Arrival, reason: str, now_ms: float) -> None:
