@@ -462,7 +462,8 @@ class World:
         for partition, one in process.broker.began_to_lead:
             key = (partition, one.leader_epoch)
             assert self._leaders.setdefault(key, process.id) == process.id, f"{key} led by two"
-            if one.leader_epoch < self._epoch(partition):
+            newest = self._epoch(partition)
+            if newest is None or one.leader_epoch < newest:
                 continue  # it hears late of what is over, and nobody follows it
             for offset, value in self.acknowledged.get(partition, {}).items():
                 found = one.log[offset - 1][1] if offset <= len(one.log) else None
@@ -476,9 +477,10 @@ class World:
             self.counts["acknowledged"] += 1
         process.broker.committed.clear()
 
-    def _epoch(self, partition: TopicPartition) -> int:
+    def _epoch(self, partition: TopicPartition) -> int | None:
+        """`None` after the topic's deletion."""
         node = self.zookeeper.nodes.get(paths.state_path(partition))
-        return -1 if node is None else decode_state(partition, node.content).leader_epoch
+        return None if node is None else decode_state(partition, node.content).leader_epoch
 
     def _written(self, path: str, before: bytes | None, after: bytes | None) -> None:
         if path.endswith("/state") and before is not None:
