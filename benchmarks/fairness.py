@@ -56,6 +56,9 @@ PAUSE_S = 0.003
 BESIDE_S = 2.0
 """For how long the one client is served at least; and until the other has an answer."""
 
+LIMIT_BEFORE_S = 600.0
+"""For what is made before anything is measured: thousands of partitions, on a slow disk."""
+
 LIMIT_S = 30.0
 PIPELINED = 64
 TARGET_MS = 20.0
@@ -159,7 +162,7 @@ def _measure(broker: RunningBroker, burden: Burden, scale: Scale) -> Seen:
     peer = producing.sockets(1)[0]
     for frame in burden.before:
         with WireClient(broker.host, broker.port) as client:
-            client.socket.settimeout(LIMIT_S)
+            client.socket.settimeout(LIMIT_BEFORE_S)
             client.socket.sendall(frame)
             client.receive_frame()
     is_over = threading.Event()
