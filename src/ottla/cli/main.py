@@ -1,6 +1,8 @@
 """`ottla`: every command by its name; a command is imported when it is called."""
 
 import importlib
+import io
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -342,4 +344,16 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Runs a command, as the shell calls it."""
+    _prepare_output()
     return cli.main(args=arguments, prog_name="ottla")
+
+
+def _prepare_output() -> None:
+    """What a terminal's encoding lacks is escaped, and output that the shell closed is dropped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            is_whole = stream.encoding.lower().replace("-", "") == "utf8"
+            stream.reconfigure(errors="surrogateescape" if is_whole else "backslashreplace")

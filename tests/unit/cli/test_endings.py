@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -15,6 +16,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
 from ottla.cli.endings import ended
 from ottla.cli.terminal import deadline
+from tests.integration.cli.support import ENVIRONMENT
 
 
 def ending(error: BaseException) -> Result:
@@ -79,3 +81,27 @@ def test_a_reader_that_closes_the_pipe_is_no_failure(tmp_path: os.PathLike[str])
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_no_encoding_and_no_closed_stream_ends_in_a_fault(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "d") as log:
+        log.create_topic("t")
+        log.append("t", "tea ☕".encode())
+
+    def end(words: str, **more: str) -> tuple[int, str]:
+        command = f"{sys.executable} -m ottla {words}"
+        done = subprocess.run(
+            ["sh", "-c", command],
+            capture_output=True,
+            env={**ENVIRONMENT, **more},
+            cwd=tmp_path,
+            check=False,
+        )
+        return done.returncode, (done.stdout + done.stderr).decode("latin-1")
+
+    code, text = end("log dump --deep d/t-0", PYTHONIOENCODING="latin-1")
+    assert (code, "tea \\u2615" in text) == (0, True), text
+    assert end("topics list d >&- 2>&-") == (0, "")
+    code, text = end("produce d t <&-")
+    assert (code, text) == (2, "ottla: standard input is closed; name files to send\n")

@@ -217,6 +217,8 @@ def _records(kind: str, files: Sequence[str], options: InputOptions) -> Records:
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
     """A file, or standard input for `-`, with the name to call it by."""
+    if path == "-" and sys.stdin is None:
+        raise UserError("standard input is closed; name files to send")
     if path == "-":
         yield "standard input", sys.stdin.buffer
         return
