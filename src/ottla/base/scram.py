@@ -8,8 +8,6 @@ several letters. Kafka's counterparts: `ScramFormatter`, `ScramMessages`, `Scram
 
 import base64
 import binascii
-import hashlib
-import hmac
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ProtocolError
@@ -39,6 +37,8 @@ def credential_of_salted(
     mechanism: str, salted: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
     """The credential of a salted password, as a client sends it in AlterUserScramCredentials."""
+    import hashlib
+
     name = HASHES[mechanism]
     return ScramCredential(
         salt=salt,
@@ -58,10 +58,14 @@ def make_credential(
 
 def salt_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
     """Takes milliseconds, which is what iterations are for."""
+    import hashlib
+
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
 
 
 def mac(hash_name: str, key: bytes, text: bytes) -> bytes:
+    import hmac
+
     return hmac.new(key, text, hash_name).digest()
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from ottla.base.errors import UserError
 from ottla.base.scram import HASHES
-from ottla.config.security import JAAS, parse_jaas
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER = "OAUTHBEARER"
+JAAS = "sasl.jaas.config"
 MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
 
@@ -82,6 +82,8 @@ def parse_security(settings: Mapping[str, str]) -> Security:
 
 def _jaas(text: str) -> dict[str, object]:
     """Name and password of a login module of Kafka's own clients."""
+    from ottla.config.security import parse_jaas
+
     options = parse_jaas(JAAS, text).options
     return {
         "username": options.get("username", ""),

@@ -80,6 +80,9 @@ def test_what_asks_a_broker_imports_no_broker_and_nothing_for_tls(
     monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
     modules = imported(*command.replace("BROKER", address).split())
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
-    assert rooms <= {"base", "cli", "client", "codec", "protocol", "record", "storage"} | more
+    assert (
+        rooms
+        <= {"base", "cli", "client", "codec", "protocol", "record", "runtime", "storage"} | more
+    )
     assert not modules & {"rich", "asyncio", "ssl", "secrets", "hashlib", "logging", "tomllib"}
     assert not {name for name in modules if name.startswith("ottla.storage.log")}
