@@ -50,9 +50,9 @@ from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()
-COUNT = 10_000
+COUNT = 20_000
 FEW = 2000
-LONGEST = 2.0
+LONGEST = 4.0
 """Milliseconds, on a host of the usual speed, between two checks whether a turn is over: what is
 done to each of so many elements in one go takes more."""
 

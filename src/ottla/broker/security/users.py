@@ -16,7 +16,7 @@ from ottla.base.scram import (
     ScramCredential,
     credential_of_salted,
 )
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.security_file import Credentials
 
 CODES_OF_MECHANISMS = {name: code for code, name in MECHANISM_CODES.items()}
@@ -64,7 +64,7 @@ def with_upsertions(
 ) -> tuple[dict[tuple[str, str], ScramCredential], dict[str, ApiError | None]]:
     """The credentials afterwards, and for each user named whether it was refused."""
     results: dict[str, ApiError | None] = {}
-    named: set[tuple[str, int]] = set()
+    named: dict[tuple[str, int], None] = freed_in_turns({})
     for one in in_turns(wanted):
         key = (one.user, one.mechanism_code)
         try:
@@ -78,7 +78,7 @@ def with_upsertions(
         except ApiError as error:
             if results.get(one.user) is None:
                 results[one.user] = error.without_traceback()
-        named.add(key)
+        named[key] = None
     changed = dict(known)
     for one in in_turns(wanted):
         if results[one.user] is None:

@@ -5,7 +5,7 @@ the answer goes. Kafka's counterpart: `ScramControlManager.alterCredentials` (KI
 """
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.users import ScramUpsertion
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -19,10 +19,12 @@ def handle(
     request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
     context.may_take_long()
-    wanted = [
-        ScramUpsertion(user=one.name, mechanism_code=one.mechanism)
-        for one in in_turns(request.deletions)
-    ]
+    wanted = freed_in_turns(
+        [
+            ScramUpsertion(user=one.name, mechanism_code=one.mechanism)
+            for one in in_turns(request.deletions)
+        ]
+    )
     wanted += [
         ScramUpsertion(
             user=one.name,
@@ -34,7 +36,7 @@ def handle(
         for one in in_turns(request.upsertions)
     ]
     try:
-        results = context.broker.security.alter_users(wanted)
+        results = freed_in_turns(context.broker.security.alter_users(wanted))
     except ApiError as error:
         results = dict.fromkeys((one.user for one in wanted), error.without_traceback())
     return AlterUserScramCredentialsResponse(

@@ -16,7 +16,7 @@ from ottla.protocol.messages.delete_records import (
 from ottla.server.request_context import RequestContext
 
 PARTITIONS_AT_ONCE = 128
-"""Their new starts are written down together; each takes the time of several elements."""
+"""Their new starts are written down together, with those of all others of their directory."""
 
 
 def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
