@@ -41,13 +41,24 @@ class FieldLists:
     headers: list[Headers]
     leader_epochs: list[int]
 
+    def part(self, first: int, end: int) -> "FieldLists":
+        return FieldLists(
+            offsets=self.offsets[first:end],
+            timestamps_ms=self.timestamps_ms[first:end],
+            timestamp_types=self.timestamp_types[first:end],
+            keys=self.keys[first:end],
+            values=self.values[first:end],
+            headers=self.headers[first:end],
+            leader_epochs=self.leader_epochs[first:end],
+        )
+
 
 def field_lists(batches: Iterable[Batch]) -> Iterator[FieldLists]:
     """The records of checked batches, in groups; raises `InvalidBatchError`."""
     for is_v2, run in groupby(batches, lambda one: isinstance(one, RecordBatch)):
-        if is_v2 and walk.IS_COMPILED:
+        if is_v2:
             v2 = (one for one in run if isinstance(one, RecordBatch) and one.record_count)
-            yield from map(_found, _groups(v2))
+            yield from map(_found if walk.IS_COMPILED else _read, _groups(v2))
         else:
             for batch in run:
                 yield _listed(list(read_records(batch)))
@@ -65,6 +76,10 @@ def _groups(batches: Iterable[RecordBatch]) -> Iterator[list[RecordBatch]]:
             group, count, size = [], 0, 0
     if group:
         yield group
+
+
+def _read(batches: list[RecordBatch]) -> FieldLists:
+    return _listed([record for batch in batches for record in read_records(batch)])
 
 
 def _listed(records: Sequence[Record]) -> FieldLists:

@@ -240,13 +240,6 @@ def test_keys_and_values_are_deserialized_and_null_stays_none(place: Place) -> N
     place.log.create_topic("t")
     place.log.append("t", b"7", b"k", headers=[("h", b"x"), ("n", None)])
     place.log.append("t", None)
-    place.log.append("t", b"seven")
-    readers = {"key_deserializer": bytes.decode, "value_deserializer": int}
-    with place.consumer(options=readers, max_poll_records=1) as consumer:
-        consumer.assign([T0])
-        with pytest.raises(DeserializationError, match=r"t-0: the value .* offset 2 .*seek to 3"):
-            consumer.poll(PATIENCE_S)
-        assert consumer.position(T0) == 0
     with place.consumer(options={"key_deserializer": bytes.decode}) as consumer:
         consumer.assign([T0])
         first, second = consumer.consume(2, 10)
@@ -258,6 +251,27 @@ def test_keys_and_values_are_deserialized_and_null_stays_none(place: Place) -> N
         assert consumer.poll(PATIENCE_S).value == 7
     with pytest.raises(UserError, match="no deserializer xml; one of bytes, str, json"):
         place.consumer(options={"value_deserializer": "xml"})
+
+
+@pytest.mark.parametrize("is_one_batch", [True, False])
+def test_what_precedes_a_record_that_is_not_readable_is_handed_out_and_the_record_can_be_skipped(
+    place: Place, is_one_batch: bool
+) -> None:
+    place.log.create_topic("t")
+    values = [b"0", b"1", b"two", b"3"]
+    for some in [values] if is_one_batch else [[one] for one in values]:
+        place.log.append_many("t", some)
+    with place.consumer(options={"value_deserializer": int}) as consumer:
+        consumer.assign([T0])
+        assert [one.value for one in consumer.consume(2, PATIENCE_S)] == [0, 1]
+        for _ in range(2):
+            with pytest.raises(
+                DeserializationError, match=r"t-0: the value .* offset 2 .*seek to 3"
+            ):
+                consumer.poll(PATIENCE_S)
+            assert consumer.position(T0) == 2
+        consumer.seek(T0, 3)
+        assert consumer.poll(PATIENCE_S).value == 3
 
 
 def test_what_does_not_exist_is_named_with_what_was_perhaps_meant(place: Place) -> None:

@@ -91,9 +91,10 @@ class Decoding:
         failed: list[tuple[Batch | None, InvalidBatchError]] = []
         try:
             for lists in field_lists(self._batches(fetched, from_offset, failed)):
-                first = bisect_left(lists.offsets, from_offset)
-                if first < len(lists.offsets):
-                    yield self._made(place, lists, first)
+                first, end = bisect_left(lists.offsets, from_offset), len(lists.offsets)
+                if first < end:
+                    wanted = lists.part(first, end) if first else lists
+                    yield from self._up_to_failure(place, wanted)
         except InvalidBatchError as error:
             raise CorruptBatchError(place, None, str(error)) from error
         if failed:
@@ -122,7 +123,19 @@ class Decoding:
         except InvalidBatchError as error:
             failed.append((batch, error))
 
-    def _made(self, place: TopicPartition, lists: FieldLists, first: int) -> list[ConsumerRecord]:
+    def _up_to_failure(
+        self, place: TopicPartition, lists: FieldLists
+    ) -> Iterator[list[ConsumerRecord]]:
+        """Also what precedes a record that cannot be deserialized, and then raises."""
+        try:
+            made = self._made(place, lists)
+        except DeserializationError as error:
+            if end := bisect_left(lists.offsets, error.offset):
+                yield from self._up_to_failure(place, lists.part(0, end))
+            raise
+        yield made
+
+    def _made(self, place: TopicPartition, lists: FieldLists) -> list[ConsumerRecord]:
         keys, values = lists.keys, lists.values
         if self.key is not None:
             keys = _deserialized(self.key, keys, "key", place, lists.offsets)
@@ -140,8 +153,7 @@ class Decoding:
             lists.leader_epochs,
             strict=False,
         )
-        made = list(map(_new, rows))
-        return made[first:] if first else made
+        return list(map(_new, rows))
 
 
 def _deserialized(
