@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
     from ottla.client.administration.configs import ResourceKind
+    from ottla.client.administration.security import (
+        AclBinding,
+        AclBindingFilter,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+    )
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.consumer.deserializers import AvroDeserializer
     from ottla.client.consumer.records import ConsumerRecord
@@ -41,6 +47,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AclBinding",
+    "AclBindingFilter",
     "Admin",
     "ApiError",
     "AvroDeserializer",
@@ -60,11 +68,15 @@ __all__ = [
     "StorageError",
     "TopicPartition",
     "UserError",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
     "open",
     "open_for_reading",
 ]
 
 _HOME = {
+    "AclBinding": "ottla.client.administration.security",
+    "AclBindingFilter": "ottla.client.administration.security",
     "Admin": "ottla.client.admin",
     "ApiError": "ottla.base.errors",
     "AvroDeserializer": "ottla.client.consumer.deserializers",
@@ -84,6 +96,8 @@ _HOME = {
     "StorageError": "ottla.base.errors",
     "TopicPartition": "ottla.base.partitions",
     "UserError": "ottla.base.errors",
+    "UserScramCredentialDeletion": "ottla.client.administration.security",
+    "UserScramCredentialUpsertion": "ottla.client.administration.security",
     "open": "ottla.embedded.log",
     "open_for_reading": "ottla.storage.reading.read_only_directory",
 }

@@ -47,6 +47,12 @@ HOUR_MS = 3_600_000
 BEGIN_MS = 1_767_225_600_000
 ORDERS = ((b"table 1", b"tea"), (b"table 2", b"coffee"), (b"table 1", b"cake"))
 FEW_PARTITIONS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+WITH_SECURITY = FEW_PARTITIONS | {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ana",
+    "delegation.token.secret.key": "sealed",
+}
 OF_LOG = ("log", "simple", "producer", "consumer", "admin")
 
 
@@ -112,12 +118,13 @@ class World:
         self._directory = directory
         self._log: ottla.Log | None = None
         self._broker: ottla.testing.LocalBroker | None = None
+        self._secured: ottla.testing.LocalBroker | None = None
         self._count = 0
         self._runner = asyncio.Runner()
 
     def close(self) -> None:
         self._runner.close()
-        for one in (self._log, self._broker):
+        for one in (self._log, self._broker, self._secured):
             if one is not None:
                 one.close()
 
@@ -167,6 +174,9 @@ class World:
         match name:
             case "simple":
                 return ottla.SimpleConsumer(log)
+            case "admin" if "delegation_token" in source:
+                secured = self._ready_secured()
+                return room.Admin(secured.address, secured.client_settings())
             case "admin":
                 return room.Admin(log)
             case "producer":
@@ -188,9 +198,10 @@ class World:
     def _ready_log(self) -> ottla.Log:
         """One log for all examples, since opening takes long, until one closes it."""
         if self._log is None or not _can_be_emptied(self._log):
-            self._log = ottla.open(":memory:", FEW_PARTITIONS)
+            self._log = ottla.open(":memory:", WITH_SECURITY)
         log = self._log
         _delete_topics(log)
+        _delete_security(log)
         log.create_topic("orders", partitions=2, config={"retention.ms": -1})
         for number, (key, value) in enumerate(ORDERS):
             at_ms = BEGIN_MS + 2000 * number
@@ -204,6 +215,15 @@ class World:
         self._broker.heal()
         _delete_topics(self._broker.log)
         return self._broker
+
+    def _ready_secured(self) -> ottla.testing.LocalBroker:
+        """For what only users that have logged in may ask."""
+        if self._secured is None:
+            self._secured = ottla.testing.LocalBroker(
+                self._new_directory(), WITH_SECURITY, security="SASL_PLAINTEXT",
+                users={"ana": "secret"},
+            )  # fmt: skip
+        return self._secured
 
 
 def _is_open(log: ottla.Log) -> bool:
@@ -229,6 +249,16 @@ def _delete_topics(log: ottla.Log) -> None:
     for topic in log.topics():
         if not topic.startswith("__"):
             log.delete_topic(topic)
+
+
+def _delete_security(log: ottla.Log) -> None:
+    with ottla.Admin(log) as admin:
+        admin.delete_acls([ottla.AclBindingFilter()])
+        admin.alter_user_scram_credentials(
+            ottla.UserScramCredentialDeletion(user=user, mechanism=mechanism)
+            for user, mechanisms in admin.describe_user_scram_credentials().items()
+            for mechanism in mechanisms
+        )
 
 
 def make_table(path: Path) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ottla.client.administration.security import SecurityAdmin
+from ottla.client.admin import Admin
+from ottla.client.administration.security import UserScramCredentialUpsertion
 from ottla.client.target import open_target
 from ottla.config.listeners import PLAINTEXT
 from ottla.embedded.log import Log
@@ -51,11 +52,14 @@ class LocalSecurity:
         if not self.has_login:
             return
         with open_target(log) as cluster:
-            admin = SecurityAdmin(cluster)
-            known = admin.describe_users()
-            for name, password in self.users.items():
-                if name not in known:
-                    admin.set_password(name, password, MECHANISMS)
+            admin = Admin(cluster)
+            known = admin.describe_user_scram_credentials()
+            admin.alter_user_scram_credentials(
+                UserScramCredentialUpsertion(user=name, mechanism=mechanism, password=password)
+                for name, password in self.users.items()
+                for mechanism in MECHANISMS
+                if name not in known
+            )
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
         """A client's, by librdkafka's names; of the first user by default."""

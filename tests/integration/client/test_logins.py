@@ -12,7 +12,7 @@ import ottla
 from ottla.base.scram import bytes_text
 from ottla.broker.topics.topics import NewTopic
 from ottla.cli.main import cli
-from ottla.client.administration.security import SecurityAdmin
+from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings
 from ottla.client.security import AuthenticationError, parse_security
 from ottla.client.target import open_target
@@ -60,17 +60,17 @@ def test_records_go_and_come(address: str, mechanism: str) -> None:
 def test_a_client_logs_in_again_before_its_login_has_ended(address: str) -> None:
     client = ClientSettings(security=parse_security(settings("SCRAM-SHA-256")))
     with open_target(address, client) as cluster:
-        admin = SecurityAdmin(cluster)
+        admin = Admin(cluster)
         until_s = time.monotonic() + 3.5
         while time.monotonic() < until_s:
-            assert list(admin.describe_users()) == [USER, "bob"]
+            assert list(admin.describe_user_scram_credentials()) == [USER, "bob"]
             time.sleep(0.05)
 
 
 def test_a_token_stands_for_its_owner(address: str) -> None:
     client = ClientSettings(security=parse_security(settings("SCRAM-SHA-512")))
     with open_target(address, client) as cluster:
-        token = SecurityAdmin(cluster).create_token(None, [])
+        token = Admin(cluster).create_delegation_token()
     jaas = (
         f'{MODULE} required username="{token.token_id}" password="{bytes_text(token.secret)}" '
         'tokenauth="true";'

@@ -11,7 +11,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import json_option, print_json, quiet_option, with_options
 
 if TYPE_CHECKING:
-    from ottla.broker.security.acls import Acl, AclFilter, ResourceType
+    from ottla.client.administration.security import AclBinding, AclBindingFilter
 
 RESOURCES = {
     "topic": "TOPIC",
@@ -21,6 +21,8 @@ RESOURCES = {
     "owner": "USER",
 }
 """Options -> Kafka's types of resources; the cluster has no name."""
+
+CLUSTER_NAME = "kafka-cluster"
 
 ROLES = {
     "producer": (("topic", ("WRITE", "DESCRIBE", "CREATE")), ("transactional_id",
@@ -60,10 +62,10 @@ def entry_options(purpose: str) -> Callable[[Any], Any]:
 @json_option
 def list_command(target: Target, principal: str | None, as_json: bool, **resources: Any) -> None:
     """List ACLs: all of them, or those of some resources or of a principal."""
-    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.admin import Admin
 
     with target.open() as cluster:
-        admin = SecurityAdmin(cluster)
+        admin = Admin(cluster)
         found = [acl for one in _filters(resources, principal) for acl in admin.describe_acls(one)]
     if as_json:
         for acl in found:
@@ -106,25 +108,25 @@ def add_command(
     **given: Any,
 ) -> None:
     """Allow a principal operations on resources, or deny them."""
-    from ottla.broker.security.acls import Acl, Entry, Permission
-    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.admin import Admin
+    from ottla.client.administration.security import AclBinding
 
     if bool(operations) is (role is not None):
         raise UserError("name operations, such as read, or --role producer or consumer")
     wanted = _operations_by_option(operations, role, given)
-    permission = Permission.DENY if given["deny"] else Permission.ALLOW
-    acls = []
-    for option, names in wanted.items():
-        pattern = _pattern(option, given)
-        acls += [
-            Acl(
-                pattern,
-                Entry(_principal(principal), given["host"] or "*", _operation(one), permission),
-            )
-            for one in names
-        ]
+    acls = [
+        AclBinding(
+            **_resource(option, given),
+            principal=_principal(principal),
+            host=given["host"] or "*",
+            operation=_operation(one),
+            permission="DENY" if given["deny"] else "ALLOW",
+        )
+        for option, names in wanted.items()
+        for one in names
+    ]
     with target.open() as cluster:
-        SecurityAdmin(cluster).create_acls(acls)
+        Admin(cluster).create_acls(acls)
     if not is_quiet:
         for acl in acls:
             click.echo(_sentence(acl))
@@ -151,20 +153,18 @@ def remove_command(
     """Remove a principal's ACLs on resources: of the operations named, or all."""
     from dataclasses import replace
 
-    from ottla.broker.security.acls import Permission
-    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.admin import Admin
 
     if not _given(given):
         raise UserError("name resources, such as --topic orders")
-    gone: list[Acl] = []
+    permission = "DENY" if given["deny"] else "ANY"
+    filters = [
+        replace(one, host=given["host"], permission=permission, operation=_operation(operation))
+        for one in _filters(given, _principal(principal))
+        for operation in operations or ("any",)
+    ]
     with target.open() as cluster:
-        admin = SecurityAdmin(cluster)
-        for one in _filters(given, _principal(principal)):
-            narrowed = replace(one, host=given["host"])
-            if given["deny"]:
-                narrowed = replace(narrowed, permission=Permission.DENY)
-            for operation in map(_operation, operations or ("any",)):
-                gone += admin.delete_acls(replace(narrowed, operation=operation))
+        gone = Admin(cluster).delete_acls(filters)
     if not gone:
         raise UnknownNameError("ACL", f"of {principal} like that", ())
     if not is_quiet:
@@ -193,48 +193,27 @@ def _operations_by_option(
     return {option: by_role[option] for option in given}
 
 
-def _pattern(option: str, resources: Resources) -> Any:
-    from ottla.broker.security.acls import CLUSTER_NAME, PatternType, ResourcePattern
-
-    kind = _resource_type(option)
+def _resource(option: str, resources: Resources) -> dict[str, str]:
     if option == "cluster":
-        return ResourcePattern(kind, PatternType.LITERAL, CLUSTER_NAME)
-    pattern_type = PatternType.PREFIXED if resources["prefixed"] else PatternType.LITERAL
-    return ResourcePattern(kind, pattern_type, resources[option])
+        return {"resource_type": "CLUSTER", "name": CLUSTER_NAME}
+    return {
+        "resource_type": RESOURCES[option],
+        "name": resources[option],
+        "pattern_type": "PREFIXED" if resources["prefixed"] else "LITERAL",
+    }
 
 
-def _resource_type(option: str) -> "ResourceType":
-    from ottla.broker.security.acls import ResourceType
-
-    return ResourceType.CLUSTER if option == "cluster" else ResourceType[RESOURCES[option]]
-
-
-def _filters(resources: Resources, principal: str | None) -> "list[AclFilter]":
-    from ottla.broker.security.acls import AclFilter, PatternType
+def _filters(resources: Resources, principal: str | None) -> "list[AclBindingFilter]":
+    from ottla.client.administration.security import AclBindingFilter
 
     given = _given(resources)
     if not given:
-        return [AclFilter(principal=principal)]
-    kind = PatternType.PREFIXED if resources["prefixed"] else PatternType.LITERAL
-    return [
-        AclFilter(
-            resource_type=_resource_type(option),
-            name=None if option == "cluster" else resources[option],
-            pattern_type=PatternType.ANY if option == "cluster" else kind,
-            principal=principal,
-        )
-        for option in given
-    ]
+        return [AclBindingFilter(principal=principal)]
+    return [AclBindingFilter(**_resource(one, resources), principal=principal) for one in given]
 
 
-def _operation(text: str) -> Any:
-    from ottla.broker.security.acls import Operation
-
-    name = text.upper().replace("-", "_")
-    known = [one.name for one in Operation if one is not Operation.UNKNOWN]
-    if name not in known:
-        raise UnknownNameError("operation", text, [one.lower() for one in known])
-    return Operation[name]
+def _operation(text: str) -> str:
+    return text.upper().replace("-", "_")
 
 
 def _principal(text: str) -> str:
@@ -244,20 +223,19 @@ def _principal(text: str) -> str:
     return text
 
 
-def _fields(acl: "Acl") -> dict[str, str]:
-    pattern, entry = acl
+def _fields(acl: "AclBinding") -> dict[str, str]:
     return {
-        "resource": pattern.resource_type.name.lower(),
-        "name": pattern.name,
-        "pattern": pattern.pattern_type.name.lower(),
-        "principal": entry.principal,
-        "host": entry.host,
-        "operation": entry.operation.name.lower(),
-        "permission": entry.permission.name.lower(),
+        "resource": acl.resource_type.lower(),
+        "name": acl.name,
+        "pattern": acl.pattern_type.lower(),
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.lower(),
+        "permission": acl.permission.lower(),
     }
 
 
-def _sentence(acl: "Acl") -> str:
+def _sentence(acl: "AclBinding") -> str:
     one = _fields(acl)
     names = f"{one['name']}*" if one["pattern"] == "prefixed" else one["name"]
     host = "" if one["host"] == "*" else f" from {one['host']}"

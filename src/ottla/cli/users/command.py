@@ -27,10 +27,11 @@ mechanism_option = click.option(
 @json_option
 def list_command(target: Target, as_json: bool) -> None:
     """List the users that have passwords, and of which mechanisms."""
-    from ottla.client.administration.security import SecurityAdmin
+
+    from ottla.client.admin import Admin
 
     with target.open() as cluster:
-        users = SecurityAdmin(cluster).describe_users()
+        users = Admin(cluster).describe_user_scram_credentials()
     if as_json:
         for user, mechanisms in users.items():
             print_json({"user": user, "mechanisms": mechanisms})
@@ -81,12 +82,18 @@ def set_command(
     is_quiet: bool,
 ) -> None:
     """Set a user's password; on a data directory it is there before the broker first starts."""
-    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.admin import Admin
+    from ottla.client.administration.security import UserScramCredentialUpsertion
 
     password = _password(password_file)
     names = mechanisms or MECHANISMS
     with target.open(may_create=True) as cluster:
-        SecurityAdmin(cluster).set_password(user, password, names, iterations)
+        Admin(cluster).alter_user_scram_credentials(
+            UserScramCredentialUpsertion(
+                user=user, mechanism=one, password=password, iterations=iterations
+            )
+            for one in names
+        )
     if not is_quiet:
         click.echo(f"user {user}: password set for {', '.join(names)}")
 
@@ -98,15 +105,18 @@ def set_command(
 @quiet_option
 def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_quiet: bool) -> None:
     """Remove a user's passwords: of the mechanisms named, or all."""
-    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.admin import Admin
+    from ottla.client.administration.security import UserScramCredentialDeletion
 
     with target.open() as cluster:
-        admin = SecurityAdmin(cluster)
-        users = admin.describe_users()
+        admin = Admin(cluster)
+        users = admin.describe_user_scram_credentials()
         if user not in users:
             raise UnknownNameError("user", user, users)
         names = mechanisms or tuple(users[user])
-        admin.remove_user(user, names)
+        admin.alter_user_scram_credentials(
+            UserScramCredentialDeletion(user=user, mechanism=one) for one in names
+        )
     if not is_quiet:
         click.echo(f"user {user}: removed {', '.join(names)}")
 

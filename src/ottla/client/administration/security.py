@@ -1,52 +1,90 @@
-"""Users with SCRAM passwords, access rules, and delegation tokens."""
+"""Users with SCRAM passwords, access rules, and delegation tokens.
 
-import secrets
-from collections.abc import Mapping, Sequence
+Names are Kafka's. What is sent is made by `security_messages.py`, which is imported with the first
+question: few commands ask any.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ottla.base.principal import Principal
-from ottla.base.scram import MECHANISM_CODES, salt_password
-from ottla.broker.security.acls import (
-    Acl,
-    AclFilter,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
 from ottla.client.administration.asking import Asking, check_all, refused
-from ottla.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from ottla.protocol.messages.create_delegation_token import (
-    CreatableRenewers,
-    CreateDelegationTokenRequest,
-)
-from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from ottla.protocol.messages.describe_acls import DescribeAclsRequest
-from ottla.protocol.messages.describe_delegation_token import (
-    DescribeDelegationTokenOwner,
-    DescribeDelegationTokenRequest,
-)
-from ottla.protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-)
-from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 
-CODES = {name: code for code, name in MECHANISM_CODES.items()}
 DEFAULT_ITERATIONS = 4096
-SALT_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class UserScramCredentialUpsertion:
+    """A password that a user gets for `SCRAM-SHA-256` or `SCRAM-SHA-512`; it is never printed.
+
+    >>> ottla.UserScramCredentialUpsertion(user="ana", mechanism="SCRAM-SHA-256", password="pot")
+    UserScramCredentialUpsertion(user='ana', mechanism='SCRAM-SHA-256', iterations=4096)
+    """
+
+    user: str
+    mechanism: str
+    password: str = field(repr=False)
+    iterations: int = DEFAULT_ITERATIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialDeletion:
+    """A user's password for one mechanism, which is to go.
+
+    >>> ottla.UserScramCredentialDeletion(user="ana", mechanism="SCRAM-SHA-256").user
+    'ana'
+    """
+
+    user: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class AclBinding:
+    """What a principal is allowed, or denied, on resources. Values are Kafka's names.
+
+    `resource_type` is TOPIC, GROUP, CLUSTER (whose name is `kafka-cluster`), TRANSACTIONAL_ID,
+    DELEGATION_TOKEN or USER, `pattern_type` LITERAL (`*` is every name) or PREFIXED, and
+    `permission` ALLOW or DENY. `operation` is such as READ, WRITE, DESCRIBE or ALL.
+
+    >>> acl = ottla.AclBinding(name="orders", principal="User:ana", operation="READ")
+    >>> acl.resource_type, acl.pattern_type, acl.host, acl.permission
+    ('TOPIC', 'LITERAL', '*', 'ALLOW')
+    """
+
+    resource_type: str = "TOPIC"
+    name: str
+    pattern_type: str = "LITERAL"
+    principal: str
+    host: str = "*"
+    operation: str
+    permission: str = "ALLOW"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclBindingFilter:
+    """What an `AclBinding` must have to be meant; `None` and ANY leave a part open.
+
+    With the `pattern_type` MATCH those are meant that hold for a resource of that name.
+
+    >>> ottla.AclBindingFilter(principal="User:ana").operation
+    'ANY'
+    """
+
+    resource_type: str = "ANY"
+    name: str | None = None
+    pattern_type: str = "ANY"
+    principal: str | None = None
+    host: str | None = None
+    operation: str = "ANY"
+    permission: str = "ANY"
+
+
+EVERY_ACL = AclBindingFilter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationToken:
     """A delegation token; its `secret` is never printed with it."""
 
     token_id: str
@@ -64,190 +102,162 @@ class SecurityAdmin(Asking):
 
     # Users
 
-    def describe_users(self) -> dict[str, dict[str, int]]:
-        """The mechanisms of each user with a password, and their iterations."""
-        request = DescribeUserScramCredentialsRequest(users=None)
+    def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, dict[str, int]]:
+        """The mechanisms of each user with a password, and their iterations.
+
+        Of some users, or of all. Raises `RefusedError`.
+
+        >>> pot = ottla.UserScramCredentialUpsertion(
+        ...     user="ana", mechanism="SCRAM-SHA-256", password="pot")
+        >>> admin.alter_user_scram_credentials([pot])
+        >>> admin.describe_user_scram_credentials()
+        {'ana': {'SCRAM-SHA-256': 4096}}
+        """
+        from ottla.client.administration import security_messages as messages
+
+        request = messages.describe_users(users)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         if answer.error_code:
             raise refused("users", answer.error_code, answer.error_message)
-        return {
-            one.user: {
-                MECHANISM_CODES[info.mechanism]: info.iterations for info in one.credential_infos
-            }
-            for one in answer.results
-        }
+        check_all({f"user {one.user}": one for one in answer.results})
+        return messages.mechanisms(answer.results)
 
-    def set_password(
-        self,
-        user: str,
-        password: str,
-        mechanisms: Sequence[str],
-        iterations: int = DEFAULT_ITERATIONS,
+    def alter_user_scram_credentials(
+        self, alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion]
     ) -> None:
-        """The password itself does not leave this process; raises `RefusedError`."""
-        upsertions = []
-        for mechanism in mechanisms:
-            salt = secrets.token_bytes(SALT_SIZE)
-            salted = salt_password(mechanism, password.encode(), salt, iterations)
-            upsertions.append(
-                ScramCredentialUpsertion(
-                    name=user,
-                    mechanism=CODES[mechanism],
-                    iterations=iterations,
-                    salt=salt,
-                    salted_password=salted,
-                )
-            )
-        self._alter_users(AlterUserScramCredentialsRequest(upsertions=upsertions))
+        """Sets and removes passwords, which do not leave this process. Raises `RefusedError`.
 
-    def remove_user(self, user: str, mechanisms: Sequence[str]) -> None:
-        """Raises `RefusedError`."""
-        deletions = [ScramCredentialDeletion(name=user, mechanism=CODES[one]) for one in mechanisms]
-        self._alter_users(AlterUserScramCredentialsRequest(deletions=deletions))
+        >>> pot = ottla.UserScramCredentialUpsertion(
+        ...     user="ana", mechanism="SCRAM-SHA-256", password="pot")
+        >>> admin.alter_user_scram_credentials([pot])
+        >>> gone = ottla.UserScramCredentialDeletion(user="ana", mechanism="SCRAM-SHA-256")
+        >>> admin.alter_user_scram_credentials([gone])
+        >>> admin.describe_user_scram_credentials()
+        {}
+        """
+        from ottla.client.administration import security_messages as messages
 
-    def _alter_users(self, request: AlterUserScramCredentialsRequest) -> None:
+        request = messages.alter_users(alterations)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         check_all({f"user {one.user}": one for one in answer.results})
 
     # Access rules
 
-    def describe_acls(self, wanted: AclFilter) -> list[Acl]:
-        """Raises `RefusedError`."""
-        request = DescribeAclsRequest(**_filter_fields(wanted))
+    def describe_acls(self, wanted: AclBindingFilter = EVERY_ACL) -> list[AclBinding]:
+        """The rules that match, or all; raises `RefusedError`, also where none are heeded.
+
+        >>> acl = ottla.AclBinding(name="orders", principal="User:ana", operation="READ")
+        >>> admin.create_acls([acl])
+        >>> [one.operation for one in admin.describe_acls()]
+        ['READ']
+        """
+        from ottla.client.administration import security_messages as messages
+
+        request = messages.describe_acls(wanted)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         if answer.error_code:
             raise refused("ACLs", answer.error_code, answer.error_message)
-        return [
-            _acl(resource, resource.pattern_type, one)
-            for resource in answer.resources
-            for one in resource.acls
-        ]
+        return messages.described_acls(answer.resources)
 
-    def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Raises `RefusedError`."""
-        request = CreateAclsRequest(
-            creations=[
-                AclCreation(
-                    resource_type=pattern.resource_type,
-                    resource_name=pattern.name,
-                    resource_pattern_type=pattern.pattern_type,
-                    principal=entry.principal,
-                    host=entry.host,
-                    operation=entry.operation,
-                    permission_type=entry.permission,
-                )
-                for pattern, entry in acls
-            ]
-        )
+    def create_acls(self, acls: Iterable[AclBinding]) -> None:
+        """Raises `RefusedError`.
+
+        >>> acl = ottla.AclBinding(name="logs-", pattern_type="PREFIXED", principal="User:ana",
+        ...                        operation="WRITE")
+        >>> admin.create_acls([acl])
+        >>> admin.describe_acls() == [acl]
+        True
+        """
+        from ottla.client.administration import security_messages as messages
+
+        request = messages.create_acls(acls)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         check_all({f"ACL {number + 1}": one for number, one in enumerate(answer.results)})
 
-    def delete_acls(self, wanted: AclFilter) -> list[Acl]:
-        """Removes the rules that match; what they were. Raises `RefusedError`."""
-        request = DeleteAclsRequest(filters=[DeleteAclsFilter(**_filter_fields(wanted))])
+    def delete_acls(self, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
+        """Removes the rules that match; what they were. Raises `RefusedError`.
+
+        >>> acl = ottla.AclBinding(name="orders", principal="User:ana", operation="READ")
+        >>> admin.create_acls([acl])
+        >>> gone = admin.delete_acls([ottla.AclBindingFilter(principal="User:ana")])
+        >>> gone == [acl]
+        True
+        """
+        from ottla.client.administration import security_messages as messages
+
+        request = messages.delete_acls(filters)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
-        (result,) = answer.filter_results
-        check_all({"ACLs": result})
-        return [_acl(one, one.pattern_type, one) for one in result.matching_acls]
+        check_all({f"ACL filter {n + 1}": one for n, one in enumerate(answer.filter_results)})
+        return messages.deleted_acls(answer.filter_results)
 
     # Delegation tokens
 
-    def create_token(
-        self, owner: str | None, renewers: Sequence[str], lifetime_ms: int = -1
-    ) -> Token:
-        """Raises `RefusedError`."""
-        request = CreateDelegationTokenRequest(
-            owner_principal_type=None if owner is None else "User",
-            owner_principal_name=owner,
-            renewers=[
-                CreatableRenewers(principal_type="User", principal_name=one) for one in renewers
-            ],
-            max_lifetime_ms=lifetime_ms,
-        )
+    def create_delegation_token(
+        self,
+        owner: str | None = None,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int = -1,
+    ) -> DelegationToken:
+        """A token of an owner, by default of the user who asks, who must have logged in.
+
+        With its `token_id` and `secret` (in base64) somebody logs in by SCRAM. Raises
+        `RefusedError`.
+
+        >>> token = admin.create_delegation_token(renewers=["bob"])
+        >>> token.owner.name, token.renewers[0].name
+        ('ana', 'bob')
+        """
+        from ottla.client.administration import security_messages as messages
+
+        names = list(renewers)
+        request = messages.create_token(owner, names, max_lifetime_ms)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         check_all({"delegation token": answer})
-        return Token(
-            token_id=answer.token_id,
-            owner=Principal(answer.principal_type, answer.principal_name),
-            requester=_requester(answer),
-            renewers=[Principal("User", one) for one in renewers],
-            issued_ms=answer.issue_timestamp_ms,
-            expires_ms=answer.expiry_timestamp_ms,
-            max_ms=answer.max_timestamp_ms,
-            secret=bytes(answer.hmac),
-        )
+        return messages.created_token(answer, names)
 
-    def describe_tokens(self, owners: Sequence[str] | None = None) -> list[Token]:
-        """Those that the client may see; raises `RefusedError`."""
-        wanted = None
-        if owners is not None:
-            wanted = [
-                DescribeDelegationTokenOwner(principal_type="User", principal_name=one)
-                for one in owners
-            ]
-        request = DescribeDelegationTokenRequest(owners=wanted)
+    def describe_delegation_token(
+        self, owners: Iterable[str] | None = None
+    ) -> list[DelegationToken]:
+        """The tokens that the client may see, of some owners or all; raises `RefusedError`.
+
+        >>> token = admin.create_delegation_token()
+        >>> token.token_id in [one.token_id for one in admin.describe_delegation_token(["ana"])]
+        True
+        """
+        from ottla.client.administration import security_messages as messages
+
+        request = messages.describe_tokens(owners)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         check_all({"delegation tokens": answer})
-        return [
-            Token(
-                token_id=one.token_id,
-                owner=Principal(one.principal_type, one.principal_name),
-                requester=_requester(one),
-                renewers=[Principal(each.principal_type, each.principal_name)
-                          for each in one.renewers],
-                issued_ms=one.issue_timestamp,
-                expires_ms=one.expiry_timestamp,
-                max_ms=one.max_timestamp,
-                secret=bytes(one.hmac),
-            )
-            for one in answer.tokens
-        ]  # fmt: skip
+        return [messages.described_token(one) for one in answer.tokens]
 
-    def renew_token(self, secret: bytes, period_ms: int = -1) -> int:
-        """Until when it is valid now; raises `RefusedError`."""
-        request = RenewDelegationTokenRequest(hmac=secret, renew_period_ms=period_ms)
+    def renew_delegation_token(self, secret: bytes, renew_period_ms: int = -1) -> int:
+        """Until when it is valid now, in milliseconds since 1970; raises `RefusedError`.
+
+        >>> token = admin.create_delegation_token()
+        >>> token.issued_ms < admin.renew_delegation_token(token.secret, 60_000) <= token.max_ms
+        True
+        """
+        from ottla.client.administration import security_messages as messages
+
+        request = messages.renew_token(secret, renew_period_ms)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         check_all({"delegation token": answer})
         return int(answer.expiry_timestamp_ms)
 
-    def expire_token(self, secret: bytes, period_ms: int = -1) -> int:
-        """Ends it after a time, or at once; raises `RefusedError`."""
-        request = ExpireDelegationTokenRequest(hmac=secret, expiry_time_period_ms=period_ms)
+    def expire_delegation_token(self, secret: bytes, expiry_period_ms: int = -1) -> int:
+        """Ends it after a time, or at once; raises `RefusedError`.
+
+        >>> token = admin.create_delegation_token()
+        >>> _ = admin.expire_delegation_token(token.secret)
+        >>> token.token_id in [one.token_id for one in admin.describe_delegation_token()]
+        False
+        """
+        from ottla.client.administration import security_messages as messages
+
+        request = messages.expire_token(secret, expiry_period_ms)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         check_all({"delegation token": answer})
         return int(answer.expiry_timestamp_ms)
-
-
-def _filter_fields(wanted: AclFilter) -> Mapping[str, Any]:
-    return {
-        "resource_type_filter": wanted.resource_type,
-        "resource_name_filter": wanted.name,
-        "pattern_type_filter": wanted.pattern_type,
-        "principal_filter": wanted.principal,
-        "host_filter": wanted.host,
-        "operation": wanted.operation,
-        "permission_type": wanted.permission,
-    }
-
-
-def _acl(resource: Any, pattern_type: int, one: Any) -> Acl:
-    return Acl(
-        ResourcePattern(
-            ResourceType(resource.resource_type),
-            PatternType(pattern_type),
-            resource.resource_name,
-        ),
-        Entry(
-            one.principal,
-            one.host,
-            Operation(one.operation),
-            Permission(one.permission_type),
-        ),
-    )
-
-
-def _requester(answer: Any) -> Principal | None:
-    """Older brokers do not say who asked for a token."""
-    name = getattr(answer, "token_requester_principal_name", "")
-    kind = getattr(answer, "token_requester_principal_type", "")
-    return Principal(kind, name) if name else None
