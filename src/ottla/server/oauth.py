@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import urllib.request
+from http.client import HTTPException
 from time import monotonic, time
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ ALGORITHMS: Final = (
 )  # fmt: skip
 FILE: Final = "file://"
 HTTPS: Final = "https://"
+HTTP: Final = "http://"
 FETCH_TIMEOUT_S: Final = 10.0
 MAX_KEYS_SIZE: Final = 1 << 20
 MIN_REFRESH_S: Final = 10.0
@@ -139,7 +141,7 @@ class FetchedKeys:
         try:
             with urllib.request.urlopen(self._url, timeout=FETCH_TIMEOUT_S) as answer:
                 self._keys = _parsed(answer.read(MAX_KEYS_SIZE))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             logger.error("%s: the keys of tokens cannot be fetched: %s", self._url, error)
 
 
@@ -147,7 +149,13 @@ def _keys_of(config: SecurityConfig) -> FileKeys | FetchedKeys:
     url = config.sasl_oauthbearer_jwks_endpoint_url
     if url.startswith(FILE):
         return FileKeys(url.removeprefix(FILE))
-    if url.startswith(HTTPS):
+    if url.startswith((HTTPS, HTTP)):
+        if url.startswith(HTTP):
+            logger.warning(
+                "sasl.oauthbearer.jwks.endpoint.url=%s: anybody on the way can put keys of their "
+                "own there, and log in as everybody; use https://",
+                url,
+            )
         return FetchedKeys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms)
     raise UserError(
         f"sasl.oauthbearer.jwks.endpoint.url={url}: logins by OAUTHBEARER need the issuer's keys, "
@@ -161,8 +169,9 @@ def _parsed(content: bytes) -> Any:
 
     try:
         return PyJWKSet.from_dict(json.loads(content))
-    except PyJWTError as error:
-        raise ValueError(str(error)) from error
+    except (PyJWTError, AttributeError, TypeError) as error:
+        # PyJWT takes a set's types for granted.
+        raise ValueError(f"it is no set of keys ({error})") from error
 
 
 def _chosen(keys: Any, key_id: str | None) -> Any:

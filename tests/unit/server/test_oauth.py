@@ -144,7 +144,14 @@ def test_keys_that_were_replaced_count_at_once(keys_file: Path) -> None:
     assert checked(token(OTHER_KEY, key_id=None)).principal.name == "ana"
 
 
-@pytest.mark.parametrize("url", ["", "http://issuer/keys", "file:///nowhere/keys.json"])
+@pytest.mark.parametrize("content", ["", "[]", "7", '{"keys": 7}', '{"keys": [7]}', '{"keys": []}'])
+def test_a_file_that_holds_no_keys_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "keys.json").write_text(content)
+    with pytest.raises(UserError, match=r"jwks\.endpoint\.url names a JWKS"):
+        check(tmp_path / "keys.json")
+
+
+@pytest.mark.parametrize("url", ["", "ftp://issuer/keys", "file:///nowhere/keys.json"])
 def test_keys_that_cannot_be_had_stop_the_start(url: str) -> None:
     with pytest.raises(UserError, match="jwks"):
         TokenCheck(broker_config({"sasl.oauthbearer.jwks.endpoint.url": url}))

@@ -1,0 +1,128 @@
+"""Keys of tokens that are fetched from an address, as they change and when they cannot be had."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jwt")
+pytest.importorskip("cryptography")
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from ottla.broker.security.sasl import Login, LoginError
+from ottla.config.broker import broker_config
+from ottla.server import oauth
+from ottla.server.oauth import TokenCheck
+from tests.support.patience import PATIENCE_S
+from tests.support.threaded_server import ThreadedServer
+
+KEY, OTHER_KEY = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+
+
+def jwks(key_id: str, key: Any) -> str:
+    entry = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return json.dumps({"keys": [{**entry, "kid": key_id, "alg": "ES256", "use": "sig"}]})
+
+
+def token(key: Any = KEY, key_id: str = "two") -> str:
+    claims = {"sub": "ana", "exp": time.time() + 600}
+    return jwt.encode(claims, key, algorithm="ES256", headers={"kid": key_id})
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
+class Issuer(ThreadedServer):
+    """Answers each connection with `answer`, whatever it asks."""
+
+    def __init__(self) -> None:
+        self.answer = b""
+        super().__init__()
+
+    def publish(self, keys: str) -> None:
+        self.answer = b"HTTP/1.0 200 OK\r\n\r\n" + keys.encode()
+
+    def serve(self, plain: socket.socket) -> None:
+        with plain:
+            plain.recv(4096)
+            plain.sendall(self.answer)
+
+
+@pytest.fixture
+def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
+    monkeypatch.setattr(oauth, "MIN_REFRESH_S", 0)
+    found = Issuer()
+    yield found
+    found.close()
+
+
+def fetching(issuer: Issuer) -> TokenCheck:
+    url = f"http://127.0.0.1:{issuer.port}/keys"
+    return TokenCheck(broker_config({"sasl.oauthbearer.jwks.endpoint.url": url}))
+
+
+def retried(checked: TokenCheck, text: str) -> Login:
+    """A refusal has the keys fetched again, as a client tries to log in again."""
+    found: list[Login] = []
+
+    def is_in() -> bool:
+        with suppress(LoginError):
+            found.append(checked(text))
+        return bool(found)
+
+    wait_until(is_in)
+    return found[0]
+
+
+def test_keys_of_an_address_are_fetched_again_for_a_token_that_names_a_new_one(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer.publish(jwks("two", KEY))
+    checked = fetching(issuer)
+    assert "anybody on the way" in caplog.text
+    assert retried(checked, token()).principal.name == "ana"
+    issuer.publish(jwks("three", OTHER_KEY))
+    assert retried(checked, token(OTHER_KEY, "three")).principal.name == "ana"
+    with pytest.raises(LoginError):
+        checked(token())
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.0 500 x\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n[]",
+               b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{"],
+)  # fmt: skip
+def test_keys_that_cannot_be_fetched_are_one_line_and_those_from_before_count(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture, answer: bytes
+) -> None:
+    issuer.publish(jwks("two", KEY))
+    checked = fetching(issuer)
+    retried(checked, token())
+    caplog.clear()
+    issuer.answer = answer
+    with pytest.raises(LoginError, match="key that is not known"):
+        checked(token(OTHER_KEY, "three"))
+    wait_until(lambda: "cannot be fetched" in caplog.text)
+    assert len(caplog.records[0].getMessage().splitlines()) == 1
+    assert checked(token()).principal.name == "ana"
+
+
+def test_an_address_that_cannot_be_reached_keeps_clients_out_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = "https://127.0.0.1:1/keys"
+    checked = TokenCheck(broker_config({"sasl.oauthbearer.jwks.endpoint.url": url}))
+    wait_until(lambda: "cannot be fetched" in caplog.text)
+    assert [one.getMessage().partition(": ")[0] for one in caplog.records] == [url]
+    with pytest.raises(LoginError, match="the issuer's keys are not there yet"):
+        checked(token())
