@@ -9,7 +9,7 @@ from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions, parse_options
-from ottla.sources.wire.plaintext_client import PlaintextClient
+from ottla.sources.wire.own_client import OwnClient
 from ottla.sources.wire.wire_client import WireClient
 from ottla.sources.wire.wire_settings import foreign_setting, parse_wire_settings
 from ottla.sources.wire.wire_source import BrokerLog
@@ -35,7 +35,7 @@ def open_client(options: ReadOptions) -> WireClient:
         return LibrdkafkaClient(options.client, options.isolation, options.silence_ms, foreign)
     settings = parse_wire_settings(options.client)
     address = options.client["bootstrap.servers"]
-    return PlaintextClient(address, settings, options.isolation, options.silence_ms)
+    return OwnClient(address, settings, options.isolation, options.silence_ms)
 
 
 def source_options(source: str) -> dict[str, str]:

@@ -54,7 +54,7 @@ _LEVELS = {
 }
 
 
-class PlaintextClient:
+class OwnClient:
     """See `WireClient`. `silence_ms` is how long a broker may send nothing when there is more."""
 
     def __init__(
