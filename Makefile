@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 NODE := tests/compat/node
 NODE_CLIENTS := $(NODE)/node_modules/.package-lock.json
 QUIX := tests/compat/quix
+QUIX_VENV := .venv-quix
 
 .PHONY: help run test compiled wheels check format docs bench compat node-clients quix-client fuzz crash sim clean
 
@@ -82,11 +83,11 @@ $(NODE_CLIENTS): $(NODE)/package-lock.json
 	@cd $(NODE) && npm ci --omit=optional --no-audit --no-fund --loglevel=error
 
 # Quix Streams needs an older confluent-kafka than the other tests.
-quix-client: $(QUIX)/environment/.ready
+quix-client: $(QUIX_VENV)/.ready
 
-$(QUIX)/environment/.ready: $(QUIX)/requirements.txt
-	@$(PYTHON) -m venv $(QUIX)/environment
-	@$(QUIX)/environment/bin/python -m pip install --quiet --disable-pip-version-check -r $(QUIX)/requirements.txt
+$(QUIX_VENV)/.ready: $(QUIX)/requirements.txt
+	@$(PYTHON) -m venv $(QUIX_VENV)
+	@$(QUIX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(QUIX)/requirements.txt
 	@touch $@
 
 compat: $(READY) $(NODE_CLIENTS) quix-client
@@ -114,4 +115,4 @@ sim: $(READY)
 	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
-	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(QUIX)/environment .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(QUIX_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

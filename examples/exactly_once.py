@@ -51,6 +51,9 @@ class TakenOverError(Exception):
 class Database(Protocol):
     """A connection of `sqlite3` or `psycopg`, as far as they agree."""
 
+    alone: str
+    """A statement after which no other worker is in such a transaction before this one ends."""
+
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any: ...
 
     def transaction(self) -> AbstractContextManager[Any]:
@@ -60,6 +63,9 @@ class Database(Protocol):
 
 
 class SqliteDatabase:
+    alone = "SELECT 1"
+    """Its transactions are alone from their begin."""
+
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=30)
 
@@ -74,6 +80,9 @@ class SqliteDatabase:
 
 
 class PostgresDatabase:
+    alone = "SELECT pg_advisory_xact_lock(1)"
+    """Two workers that create a table at once would be in each other's way."""
+
     def __init__(self, url: str) -> None:
         import psycopg
 
@@ -144,7 +153,7 @@ def main() -> None:
     given = parser.parse_args()
     database = open_database(given.database)
     with database.transaction():
-        for statement in SCHEMA:
+        for statement in (database.alone, *SCHEMA):
             database.execute(statement)
     settings = {
         "enable.auto.commit": False,

@@ -362,8 +362,8 @@ REFUSALS: dict[str, tuple[str, Ask]] = {
         "UnsupportedByAuthentication",
         lambda admin: admin.describeDelegationToken().delegationTokens(),
     ),
-    "SCRAM": (
-        "UnsupportedVersion",
+    "a user's password": (
+        "ResourceNotFound",
         lambda admin: admin.alterUserScramCredentials(array_list([scram_deletion()])).all(),
     ),
     "share groups": (

@@ -16,7 +16,7 @@ from ottla.testing.pytest_plugin import SETTINGS
 from tests.support.patience import PATIENCE_S
 
 QUIX = Path(__file__).parent / "quix"
-PYTHON = QUIX / "environment" / "bin" / "python"
+PYTHON = QUIX.parents[2] / ".venv-quix" / "bin" / "python"
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,17 +8,19 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from ottla.base.errors import OttlaError
 from ottla.base.partitions import TopicPartition
 
 T = TypeVar("T")
 
 
-class NodeError(ValueError):
+class NodeError(OttlaError, ValueError):
     """A node whose content is not what Kafka writes there."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} is not what Kafka writes there ({reason})")
         self.path = path
+        self.reason = reason
 
 
 def encode_node(fields: Mapping[str, Any]) -> bytes:

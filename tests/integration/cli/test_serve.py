@@ -141,7 +141,7 @@ def test_settings_without_effect_are_named_in_one_line(tmp_path: Path) -> None:
         ),
         ("log.dirs=", "name a data directory: --data-dir DIR, or log.dirs in the --config file"),
         ("authorizer.class.name=org.example.Acl", "authorizer.class.name=org.example.Acl"),
-        ("listeners=SASL_SSL://:9092", "TLS is not spoken here"),
+        ("listeners=SASL_SSL://:9092", "a listener with TLS needs a key and a certificate"),
         ("num.partitions=\\u12", "four hexadecimal digits"),
     ],
 )
