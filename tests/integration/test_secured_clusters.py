@@ -7,6 +7,7 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
+from ottla.testing import LocalBroker
 from tests.support.secured_front import PASSWORD, USER, SecuredFront, certificate_files
 
 pytestmark = pytest.mark.slow
@@ -105,3 +106,51 @@ def test_settings_that_cannot_be_are_told(
         code, said = mirrored.run(front, **settings)
     assert code == 2
     assert words in said
+
+
+def test_records_are_sent_again_from_one_secured_cluster_to_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("confluent_kafka")
+    authorizer = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ana",
+    }
+    users = {"ana": "pot;kettle", "bob": "x"}
+    with (
+        LocalBroker(tmp_path / "from", authorizer, security="SASL_SSL", users=users) as source,
+        LocalBroker(tmp_path / "to", authorizer, security="SASL_SSL", users=users) as target,
+    ):
+        source.produce("orders", "tea")
+        config = {
+            (broker, user): written(tmp_path / f"{number}-{user}", broker, user)
+            for number, broker in enumerate((source, target))
+            for user in users
+        }
+
+        def mirror(source_user: str, target_user: str) -> tuple[int, str]:
+            with pytest.raises(SystemExit) as end:
+                main(["mirror", source.address, target.address, "--mode", "reproduce",
+                      "--source-config", str(config[source, source_user]),
+                      "--target-config", str(config[target, target_user])])  # fmt: skip
+            said = capsys.readouterr()
+            return int(end.value.code or 0), " ".join((said.out + said.err).split())
+
+        assert mirror("ana", "ana")[0] == 0
+        target.assert_produced("orders", value="tea")
+        code, said = mirror("ana", "bob")
+        assert code != 0
+        assert "uthorization" in said
+        assert "Traceback" not in said
+
+
+def written(path: Path, broker: LocalBroker, user: str) -> Path:
+    """A file of settings with the login as Java's clients write it."""
+    settings = broker.client_settings(user)
+    name, password = settings.pop("sasl.username"), settings.pop("sasl.password")
+    settings["sasl.jaas.config"] = (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{name}" password="{password}";'
+    )
+    path.write_text("".join(f"{one}={text}\n" for one, text in settings.items()))
+    return path

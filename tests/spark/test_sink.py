@@ -172,7 +172,7 @@ def test_sql_inserts_into_a_table(served: Served, local_session: LocalSession) -
         ("'v' value", {"topic": "nowhere"}, "there is no topic nowhere; create it first"),
         ("'v' value, 9 partition", {}, "column partition is 9, but orders has partitions 0 to 3"),
         ("'v' value", {"colour": "red"}, "the sink ottla has no option 'colour'"),
-        ("'v' value", {"kafka.security.protocol": "SSL"}, "the sink ottla speaks PLAINTEXT only"),
+        ("'v' value", {"kafka.security.protocol": "TLS"}, "it is one of PLAINTEXT, SSL"),
         ("repeat('v', 2000000) value", {}, "kafka.max.request.size is 1048576; raise it"),
         ("'v' value", {"kafka.transaction.timeout.ms": "999999999"}, "transaction.max.timeout.ms"),
     ],

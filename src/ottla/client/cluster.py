@@ -17,6 +17,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.client.connection import CLIENT_ID, Connection, SocketConnection, UnreachableError
+from ottla.client.refusals import RefusedError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -244,9 +245,11 @@ class Cluster(Closing):
         return {name: self._topics[name] for name in topics if name in self._topics}
 
     def topic(self, name: str) -> ClusterTopic:
-        """Raises `UserError` for a topic that is not there."""
+        """Raises `UserError` for a topic that is not there, `RefusedError` for one not for us."""
         if name not in self._topics:
             self._ask_for(name)
+        if name in self._refused:
+            raise RefusedError(f"topic {name}", ApiError(self._refused[name]))
         if name not in self._topics:
             raise UserError(f"there is no topic {name}; create it first")
         return self._topics[name]

@@ -10,7 +10,13 @@ _TAKEN_OVER = (
     "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
 )
 
+_DENIED = "ottla acls add gives a login what it needs"
+
 FIXES = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.MESSAGE_TOO_LARGE: "set batch.size lower, or raise max.message.bytes of the topic",
     ErrorCode.RECORD_LIST_TOO_LARGE: "set batch.size lower, or raise segment.bytes of the topic",
     ErrorCode.INVALID_PRODUCER_EPOCH: _TAKEN_OVER,

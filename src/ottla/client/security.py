@@ -13,6 +13,8 @@ from ottla.base.scram import HASHES
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER = "OAUTHBEARER"
 JAAS = "sasl.jaas.config"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+FILE = "file://"
 MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
 
@@ -29,7 +31,7 @@ class Security:
     """Whom to believe; `None`: whom this machine believes."""
     certificate: str | None = None
     key: str | None = None
-    key_password: str | None = None
+    key_password: str | None = field(default=None, repr=False)
     checks_certificate: bool = True
     checks_host: bool = True
     mechanism: str = ""
@@ -80,6 +82,41 @@ def parse_security(settings: Mapping[str, str]) -> Security:
     return found
 
 
+def split_security(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings that are of security, which `parse_security` reads, and the others."""
+    ours = {name: text for name, text in settings.items() if name in _KNOWN}
+    return ours, {name: text for name, text in settings.items() if name not in _KNOWN}
+
+
+def is_for_us(name: str, text: str) -> bool:
+    """Whether our own client does what a setting of security says; librdkafka does more."""
+    if name in ("sasl.mechanism", "sasl.mechanisms"):
+        return text.upper() in MECHANISMS
+    return name in _KNOWN and (name != TOKEN_URL or text.startswith(FILE))
+
+
+def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """The same in librdkafka's words, with user and password out of JAAS; raises `UserError`."""
+    found: dict[str, str] = {}
+    for name, text in settings.items():
+        if name == JAAS:
+            fields = _jaas(text)
+            if fields["is_token"] or not fields["username"]:
+                raise UserError(
+                    f"{JAAS} is read for user and password here; librdkafka logs in otherwise by "
+                    "settings of its own, such as sasl.kerberos.principal, and not by tokens"
+                )
+            found["sasl.username"] = str(fields["username"])
+            found["sasl.password"] = str(fields["password"])
+        elif name in _OF_LIBRDKAFKA:
+            found |= dict.fromkeys(_OF_LIBRDKAFKA[name], text)
+        elif name in _STORE_TYPES:
+            _KNOWN[name][1](name, text)
+        else:
+            found[name] = text
+    return found
+
+
 def _jaas(text: str) -> dict[str, object]:
     """Name and password of a login module of Kafka's own clients."""
     from ottla.config.security import parse_jaas
@@ -93,9 +130,9 @@ def _jaas(text: str) -> dict[str, object]:
 
 
 def _file_url(name: str, text: str) -> str:
-    if not text.startswith("file://"):
+    if not text.startswith(FILE):
         raise UserError(f"{name}={text}: a token is read from a file here, as file:///PATH")
-    return text.removeprefix("file://")
+    return text.removeprefix(FILE)
 
 
 def _text(_: str, text: str) -> str:
@@ -132,10 +169,19 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "sasl.username": ("username", _text),
     "sasl.password": ("password", _text),
     JAAS: ("", _text),
-    "sasl.oauthbearer.token.endpoint.url": ("token_file", _file_url),
+    TOKEN_URL: ("token_file", _file_url),
     "ssl.truststore.location": ("ca", _text),
     "ssl.truststore.type": ("", _one_of("PEM")),
     "ssl.keystore.location": ("certificate", _text),
     "ssl.keystore.type": ("", _one_of("PEM")),
 }
 """Settings -> fields of `Security`, and what reads them."""
+
+_STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
+_OF_LIBRDKAFKA = {
+    "ssl.truststore.location": ("ssl.ca.location",),
+    "ssl.keystore.location": ("ssl.certificate.location", "ssl.key.location"),
+}
+"""Java's name -> librdkafka's, for files of PEM."""
+
+SECURITY_SETTINGS = tuple(_KNOWN)

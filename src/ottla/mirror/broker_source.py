@@ -24,7 +24,7 @@ from ottla.client.reading import (
     list_offset,
 )
 from ottla.client.security import PLAINTEXT, Security
-from ottla.mirror.source import Bounds, SourceTopic, is_internal
+from ottla.mirror.source import Bounds, Selection, SourceTopic, is_internal
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import Record, read_records
 
@@ -51,10 +51,12 @@ class BrokerSource:
     def close(self) -> None:
         self._cluster.close()
 
-    def topics(self) -> list[SourceTopic]:
+    def topics(self, selection: Selection) -> list[SourceTopic]:
         told = self._cluster.refresh()
         names = sorted(
-            one.name for one in told.values() if not one.is_internal and not is_internal(one.name)
+            one.name
+            for one in told.values()
+            if selection.takes(one.name) and not one.is_internal and not is_internal(one.name)
         )
         overrides = Admin(self._cluster).topic_overrides(names)
         return [

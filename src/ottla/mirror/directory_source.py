@@ -14,7 +14,7 @@ from ottla.coordinator.offsets.records import (
     decode_key,
     decode_value,
 )
-from ottla.mirror.source import Bounds, SourceTopic, is_internal
+from ottla.mirror.source import Bounds, Selection, SourceTopic, is_internal
 from ottla.record.record import Record
 from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.overtaking import ask_log
@@ -47,13 +47,13 @@ class DirectorySource:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def topics(self) -> list[SourceTopic]:
+    def topics(self, selection: Selection) -> list[SourceTopic]:
         paths = [one.path for one in self._directories]
         settings = find_settings(paths, self._directories[0].file_system)
         told = settings.known
         found = []
         for name, partitions in sorted(locate(self._directories).items()):
-            if is_internal(name):
+            if is_internal(name) or not selection.takes(name):
                 continue
             first, count = min(partitions), max(partitions) + 1
             topic_id = partitions[first].partition(name, first).topic_id

@@ -112,8 +112,8 @@ class Mirror:
         report = RoundReport()
         with_groups = with_groups and self._options.with_groups
         committed = self._source.committed_offsets() if with_groups else []
-        for topic in self._source.topics():
-            if self._options.selection.takes(topic.name) and self._prepare(topic, report):
+        for topic in self._source.topics(self._options.selection):
+            if self._prepare(topic, report):
                 for index in range(topic.partition_count):
                     report.partitions.append(self._copy_partition(topic, index))
         self._commit(committed, report)
@@ -144,8 +144,8 @@ class Mirror:
         """
         report = RoundReport()
         found = []
-        for topic in self._source.topics():
-            if self._options.selection.takes(topic.name) and self._prepare(topic, report):
+        for topic in self._source.topics(self._options.selection):
+            if self._prepare(topic, report):
                 for index in range(topic.partition_count):
                     with contextlib.suppress(ApiError, CorruptionError, InvalidBatchError):
                         found += self._plan_bulk_partition(topic, index)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.extras import needed_for
+from ottla.client.security import librdkafka_settings
 from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport
 from ottla.mirror.plan import Gap
 from ottla.mirror.source import Selection, Source, SourceTopic
@@ -65,7 +66,7 @@ class Reproducer:
         self._on_progress = on_progress
         self._place = bootstrap
         self._kafka = _client_module()
-        client = {"bootstrap.servers": bootstrap, **options.client}
+        client = {"bootstrap.servers": bootstrap, **librdkafka_settings(options.client)}
         with self._as_user_errors():
             self._producer = self._kafka.Producer(
                 {**client, "transactional.id": options.name, "compression.type": "lz4"}
@@ -87,7 +88,7 @@ class Reproducer:
     def run_round(self) -> RoundReport:
         """Sends what is new of each partition, up to the last stable offset that it had."""
         report = RoundReport()
-        topics = [one for one in self._source.topics() if self._options.selection.takes(one.name)]
+        topics = self._source.topics(self._options.selection)
         for topic in self._prepared(topics, report):
             for index in range(topic.partition_count):
                 report.partitions.append(self._send_partition(topic.name, index))

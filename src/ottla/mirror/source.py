@@ -46,8 +46,8 @@ class Source(Protocol):
 
     name: str
 
-    def topics(self) -> list[SourceTopic]:
-        """All topics but internal ones, in order of name."""
+    def topics(self, selection: "Selection") -> list[SourceTopic]:
+        """The topics that are wanted but internal ones, in order of name."""
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         """The partition's bounds now; those of one that is not here are all 0."""

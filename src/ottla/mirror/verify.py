@@ -68,8 +68,8 @@ class Verification:
         """Compares all selected topics; raises `UserError` when a side cannot be had at all."""
         # First, so that it lags behind the source's, as the target does.
         committed = self._target.committed_offsets() if self._options.with_groups else []
-        here = {one.name: one for one in self._target.topics()}
-        topics = [one for one in self._source.topics() if self._options.selection.takes(one.name)]
+        here = {one.name: one for one in self._target.topics(self._options.selection)}
+        topics = self._source.topics(self._options.selection)
         for topic in topics:
             self._report.topic_count += 1
             copy = here.get(topic.name)

@@ -1,12 +1,11 @@
 """Options for the Kafka client: Java's names and values, as jobs for Spark's own source give them.
 
 Settings are kept under librdkafka's names, most of which are Java's. The rest is put into its
-words, has nothing to act on and is let go, or is refused with what to give instead. Which client
-gets them, `wire_settings.py` says.
+words, has nothing to act on and is let go, or is refused with what to give instead. Those of
+security are read by `client/security.py`. Which client gets them, `wire_settings.py` says.
 """
 
 import logging
-import re
 from collections.abc import Mapping
 
 from ottla.base.errors import UserError
@@ -32,8 +31,6 @@ _WITHOUT_EFFECT = frozenset(
         "max.poll.records",
         "default.api.timeout.ms",
         "metrics.recording.level",
-        "ssl.truststore.type",
-        "ssl.keystore.type",
         "sasl.client.callback.handler.class",
         "exclude.internal.topics",
     }
@@ -45,12 +42,8 @@ _REFUSED = {
     "key.deserializer": "keys are bytes; cast the column",
     "value.deserializer": "values are bytes; cast the column",
     "interceptor.classes": "leave it out",
-    "ssl.truststore.location": "give kafka.ssl.ca.location, a file in PEM format",
     "ssl.truststore.password": "give kafka.ssl.ca.location, a file in PEM format",
 }
-
-_LOGIN = re.compile(r"(\w+)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
-_PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
 
 
 def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -68,21 +61,6 @@ def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
             )
         if name in _WITHOUT_EFFECT:
             logger.warning("option %s%s has no effect here", CLIENT_PREFIX, name)
-        elif name == "sasl.jaas.config":
-            found |= _parse_login(value)
         else:
             found[_OTHER_NAMES.get(name, name)] = value
     return found
-
-
-def _parse_login(text: str) -> dict[str, str]:
-    """User and password out of Java's way to write them (JAAS)."""
-    told = dict(_LOGIN.findall(text))
-    is_known = any(module in text for module in _PASSWORD_MODULES)
-    if not is_known or not {"username", "password"} <= set(told):
-        raise UserError(
-            "option kafka.sasl.jaas.config is read for user and password only; for other logins "
-            "give librdkafka's settings, such as kafka.sasl.kerberos.principal"
-        )
-    plain = {name: re.sub(r"\\(.)", r"\1", value) for name, value in told.items()}
-    return {"sasl.username": plain["username"], "sasl.password": plain["password"]}

@@ -102,7 +102,7 @@ class ReadOptions:
     """
 
     paths: tuple[str, ...] = ()
-    client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
     group_id: str | None = None
     choice: TopicChoice
     starting: Bound | None = None

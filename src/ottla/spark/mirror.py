@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError
+from ottla.client.security import PLAINTEXT, Security
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.places import open_source
 from ottla.mirror.plan import BulkCopy
@@ -67,6 +68,7 @@ def mirror_with_spark(
     target: str,
     options: MirrorOptions,
     *,
+    security: Security = PLAINTEXT,
     spark: "SparkSession | None" = None,
     on_step: OnStep = ignore,
 ) -> BulkReport:
@@ -75,7 +77,7 @@ def mirror_with_spark(
     Without `spark` the process's session is used, or one is started. Raises `UserError`, and
     `TaskError` for what a task found damaged; the target's logs are as they were then.
     """
-    copies = plan(source, target, options)
+    copies = plan(source, target, options, security)
     on_step(Step.PLANNED)
     if not copies:
         return BulkReport(task_count=0, size=0, task_seconds=0.0, adopt_seconds=0.0)
@@ -83,7 +85,7 @@ def mirror_with_spark(
         with SparkTasks(spark, SessionSettings(log_level="OFF")) as tasks:
             tasks.start(is_short=False)
             began = time.monotonic()
-            work = [partial(_stage, source, target, copy, on_step) for copy in copies]
+            work = [partial(_stage, (source, security), target, copy, on_step) for copy in copies]
             texts = tasks.run(work, lambda *_: None)
             staged = [_staged(copy, text) for copy, text in zip(copies, texts, strict=True)]
         on_step(Step.ALL_STAGED)
@@ -100,21 +102,24 @@ def mirror_with_spark(
     )
 
 
-def plan(source: str, target: str, options: MirrorOptions) -> list[BulkCopy]:
+def plan(
+    source: str, target: str, options: MirrorOptions, security: Security = PLAINTEXT
+) -> list[BulkCopy]:
     """The copies that tasks are to make; the target is open only meanwhile."""
     clock = SystemClock()
     with (
-        closing(open_source(source, sleep=time.sleep)) as opened,
+        closing(open_source(source, sleep=time.sleep, security=security)) as opened,
         Target.open(target, clock) as copy,
     ):
         throttle = Throttle(None, clock, time.sleep)
         return Mirror(opened, copy, options, throttle=throttle).plan_bulk()
 
 
-def _stage(source: str, target: str, copy: BulkCopy, on_step: OnStep) -> list[str]:
+def _stage(source: tuple[str, Security], target: str, copy: BulkCopy, on_step: OnStep) -> list[str]:
     """What a task does: copies, and returns what it has staged as a text."""
     log = StagedLog(target, copy)
-    with closing(open_source(source, sleep=time.sleep)) as opened:
+    place, security = source
+    with closing(open_source(place, sleep=time.sleep, security=security)) as opened:
         place = f"{opened.name}, {copy.topic}-{copy.partition}"
         # Overtaken by retention, what was read is adopted; the round that follows says what is
         # missing, or continues without it.

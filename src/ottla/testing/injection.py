@@ -69,20 +69,26 @@ class Injections:
         """The handler of an API, after what goes wrong before it."""
         handle = handler_of(key)
 
-        def injected(request: Any, context: RequestContext) -> Message | PendingResponse | None:
+        # Where there is an authorizer, some handlers also get what a client may do.
+        def injected(
+            request: Any, context: RequestContext, *allowed: Any
+        ) -> Message | PendingResponse | None:
+            def go_on(request: Any, context: RequestContext) -> Message | PendingResponse | None:
+                return handle(request, context, *allowed)
+
             found = self._next(key)
             if found is None:
-                return handle(request, context)
+                return go_on(request, context)
             if found.is_dropped:
                 if found.is_handled:
-                    handle(request, context)
+                    go_on(request, context)
                     context.broker.write_out()
                 raise ProtocolError(DROPPED)
             if found.error is not None:
                 if isinstance(request, ProduceRequest) and request.acks == 0:
                     return None
                 return error_response(key, context.api_version, request, found.error)
-            return DelayedRequest(handle, request, context, found.delay_ms)
+            return DelayedRequest(go_on, request, context, found.delay_ms)
 
         return injected
 

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.client.security import librdkafka_settings
 from ottla.sources.options import parse_options
 from ottla.sources.wire.wire_settings import (
     FETCH_SIZE,
@@ -12,6 +13,8 @@ from ottla.sources.wire.wire_settings import (
 )
 
 BROKER = {"kafka.bootstrap.servers": "a:1, [::1]:2", "subscribe": "orders"}
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+TOKEN_URL = "sasl_oauthbearer_token_endpoint_url"
 BOOTSTRAP = (("a", 1), ("::1", 2))
 
 
@@ -50,12 +53,45 @@ def test_javas_settings_for_fetching_are_heeded() -> None:
     assert WireSettings(bootstrap=BOOTSTRAP).answer_size == FETCH_SIZE
 
 
+def test_logins_and_certificates_are_for_our_own_client() -> None:
+    login = f'{SCRAM} required username="ana" password="a;\\"b" tokenauth="true";'
+    settings = client(
+        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=login,
+        ssl_truststore_location="ca.pem", ssl_truststore_type="PEM",
+    )  # fmt: skip
+    assert foreign_setting(settings) is None
+    found = parse_wire_settings(settings).security
+    assert (found.username, found.password, found.is_token) == ("ana", 'a;"b', True)
+    assert (found.protocol, found.ca) == ("SASL_SSL", "ca.pem")
+    assert 'a;"b' not in repr(found)
+
+
+def test_librdkafka_gets_them_in_its_own_words() -> None:
+    login = f'{SCRAM} required username="ana" password="x";'
+    settings = client(
+        sasl_jaas_config=login, ssl_truststore_location="ca.pem", ssl_truststore_type="pem",
+        ssl_keystore_location="own.pem", client_rack="a",
+    )  # fmt: skip
+    assert librdkafka_settings(settings) == {
+        "bootstrap.servers": BROKER["kafka.bootstrap.servers"],
+        "client.rack": "a",
+        "sasl.username": "ana",
+        "sasl.password": "x",
+        "ssl.ca.location": "ca.pem",
+        "ssl.certificate.location": "own.pem",
+        "ssl.key.location": "own.pem",
+    }
+    for wrong in (login.replace(";", ' tokenauth="true";'), "Krb5LoginModule required;"):
+        with pytest.raises(UserError, match="user and password"):
+            librdkafka_settings({"sasl.jaas.config": wrong})
+
+
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({"security_protocol": "SASL_SSL"}, "security.protocol"),
-        ({"sasl_mechanism": "PLAIN"}, "sasl.mechanism"),
-        ({"ssl_ca_location": "x.pem"}, "ssl.ca.location"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "sasl.mechanism"),
+        ({"ssl_cipher_suites": "x"}, "ssl.cipher.suites"),
+        ({TOKEN_URL: "https://issuer"}, TOKEN_URL.replace("_", ".")),
         ({"receive_buffer_bytes": "65536"}, "socket.receive.buffer.bytes"),
         ({"client_rack": "a"}, "client.rack"),
     ],

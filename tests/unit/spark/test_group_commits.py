@@ -9,6 +9,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.client.security import librdkafka_settings
 from ottla.sources.client_options import parse_client_options
 from tests.unit.spark.test_stream import Query, append
 
@@ -91,4 +92,7 @@ def test_the_client_takes_what_jobs_for_sparks_own_source_give() -> None:
         "kafka.receive.buffer.bytes": "65536",
         "kafka.max.partition.fetch.bytes": "1048576",
     }
-    assert AdminClient({**parse_client_options(given), "log_level": 0}) is not None
+    assert (
+        AdminClient({**librdkafka_settings(parse_client_options(given)), "log_level": 0})
+        is not None
+    )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ottla.cli.mirror.text import Totals
     from ottla.client.security import Security
-    from ottla.mirror.mirror import PartitionReport, RoundReport
+    from ottla.mirror.mirror import MirrorOptions, PartitionReport, RoundReport
     from ottla.storage.reading.read_damage import Damage
 
 GROUPS_EVERY_S = 10.0
@@ -175,9 +175,7 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
             raise UserError("--throttle is for one process; leave it or --engine spark out")
         if given.skip_damaged:
             raise UserError("--skip-damaged is for one process; leave it or --engine spark out")
-        if given.source_config:
-            raise UserError("--source-config is for one process; leave it or --engine spark out")
-        bulk_with_spark(source, directory, options, console)
+        bulk_with_spark(source, directory, (options, security), console)
     totals = Totals(console, target, is_following=given.follow)
     with (
         Stopping() as stop,
@@ -199,13 +197,16 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     totals.finish()
 
 
-def bulk_with_spark(source: str, directory: str, options: Any, console: "Console") -> None:
+def bulk_with_spark(
+    source: str, directory: str, given: "tuple[MirrorOptions, Security]", console: "Console"
+) -> None:
     """Copies most of the source with Spark; the rounds that follow copy the rest."""
     from rich.filesize import decimal
 
     from ottla.spark.mirror import mirror_with_spark
 
-    report = mirror_with_spark(source, directory, options)
+    options, security = given
+    report = mirror_with_spark(source, directory, options, security=security)
     console.print(
         f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s"
     )

@@ -6,7 +6,6 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.administration.asking import Asking, check_all, refused
-from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -163,14 +162,16 @@ class ConfigAdmin(Asking):
         return found
 
     def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """For each topic the settings that are its own, not a default; raises `ApiError`.
+        """For each topic the settings that are its own, not a default; raises `RefusedError`.
 
         >>> admin.topic_overrides(["orders"])
         {'orders': {'retention.ms': '-1'}}
         """
         found = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
-            check(result.error_code, result.error_message)
+            if result.error_code:
+                what = f"settings of topic {result.resource_name}"
+                raise refused(what, result.error_code, result.error_message)
             found[result.resource_name] = {
                 one.name: one.value
                 for one in result.configs

@@ -1,4 +1,4 @@
-"""A topic on the wire, read by librdkafka: for clusters with security, and settings only it knows.
+"""A topic on the wire, read by librdkafka, for settings that only it knows.
 
 Needs `confluent-kafka`. Each task has a consumer that joins no group and hands over message by
 message, several times slower than batches in our own client.
@@ -17,6 +17,7 @@ from ottla.base.extras import needed_for
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.client.reading import EARLIEST, LATEST, ListedOffset
+from ottla.client.security import librdkafka_settings
 from ottla.record.columns import schema as decoded_schema
 from ottla.sources.client_options import CLIENT_PREFIX
 from ottla.sources.log_source import OffsetsGoneError, Split
@@ -59,7 +60,7 @@ class LibrdkafkaClient:
     ) -> None:
         """`reason` is the setting for which our own client will not do."""
         self.address = client["bootstrap.servers"]
-        self._settings = dict(client)
+        self._settings = librdkafka_settings(client)
         self._isolation = isolation
         self._silence_s = silence_ms / 1000
         self._reason = reason

@@ -215,6 +215,7 @@ class OwnClient:
     def _patient(self, patience_s: float) -> ClientSettings:
         return ClientSettings(
             client_id=self._settings.client_id,
+            security=self._settings.security,
             request_timeout_s=min(self._settings.request_timeout_s, patience_s),
             first_pause_s=FIRST_PAUSE_S,
             last_pause_s=LAST_PAUSE_S,

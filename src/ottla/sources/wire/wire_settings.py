@@ -1,6 +1,6 @@
 """What a job says of its client, as our own takes it; what that does not know is for librdkafka.
 
-Our own speaks PLAINTEXT. Nothing is passed over: one setting that it has no place for, of security
+Nothing is passed over: one setting that it has no place for, of security
 or of anything else, and librdkafka gets them all. docs/spark.md lists them.
 """
 
@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.client.connection import CLIENT_ID
+from ottla.client.security import (
+    PLAINTEXT,
+    Security,
+    is_for_us,
+    parse_security,
+    split_security,
+)
 from ottla.sources.client_options import CLIENT_PREFIX
 from ottla.sources.option_texts import (
     Fields,
@@ -23,8 +30,6 @@ from ottla.sources.option_texts import (
 FETCH_SIZE = 4 << 20
 """Bytes of an answer at the most: enough for the work on it to hide the way there and back."""
 
-_PLAINTEXT = "PLAINTEXT"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireSettings:
@@ -37,6 +42,7 @@ class WireSettings:
     partition_fetch_size: int = FETCH_SIZE
     min_size: int = 1
     max_wait_ms: int = 500
+    security: Security = PLAINTEXT
 
     @property
     def answer_size(self) -> int:
@@ -46,15 +52,15 @@ class WireSettings:
 
 def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
     """Of settings that are all known here; raises `UserError` for a value that cannot be."""
-    return WireSettings(**read_fields(client, _KNOWN, CLIENT_PREFIX))
+    security, rest = split_security(client)
+    fields = read_fields(rest, _KNOWN, CLIENT_PREFIX)
+    return WireSettings(security=parse_security(security), **fields)
 
 
 def foreign_setting(client: Mapping[str, str]) -> str | None:
     """The first setting that asks for librdkafka; `None` when our own client knows them all."""
-    if client.get("security.protocol", _PLAINTEXT).upper() != _PLAINTEXT:
-        return "security.protocol"
-    for name in sorted(client):
-        if name not in _KNOWN and name not in _ELSEWHERE:
+    for name, text in sorted(client.items()):
+        if name not in _KNOWN and name != "group.id" and not is_for_us(name, text):
             return name
     return None
 
@@ -66,9 +72,6 @@ def _int32(option: str, text: str) -> int:
 
 
 _MAX_INT = 2**31 - 1
-
-_ELSEWHERE = frozenset({"security.protocol", "group.id"})
-"""Handled before, or by the committer: reading joins no group."""
 
 _KNOWN: Fields = {
     "bootstrap.servers": ("bootstrap", parse_addresses),

@@ -11,6 +11,7 @@ from typing import Any
 from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
+from ottla.client.security import SECURITY_SETTINGS, parse_security, split_security
 from ottla.codec.compression import Compression
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.option_texts import (
@@ -51,7 +52,6 @@ _READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
 
 OPTIONS = ("topic", "exactlyOnce")
 _OF_SPARK = ("checkpointLocation",)
-_SECURITY = ("security.", "sasl.", "ssl.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +119,10 @@ def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
 
 def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
     """With the options of Kafka's producer."""
-    if client.pop("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT" or any(
-        name.startswith(_SECURITY) for name in client
-    ):
-        raise UserError(
-            "the sink ottla speaks PLAINTEXT only; give a PLAINTEXT listener of the brokers, or "
-            "write with Spark's own Kafka sink"
-        )
+    security, client = split_security(client)
     if client.pop("acks", "all") not in ("all", "-1"):
         raise UserError("the sink ottla writes with kafka.acks=all only; leave the option out")
-    known = (*_CLIENT, *_SINK)
+    known = (*_CLIENT, *_SINK, *SECURITY_SETTINGS)
     for name in client:
         if name not in known:
             shown = _names([CLIENT_PREFIX + one for one in known])
@@ -136,6 +130,7 @@ def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
                 f"the sink ottla has no option {CLIENT_PREFIX + name!r}; there are {shown}"
             )
     settings = _DEFAULTS | read_fields(client, _CLIENT, CLIENT_PREFIX)
+    settings["security"] = parse_security(security)
     rest = read_fields(client, _SINK, CLIENT_PREFIX)
     return SinkOptions(client=ClientSettings(**settings), **rest, **chosen)
 

@@ -77,14 +77,14 @@ def test_nobody_at_an_address_is_told_once_the_patience_is_over() -> None:
         offsets(broker, **{"kafkaConsumer.pollTimeoutMs": "50"})
 
 
-def test_without_security_no_other_client_is_needed(
+def test_no_other_client_is_needed_without_settings_of_its_own(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     assert offsets(broker) == list(range(5, 25))
     words = (
-        "option kafka.security.protocol needs another client than our own: "
+        "option kafka.client.rack needs another client than our own: "
         "confluent_kafka is not installed: pip install confluent-kafka"
     )
     with pytest.raises(UserError, match=words):
-        offsets(broker, **{"kafka.security.protocol": "SSL"})
+        offsets(broker, **{"kafka.client.rack": "a"})
