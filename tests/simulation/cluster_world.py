@@ -2,21 +2,31 @@
 
 Sessions expire, requests are lost, late and doubled, processes are killed and come back, while
 topics are created, grow, move and are deleted, and a client writes with acks=all. Asserted at every
-step: leader epochs never go back, an epoch has one leader, and who begins to lead has every record
-that was acknowledged, at its offset. In the end everything that was asked for is done.
+step: leader epochs never go back, and what `cluster_invariants.py` says of records. In the end
+everything that was asked for is done. Brokers are of 3.9, or of before 2.7: then leaders write the
+states' nodes themselves, and followers ask where their leader's epochs ended.
 """
 
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.alter_partitions import (
+    IsrChangePropagation,
+    place_of,
+    write_states,
+)
+from ottla.broker.replication.fetches import Fetched, FollowerRequest, LeaderAnswer
+from ottla.config.inter_broker_version import LATEST, parse_inter_broker_version
 from ottla.controller.channels import Channels
 from ottla.controller.events import (
+    AlteredAnswer,
+    AlteredIsr,
     AlterPartition,
     AlterReassignments,
     Answer,
@@ -43,6 +53,7 @@ from ottla.registries import paths
 from ottla.registries.brokers import BrokerRegistration, encode_broker
 from ottla.registries.topics import NO_LEADER, decode_state, decode_topic
 from tests.simulation.cluster_broker import ModelBroker
+from tests.simulation.cluster_invariants import ClusterInvariants
 from tests.support.model_zookeeper import ModelZooKeeper, Session
 
 SESSION_MS = 600
@@ -58,24 +69,28 @@ class Process:
     def __init__(self, world: "World", broker_id: int) -> None:
         self.world = world
         self.id = broker_id
-        self.broker = ModelBroker(broker_id)
+        self.broker = ModelBroker(
+            broker_id, world.invariants.look_at, truncates_on_fetch=world.version.truncates_on_fetch
+        )
         self.is_up = False
         self.life = 0
         self.session: Session | None = None
-        self.asked: AlterPartition | None = None
-        self.attempt: object = None
+        self.propagation = IsrChangePropagation(linger_ms=40, max_delay_ms=200)
 
     def start(self) -> None:
         self.life += 1
         self.is_up = True
         self.broker.restart()
-        self.machine = ControllerMachine(ControllerOptions(broker_id=self.id))
+        self.world.invariants.forget_high_watermarks(self.id)
+        self.machine = ControllerMachine(
+            ControllerOptions(broker_id=self.id, version=self.world.version)
+        )
         self.channels = Channels()
         self.in_flight: dict[int, Outgoing] = {}
         self.is_asking = False
         self.session = None
         self.pending: dict[object, Callable[[Answer], None]] = {}
-        self.asked = None
+        self.propagation = IsrChangePropagation(linger_ms=40, max_delay_ms=200)
         self.contact_ms = self.world.now_ms
         self.later(0, self.tick)
 
@@ -107,8 +122,8 @@ class Process:
 
     def _register(self) -> None:
         if self.session is not None:
-            self.broker.stop_leading()
-            self.broker.epoch = -1
+            self.broker.fence()
+            assert self.broker.led() == []
             self.machine.receive(SessionLost())
             self.is_asking = False
             self.channels.clear()
@@ -131,7 +146,7 @@ class Process:
         if result.outcome is Outcome.NODE_EXISTS:
             self.later(TICK_MS, lambda: self._claim(session))
             return
-        self.broker.epoch = result.czxid
+        self.broker.manager.registered(result.czxid)
         self.receive(Elect())
 
     def _watched(self, path: str) -> None:
@@ -208,10 +223,8 @@ class Process:
 
     def _send_one(self, to: "Process", request: Outgoing) -> None:
         def arrived() -> None:
-            errors = to.broker.apply(request, self.world.now_ms)
-            self.world.look_at(to)
-            if errors is not None:
-                to.broker.controller = self.id
+            applied = to.broker.apply(request, self.id, self.world.now_ms)
+            errors = applied.errors if applied.error is ErrorCode.NONE else {}
             self.world.send(to, self, lambda: self._answered(request, errors))
 
         def again() -> None:
@@ -221,9 +234,7 @@ class Process:
         self.world.send(self, to, arrived)
         self.later(TIMEOUT_MS, again)
 
-    def _answered(
-        self, request: Outgoing, errors: "dict[TopicPartition, ErrorCode] | None"
-    ) -> None:
+    def _answered(self, request: Outgoing, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         if self.channels.next_for(request.broker) is not request:
             return
         self.channels.answered(request)
@@ -231,57 +242,102 @@ class Process:
         if errors and isinstance(request.order, LeaderAndIsr):
             self.receive(LeaderAndIsrAnswered(broker=request.broker, errors=errors))
         elif errors and isinstance(request.order, StopReplica):
-            self.receive(DeletionAnswered(broker=request.broker, errors=errors))
+            stops = request.order.orders
+            deleted = {one: error for one, error in errors.items() if stops[one].delete}
+            self.receive(DeletionAnswered(broker=request.broker, errors=deleted))
         self._send()
 
     # Replication
 
     def _replicate(self) -> None:
-        world = self.world
-        for leader, fetch in self.broker.fetches():
+        world, broker = self.world, self.broker
+        for leader, request in broker.manager.requests():
             to = world.processes[leader]
 
-            def arrived(to: "Process" = to, fetch=fetch) -> None:  # type: ignore[no-untyped-def]
-                fetched = to.broker.serve(fetch, world.now_ms)
-                world.look_at(to)
-                if fetched is not None:
-                    world.send(to, self, lambda: self.broker.take(fetched))
+            def arrived(to: "Process" = to, request: FollowerRequest = request) -> None:
+                answer = to.broker.serve(request, world.now_ms)
+                world.count_answer(answer)
+                world.send(to, self, lambda: broker.take(answer))
 
             world.send(self, to, arrived)
-        wanted = None if self.asked else self.broker.wanted_isr(world.now_ms)
-        if wanted is not None:
-            self.asked = wanted
+        if world.chance.random() < 0.1:
+            broker.record_high_watermarks()
+        broker.tick(world.now_ms)
+        wanted = broker.manager.alter_partitions.next_request()
+        if wanted and not world.version.has_alter_partition:
+            self._write_states(wanted)
+        elif wanted:
             self._ask_controller(wanted)
+        content = self.propagation.due(world.now_ms)
+        is_connected = self.session is not None and self.session.is_alive
+        if content is not None and is_connected and self.id not in world.cut_off:
+            path = f"{paths.ISR_CHANGE_PREFIX}{next(world.numbers):010d}"
+            world.zookeeper.apply(Create(path, content))
+            self.propagation.propagated(world.now_ms)
 
-    def _ask_controller(self, wanted: AlterPartition) -> None:
+    def _ask_controller(self, wanted: tuple[AlteredIsr, ...]) -> None:
         """Again until there is an answer that is not NOT_CONTROLLER."""
-        if self.asked is not wanted:
-            return
-        to = self.world.processes.get(self.broker.controller)
+        sent = self.broker.manager.alter_partitions
+        attempt, to = sent.attempt, self.world.processes.get(self.broker.controller)
         if to is not None:
             request = AlterPartition(
                 pending_id=next(self.world.numbers),
                 broker=self.id,
                 broker_epoch=self.broker.epoch,
-                changes=wanted.changes,
+                changes=wanted,
             )
-            # Only the last one's answer says what holds after all of them.
-            self.attempt = request.pending_id
 
             def answered(answer: Answer) -> None:
-                self.world.send(to, self, lambda: self._altered(wanted, request, answer))
+                self.world.send(to, self, lambda: self._altered(attempt, answer))
 
             self.world.send(self, to, lambda: to.serve(request, answered))
-        self.later(TIMEOUT_MS, lambda: self._ask_controller(wanted))
 
-    def _altered(self, wanted: AlterPartition, request: AlterPartition, answer: Answer) -> None:
-        is_last = self.asked is wanted and self.attempt == request.pending_id
-        if is_last and answer.error is ErrorCode.NONE:
-            if any(one.error is ErrorCode.NOT_CONTROLLER for one in answer.altered):
-                return
-            self.asked = None
-            self.broker.altered(answer.altered, wanted)
-            self.world.look_at(self)
+        def again() -> None:
+            if sent.attempt == attempt and sent.in_flight:
+                self._ask_controller(sent.again())
+
+        self.later(TIMEOUT_MS, again)
+
+    def _altered(self, attempt: int, answer: Answer) -> None:
+        if any(one.error is ErrorCode.NOT_CONTROLLER for one in answer.altered):
+            return
+        if answer.error is not ErrorCode.NOT_CONTROLLER:
+            self.broker.altered(attempt, answer.altered, self.world.now_ms)
+
+    def _write_states(self, wanted: tuple[AlteredIsr, ...]) -> None:
+        """In place of the controller, in the session in which the broker leads."""
+        manager, session = self.broker.manager, self.session
+        attempt = manager.alter_partitions.attempt
+        steps = write_states(wanted, self.id, manager.controller_epoch)
+
+        def go_on(results: tuple[Result, ...] | None) -> None:
+            try:
+                batch = steps.send(results)
+            except StopIteration as done:
+                self._states_written(attempt, done.value)
+            else:
+                self.later(self.world.delay(), lambda: carry_out(batch))
+
+        def carry_out(batch: Batch) -> None:
+            if session is None or session is not self.session or not session.is_alive:
+                # Nothing more is written in it, and nobody knows what was.
+                manager.altered(attempt, (), self.world.now_ms)
+            elif self.id in self.world.cut_off:
+                self.later(TICK_MS, lambda: carry_out(batch))
+            else:
+                results = self.world.zookeeper.execute(session, batch)
+                if self.world.chance.random() < 0.05:
+                    results = self.world.zookeeper.execute(session, batch)
+                self.later(self.world.delay(), lambda: go_on(results))
+
+        go_on(None)
+
+    def _states_written(self, attempt: int, answers: tuple[AlteredAnswer, ...]) -> None:
+        for answer in answers:
+            if answer.error is ErrorCode.NONE:
+                self.propagation.record(place_of(answer.change), self.world.now_ms)
+                self.world.counts["states written"] += 1
+        self.broker.altered(attempt, answers, self.world.now_ms)
 
 
 class World:
@@ -293,11 +349,13 @@ class World:
         self.zookeeper = ModelZooKeeper(on_write=self._written)
         self.cut_off: set[int] = set()
         self.blocked: set[tuple[int, int]] = set()
-        self.acknowledged: dict[TopicPartition, dict[int, str]] = {}
-        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        is_old = self.chance.random() < 0.3
+        self.version = parse_inter_broker_version("2.6") if is_old else LATEST
+        self.invariants = ClusterInvariants(self.zookeeper, self.counts)
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         size = broker_count or self.chance.choice((3, 4, 5))
         self.processes = {number: Process(self, number) for number in range(size)}
+        self.invariants.brokers = {one.id: one.broker for one in self.processes.values()}
         self.topics: list[str] = []
         self.is_calm = False
 
@@ -380,7 +438,11 @@ class World:
         to = self.processes.get(process.broker.controller)
         self.counts["shutdowns"] += 1
         if to is not None:
-            request = ControlledShutdown(pending_id=next(self.numbers), broker=process.id)
+            request = ControlledShutdown(
+                pending_id=next(self.numbers),
+                broker=process.id,
+                broker_epoch=process.broker.epoch,
+            )
             self.send(process, to, lambda: to.serve(request, lambda answer: None))
         process.later(150, lambda: (process.kill(), self.at(400, process.start))[0])
 
@@ -449,38 +511,31 @@ class World:
     # A client that writes with acks=all
 
     def _write(self) -> None:
-        if not self.is_calm:
-            for process in self.processes.values():
-                for partition, one in process.broker.replicas.items():
-                    if process.is_up and one.leader == process.id and self.chance.random() < 0.3:
-                        process.broker.produce(partition, f"v{next(self.numbers)}")
-                self.look_at(process)
-            self.at(30, self._write)
+        if self.is_calm:
+            return
+        for process in self.processes.values():
+            for partition in process.broker.led() if process.is_up else ():
+                if self.chance.random() < 0.3:
+                    value = f"v{next(self.numbers)}"
+                    error = process.broker.produce(partition, value, self.now_ms)
+                    self.counts[error.name] += error is not ErrorCode.NONE
+                if self.chance.random() < 0.01:
+                    self._delete_records(process.broker, partition)
+        self.at(30, self._write)
 
-    def look_at(self, process: Process) -> None:
-        """What a broker has acknowledged, and what it begins to lead."""
-        for partition, one in process.broker.began_to_lead:
-            key = (partition, one.leader_epoch)
-            assert self._leaders.setdefault(key, process.id) == process.id, f"{key} led by two"
-            newest = self._epoch(partition)
-            if newest is None or one.leader_epoch < newest:
-                continue  # it hears late of what is over, and nobody follows it
-            for offset, value in self.acknowledged.get(partition, {}).items():
-                found = one.log[offset - 1][1] if offset <= len(one.log) else None
-                assert found == value, f"{process.id} leads {partition} without {offset}: {value}"
-        process.broker.began_to_lead.clear()
-        for partition, value in process.broker.committed:
-            log = process.broker.replicas[partition].log
-            offset = next(at for at, entry in enumerate(log, 1) if entry[1] == value)
-            taken = self.acknowledged.setdefault(partition, {})
-            assert taken.setdefault(offset, value) == value, f"{partition} {offset} twice"
-            self.counts["acknowledged"] += 1
-        process.broker.committed.clear()
+    def _delete_records(self, broker: ModelBroker, partition: TopicPartition) -> None:
+        hosted, log = broker.hosted(partition), broker.logs[partition]
+        if hosted is not None and hosted.local.high_watermark > log.log_start_offset:
+            self.counts["records deleted"] += 1
+            end = hosted.local.high_watermark
+            offset = self.chance.randint(log.log_start_offset + 1, end)
+            broker.delete_records(partition, offset)
+            log_start = self.invariants.first_to_compare(partition, log)
+            self.invariants.deleted[partition] = log_start
 
-    def _epoch(self, partition: TopicPartition) -> int | None:
-        """`None` after the topic's deletion."""
-        node = self.zookeeper.nodes.get(paths.state_path(partition))
-        return None if node is None else decode_state(partition, node.content).leader_epoch
+    def count_answer(self, answer: LeaderAnswer) -> None:
+        self.counts[answer.error.name] += answer.error is not ErrorCode.NONE
+        self.counts["diverging"] += isinstance(answer, Fetched) and answer.diverging is not None
 
     def _written(self, path: str, before: bytes | None, after: bytes | None) -> None:
         if path.endswith("/state") and before is not None:
@@ -526,17 +581,23 @@ class World:
         return left
 
     def _follow(self, partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
-        logs = [self.processes[one].broker.replicas.get(partition) for one in replicas]
-        return all(
-            one is not None and logs[0] is not None and one.log == logs[0].log for one in logs
-        )
+        brokers = [self.processes[one].broker for one in replicas]
+        logs = [one.logs.get(partition) for one in brokers]
+        marks = [
+            hosted.local.high_watermark
+            for one in brokers
+            if (hosted := one.hosted(partition)) is not None
+        ]
+        found = [one for one in logs if one is not None]
+        if len(found) < len(logs):
+            return False
+        first = max(one.log_start_offset for one in found)
+        tails = [one.records[first - one.log_start_offset :] for one in found]
+        return tails == tails[:1] * len(logs) and marks == [one.log_end_offset for one in found]
 
     def _compare_logs(self) -> None:
         for topic in self.zookeeper.children(paths.TOPICS):
             known = decode_topic(topic, self.zookeeper.content(paths.topic_path(topic)))
             for number, assignment in known.partitions.items():
                 partition = TopicPartition(topic, number)
-                for broker in assignment.replicas:
-                    log = self.processes[broker].broker.replicas[partition].log
-                    for offset, value in self.acknowledged.get(partition, {}).items():
-                        assert log[offset - 1][1] == value
+                self.invariants.look_at_logs(partition, assignment.replicas)

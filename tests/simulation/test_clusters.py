@@ -2,10 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ottla.broker.replication.following import Following
+from ottla.broker.replication.in_sync_replicas import InSyncReplicas
+from ottla.broker.replication.leading import Leading
+from ottla.broker.replication.replica import Replica
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.controller import elections
 from ottla.controller.partitions import PartitionStateMachine
 from ottla.controller.replicas import ReplicaStateMachine
@@ -78,6 +84,88 @@ def _nothing_is_elected_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionStateMachine, "bring_online", nothing)
 
 
+def _what_the_leader_has_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def advance(self: Leading, *_: Any) -> Any:
+        raised = self.local.raise_high_watermark(self.local.log.log_end_offset)
+        return [*raised, *self._answer_committed()]
+
+    monkeypatch.setattr(Leading, "advance", advance)
+
+
+def _a_member_that_is_to_go_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    def maximal(self: InSyncReplicas) -> Any:
+        return self.committed if self.asked is None else self.asked
+
+    monkeypatch.setattr(InSyncReplicas, "maximal", property(maximal))
+
+
+def _a_member_that_is_to_come_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InSyncReplicas, "maximal", property(lambda self: self.committed))
+    monkeypatch.setattr(Replica, "is_caught_up", lambda self, end, *_: self.log_end_offset == end)
+
+
+def _anybody_may_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Leading, "_may_join", lambda self, replica: True)
+
+
+def _one_replica_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Leading, "min_isr", property(lambda self: 1))
+
+
+def _logs_never_diverge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Following, "_diverge", lambda self, leaders: [])
+    place_of = Leading._place_of
+
+    def without_divergence(self: Leading, fetch: Any) -> Any:
+        return place_of(self, replace(fetch, last_fetched_epoch=-1))
+
+    monkeypatch.setattr(Leading, "_place_of", without_divergence)
+
+
+def _followers_truncate_to_their_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before KIP-101."""
+
+    def begin(self: Following) -> Any:
+        return self._truncate_to(self.local.high_watermark)
+
+    monkeypatch.setattr(Following, "begin", begin)
+
+
+def _an_epoch_without_records_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    truncate_to = Following._truncate_to
+
+    def only_records(self: Following, offset: int) -> Any:
+        return truncate_to(self, offset) if offset < self.local.log.log_end_offset else []
+
+    monkeypatch.setattr(Following, "_truncate_to", only_records)
+
+
+def _followers_believe_their_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    def appended(self: Following, fetched: Any) -> Any:
+        return self.local.raise_high_watermark(fetched.high_watermark)
+
+    monkeypatch.setattr(Following, "appended", appended)
+
+
+def _what_is_out_of_range_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Following, "_take_offsets", lambda self, answer: [])
+
+
+def _old_orders_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = ReplicaManager._take
+
+    def any_epoch(self: ReplicaManager, partition: Any, *others: Any) -> Any:
+        if partition in self.partitions:
+            self.partitions[partition].leader_epoch = -1
+        return take(self, partition, *others)
+
+    monkeypatch.setattr(ReplicaManager, "_take", any_epoch)
+
+
+def _a_lost_session_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReplicaManager, "fence", lambda self: [])
+
+
 @pytest.mark.parametrize(
     "break_rule",
     [
@@ -85,6 +173,18 @@ def _nothing_is_elected_again(monkeypatch: pytest.MonkeyPatch) -> None:
         _epochs_stay,
         _the_last_of_an_isr_may_go,
         _nothing_is_elected_again,
+        _what_the_leader_has_is_committed,
+        _a_member_that_is_to_go_does_not_count,
+        _a_member_that_is_to_come_does_not_count,
+        _anybody_may_join,
+        _one_replica_is_enough,
+        _logs_never_diverge,
+        _followers_truncate_to_their_high_watermark,
+        _an_epoch_without_records_stays,
+        _followers_believe_their_leader,
+        _what_is_out_of_range_stays_so,
+        _old_orders_are_taken,
+        _a_lost_session_changes_nothing,
     ],
 )
 def test_a_broken_rule_is_found(

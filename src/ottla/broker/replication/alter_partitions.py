@@ -1,0 +1,126 @@
+"""The changes of ISRs on their way to the controller: one request at a time, again until answered.
+
+Kafka's counterparts: `DefaultAlterPartitionManager`, `ZkAlterPartitionManager`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.controller.events import AlteredAnswer, AlteredIsr
+from ottla.controller.operations import Batch, Get, Outcome, Set, Steps
+from ottla.registries.notices import encode_partitions
+from ottla.registries.paths import state_path
+from ottla.registries.topics import PartitionState, decode_state, encode_state
+
+
+def place_of(change: AlteredIsr) -> TopicPartition:
+    assert change.topic is not None
+    return TopicPartition(change.topic, change.partition)
+
+
+@dataclass(slots=True)
+class AlterPartitions:
+    unsent: dict[TopicPartition, AlteredIsr] = field(default_factory=dict)
+    in_flight: tuple[AlteredIsr, ...] = ()
+    attempt: int = 0
+
+    def clear(self) -> None:
+        """Changes of a session that is over: in the next one they would be taken for those of the
+        leader that the broker becomes again, which does not know of them."""
+        self.unsent, self.in_flight = {}, ()
+        self.attempt += 1
+
+    def submit(self, change: AlteredIsr) -> None:
+        self.unsent[place_of(change)] = change
+
+    def next_request(self) -> tuple[AlteredIsr, ...]:
+        """What to send now; empty while an answer is awaited, and where there is nothing."""
+        if self.in_flight or not self.unsent:
+            return ()
+        self.in_flight = tuple(self.unsent.values())
+        return self.again()
+
+    def again(self) -> tuple[AlteredIsr, ...]:
+        """The request was lost, or its answer: the same one, as another attempt."""
+        self.attempt += 1
+        return self.in_flight
+
+    def answered(self, attempt: int, answers: Iterable[AlteredAnswer]) -> list[AlteredAnswer]:
+        """Only the last attempt's answer says what holds after all of them.
+
+        What is not in the answer is asked for again, as all is where the whole request failed.
+        """
+        if attempt != self.attempt or not self.in_flight:
+            return []
+        self.in_flight, taken = (), []
+        for answer in answers:
+            place = place_of(answer.change)
+            if self.unsent.get(place) == answer.change:
+                del self.unsent[place]
+                taken.append(answer)
+        return taken
+
+
+def write_states(
+    changes: Sequence[AlteredIsr], leader: int, controller_epoch: int
+) -> Steps[tuple[AlteredAnswer, ...]]:
+    """As leaders of before 2.7-IV2 do it: by compare-and-set on the states' nodes.
+
+    A write that was repeated after a lost connection fails over what it did the first time, so what
+    stands there is compared.
+    """
+    states = [
+        PartitionState(
+            leader=leader,
+            leader_epoch=one.leader_epoch,
+            controller_epoch=controller_epoch,
+            isr=one.isr,
+            recovery_state=one.recovery_state,
+        )
+        for one in changes
+    ]
+    paths = [state_path(place_of(one)) for one in changes]
+    results = yield Batch(
+        operations=tuple(
+            Set(path, encode_state(state), one.partition_epoch)
+            for path, state, one in zip(paths, states, changes, strict=True)
+        )
+    )
+    found = yield Batch(operations=tuple(Get(path) for path in paths))
+    answers = []
+    for change, state, result, now in zip(changes, states, results, found, strict=True):
+        answer = AlteredAnswer(change=change, state=state, partition_epoch=result.version)
+        if not result.is_done:
+            answer = replace(answer, partition_epoch=now.version)
+            gone = now.outcome is Outcome.NO_NODE
+            if gone or decode_state(place_of(change), now.content) != state:
+                answer = AlteredAnswer(change=change, error=ErrorCode.INVALID_UPDATE_VERSION)
+        answers.append(answer)
+    return tuple(answers)
+
+
+@dataclass(slots=True)
+class IsrChangePropagation:
+    """Which partitions the controller must read again, gathered for a node of
+    `/isr_change_notification`: when changes have paused, or when the last node is long ago."""
+
+    linger_ms: float = 5_000
+    max_delay_ms: float = 60_000
+    changed: dict[TopicPartition, None] = field(default_factory=dict)
+    last_change_ms: float = 0
+    last_propagation_ms: float = 0
+
+    def record(self, partition: TopicPartition, now_ms: float) -> None:
+        self.changed[partition] = None
+        self.last_change_ms = now_ms
+
+    def due(self, now_ms: float) -> bytes | None:
+        """The content of the node to create; `propagated` when it is."""
+        is_quiet = self.last_change_ms + self.linger_ms < now_ms
+        is_late = self.last_propagation_ms + self.max_delay_ms < now_ms
+        return encode_partitions(self.changed) if self.changed and (is_quiet or is_late) else None
+
+    def propagated(self, now_ms: float) -> None:
+        self.changed, self.last_propagation_ms = {}, now_ms

@@ -1,0 +1,103 @@
+"""What the machine wants done to logs and to waiting clients, in this order and at once."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.fetches import Fetched
+
+
+@dataclass(frozen=True, slots=True)
+class BecameLeader:
+    partition: TopicPartition
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BecameFollower:
+    """Also where nobody leads. Groups and transactions of the partition are given up."""
+
+    partition: TopicPartition
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The partition is neither led nor followed; with `delete` its log goes."""
+
+    partition: TopicPartition
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AssignEpoch:
+    """The log's leader epochs have this one, from an offset on."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTo:
+    """Records and leader epochs from the offset on go."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateFullyAndStartAt:
+    """All records go; the next one has this offset."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAsFollower:
+    """The records of an answer, verbatim; `ReplicaManager.appended_as_follower` comes after."""
+
+    partition: TopicPartition
+    fetched: Fetched
+
+
+@dataclass(frozen=True, slots=True)
+class MoveHighWatermark:
+    """Waiting fetches may have something to read."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseLogStart:
+    """The leader has deleted what is before the offset."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProduce:
+    """One partition of a produce request that waits for all in-sync replicas."""
+
+    pending_id: Hashable
+    partition: TopicPartition
+    error: ErrorCode
+
+
+Effect: TypeAlias = (
+    BecameLeader
+    | BecameFollower
+    | Stopped
+    | AssignEpoch
+    | TruncateTo
+    | TruncateFullyAndStartAt
+    | AppendAsFollower
+    | MoveHighWatermark
+    | RaiseLogStart
+    | AnswerProduce
+)

@@ -1,0 +1,82 @@
+"""What a follower asks its leader for one partition, and what it is answered.
+
+The values know no version. Records are opaque: of a follower's fetch they are what stands in the
+response.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.replica_log import EpochEnd
+
+NO_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """`last_fetched_epoch` has the leader find where the logs diverge (KIP-595, version 12)."""
+
+    partition: TopicPartition
+    follower: int
+    leader_epoch: int = NO_EPOCH
+    fetch_offset: int
+    last_fetched_epoch: int = NO_EPOCH
+    log_start_offset: int = 0
+    broker_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """`leader_epoch` and `fetch_offset` are those that were asked with."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    fetch_offset: int
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = 0
+    log_start_offset: int = 0
+    diverging: EpochEnd | None = None
+    records: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskEpochEnd:
+    """OffsetForLeaderEpoch: where the follower's latest epoch ended at the leader (KIP-101)."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnded:
+    """`end` is `None` where the leader does not know the epoch."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    epoch: int
+    error: ErrorCode = ErrorCode.NONE
+    end: EpochEnd | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOffsets:
+    """ListOffsets: where the leader's log begins and ends."""
+
+    partition: TopicPartition
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    partition: TopicPartition
+    leader_epoch: int
+    error: ErrorCode = ErrorCode.NONE
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+
+
+FollowerRequest: TypeAlias = Fetch | AskEpochEnd | AskOffsets
+LeaderAnswer: TypeAlias = Fetched | EpochEnded | Offsets

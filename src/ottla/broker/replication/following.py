@@ -1,0 +1,177 @@
+"""How a replica follows: what it asks its leader next, and what it makes of the answers.
+
+Kafka's counterparts: `AbstractFetcherThread`, `ReplicaFetcherThread`, `PartitionFetchState`.
+"""
+
+from enum import Enum, auto
+
+from ottla.base.error_codes import ErrorCode
+from ottla.broker.replication.effects import (
+    AppendAsFollower,
+    Effect,
+    RaiseLogStart,
+    TruncateFullyAndStartAt,
+    TruncateTo,
+)
+from ottla.broker.replication.fetches import (
+    NO_EPOCH,
+    AskEpochEnd,
+    AskOffsets,
+    EpochEnded,
+    Fetch,
+    Fetched,
+    FollowerRequest,
+    LeaderAnswer,
+    Offsets,
+)
+from ottla.broker.replication.local_replica import LocalReplica
+from ottla.broker.replication.replica_log import EpochEnd
+
+
+class Phase(Enum):
+    TRUNCATING = auto()
+    """The leader is asked where the latest epoch ended, before anything is fetched."""
+    FETCHING = auto()
+    OUT_OF_RANGE = auto()
+    """The leader's log does not have the offset: it is asked where its log begins and ends."""
+    FENCED = auto()
+    """The leader has a later epoch. The controller's next order says what holds."""
+
+
+class Following:
+    """`truncates_on_fetch` where the answer to a fetch can say where the logs diverge (2.7)."""
+
+    def __init__(
+        self, local: LocalReplica, leader: int, leader_epoch: int, *, truncates_on_fetch: bool
+    ) -> None:
+        self.local = local
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.phase = Phase.FETCHING
+        self._truncates_on_fetch = truncates_on_fetch
+
+    def begin(self) -> list[Effect]:
+        """A log without epochs can be compared with no leader's: it keeps what is committed."""
+        if self.local.log.latest_epoch is None:
+            return self._truncate_to(self.local.high_watermark)
+        if not self._truncates_on_fetch:
+            self.phase = Phase.TRUNCATING
+        return []
+
+    def next_request(self, broker_epoch: int) -> FollowerRequest | None:
+        local, log = self.local, self.local.log
+        match self.phase:
+            case Phase.FENCED:
+                return None
+            case Phase.OUT_OF_RANGE:
+                return AskOffsets(partition=local.partition, leader_epoch=self.leader_epoch)
+            case Phase.TRUNCATING if log.latest_epoch is not None:
+                return AskEpochEnd(
+                    partition=local.partition,
+                    leader_epoch=self.leader_epoch,
+                    epoch=log.latest_epoch,
+                )
+            case _:
+                self.phase = Phase.FETCHING
+                has_epoch = self._truncates_on_fetch and log.latest_epoch is not None
+                return Fetch(
+                    partition=local.partition,
+                    follower=local.broker_id,
+                    leader_epoch=self.leader_epoch,
+                    fetch_offset=log.log_end_offset,
+                    last_fetched_epoch=log.latest_epoch or 0 if has_epoch else NO_EPOCH,
+                    log_start_offset=log.log_start_offset,
+                    broker_epoch=broker_epoch,
+                )
+
+    def take(self, answer: LeaderAnswer) -> list[Effect]:
+        """An answer to what was asked in another epoch or phase is late, and dropped."""
+        if answer.leader_epoch != self.leader_epoch:
+            return []
+        match answer:
+            case Fetched() if self.phase is Phase.FETCHING:
+                return self._take_fetched(answer)
+            case EpochEnded() if self.phase is Phase.TRUNCATING:
+                return self._take_epoch_end(answer)
+            case Offsets() if self.phase is Phase.OUT_OF_RANGE:
+                return self._take_offsets(answer)
+            case _:
+                return []
+
+    def _take_fetched(self, fetched: Fetched) -> list[Effect]:
+        if fetched.fetch_offset != self.local.log.log_end_offset:
+            return []
+        match fetched.error:
+            case ErrorCode.NONE if fetched.diverging is not None:
+                return self._diverge(fetched.diverging)
+            case ErrorCode.NONE:
+                return [AppendAsFollower(self.local.partition, fetched)]
+            case ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.phase = Phase.OUT_OF_RANGE
+            case error:
+                self._failed(error)
+        return []
+
+    def appended(self, fetched: Fetched) -> list[Effect]:
+        """After the append: committed is what the leader has committed, as far as it is here."""
+        local = self.local
+        effects = local.raise_high_watermark(min(fetched.high_watermark, local.log.log_end_offset))
+        # What is not committed here stays, whatever the leader has deleted.
+        log_start = min(fetched.log_start_offset, local.high_watermark)
+        if log_start > local.log.log_start_offset:
+            effects.append(RaiseLogStart(local.partition, log_start))
+        return effects
+
+    def _take_epoch_end(self, answer: EpochEnded) -> list[Effect]:
+        if answer.error is not ErrorCode.NONE:
+            self._failed(answer.error)
+            return []
+        if answer.epoch != self.local.log.latest_epoch:
+            return []
+        if answer.end is None:
+            # The leader knows no epochs: what is committed is equal in any case.
+            self.phase = Phase.FETCHING
+            return self._truncate_to(self.local.high_watermark)
+        return self._diverge(answer.end)
+
+    def _diverge(self, leaders: EpochEnd) -> list[Effect]:
+        """Where this log does not know the leader's epoch, it goes back to an earlier one and asks
+        again (KIP-279)."""
+        mine = self.local.log.end_offset_for(leaders.epoch)
+        if mine is None:
+            end, is_done = leaders.end_offset, True
+        elif mine.epoch != leaders.epoch:
+            end, is_done = mine.end_offset, False
+        else:
+            end, is_done = min(mine.end_offset, leaders.end_offset), True
+        if is_done:
+            self.phase = Phase.FETCHING
+        return self._truncate_to(end)
+
+    def _take_offsets(self, answer: Offsets) -> list[Effect]:
+        """Either the leader's log ends before this one, after an unclean election, or it begins
+        after it, since the leader deletes what is old (KIP-107)."""
+        if answer.error is not ErrorCode.NONE:
+            self._failed(answer.error)
+            return []
+        local, end = self.local, self.local.log.log_end_offset
+        self.phase = Phase.FETCHING
+        if answer.log_end_offset < end:
+            return self._truncate_to(answer.log_end_offset)
+        if answer.log_start_offset > end:
+            local.high_watermark = answer.log_start_offset
+            return [TruncateFullyAndStartAt(local.partition, answer.log_start_offset)]
+        return []
+
+    def _truncate_to(self, offset: int) -> list[Effect]:
+        """Also where no record goes: a leader that appended nothing has left its epoch at its
+        log's end, and would diverge with it for ever."""
+        local = self.local
+        offset = min(offset, local.log.log_end_offset)
+        local.high_watermark = min(local.high_watermark, offset)
+        return [TruncateTo(local.partition, offset)]
+
+    def _failed(self, error: ErrorCode) -> None:
+        """Other errors pass, when the leader has heard of its epoch too."""
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            self.phase = Phase.FENCED

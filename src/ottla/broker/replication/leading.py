@@ -1,0 +1,243 @@
+"""How a replica leads: followers' positions, high watermark, ISR, and produces that wait for them.
+
+Kafka's counterparts: `Partition`, `DelayedProduce`.
+"""
+
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.broker.replication.effects import AnswerProduce, AssignEpoch, Effect
+from ottla.broker.replication.fetches import NO_EPOCH, Fetch, Fetched
+from ottla.broker.replication.in_sync_replicas import InSyncReplicas
+from ottla.broker.replication.local_replica import LocalReplica
+from ottla.broker.replication.replica import Replica
+from ottla.broker.replication.replica_log import EpochEnd
+from ottla.controller.events import AlteredAnswer, AlteredIsr
+from ottla.controller.requests import PartitionOrder
+
+NOTHING_WRITTEN: Final = frozenset(
+    {ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA}
+)
+"""The controller says so, and that the partition epoch is right: what is committed holds."""
+
+WAIT_FOR_ORDER: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+    }
+)
+"""What holds is not known, so what was asked for stays pending until the controller's next order.
+After any other error the change is asked for again."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WaitingProduce:
+    required_offset: int
+    number: int
+    pending_id: Hashable = field(compare=False)
+    deadline_ms: float = field(compare=False)
+
+
+class Leading:
+    def __init__(self, local: LocalReplica, order: PartitionOrder) -> None:
+        self.local = local
+        self.leader_epoch = order.state.leader_epoch
+        self.epoch_start = local.log.log_end_offset
+        self.replicas: dict[int, Replica] = {}
+        self._waiting: list[WaitingProduce] = []
+        self._numbers = count()
+        self.partition_epoch = order.partition_epoch
+        self.assigned = order.assignment.replicas
+        self.isr = InSyncReplicas(
+            committed=frozenset(order.state.isr), recovery_state=order.state.recovery_state
+        )
+
+    def begin(self, now_ms: float, lag_time_max_ms: float) -> list[Effect]:
+        """Followers in the ISR count as caught up until they have had time to fetch."""
+        for broker in self.assigned:
+            if broker != self.local.broker_id:
+                in_sync = broker in self.isr.committed
+                caught_up_ms = now_ms if in_sync else now_ms - lag_time_max_ms - 1
+                self.replicas[broker] = Replica(last_caught_up_ms=caught_up_ms)
+        return [AssignEpoch(self.local.partition, self.leader_epoch, self.epoch_start)]
+
+    # Followers
+
+    def fetched(
+        self, fetch: Fetch, now_ms: float, live: Collection[int], lag_time_max_ms: float
+    ) -> tuple[Fetched, list[Effect]]:
+        """The answer, but for its records, and what follows from the follower's position.
+
+        The answer's high watermark is from before: the follower hears of its own part in the next.
+        """
+        log, follower = self.local.log, self.replicas.get(fetch.follower)
+        error, diverging = self.error_of_epoch(fetch.leader_epoch), None
+        if error is ErrorCode.NONE and follower is None:
+            named = fetch.leader_epoch != NO_EPOCH
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH if named else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif follower is not None and -1 < fetch.broker_epoch < follower.broker_epoch:
+            # Of the process before a restart (KIP-903).
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is ErrorCode.NONE:
+            error, diverging = self._place_of(fetch)
+        answer = Fetched(
+            partition=fetch.partition,
+            leader_epoch=fetch.leader_epoch,
+            fetch_offset=fetch.fetch_offset,
+            error=error,
+            high_watermark=self.local.high_watermark,
+            log_start_offset=log.log_start_offset,
+            diverging=diverging,
+        )
+        if error is not ErrorCode.NONE or diverging is not None or follower is None:
+            return answer, []
+        follower.broker_epoch = max(follower.broker_epoch, fetch.broker_epoch)
+        follower.fetched(fetch.fetch_offset, fetch.log_start_offset, log.log_end_offset, now_ms)
+        return answer, self.advance(now_ms, live, lag_time_max_ms)
+
+    def error_of_epoch(self, leader_epoch: int) -> ErrorCode:
+        if leader_epoch in (NO_EPOCH, self.leader_epoch):
+            return ErrorCode.NONE
+        is_old = leader_epoch < self.leader_epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def _place_of(self, fetch: Fetch) -> tuple[ErrorCode, EpochEnd | None]:
+        """Whether the log has the position, and the record before it was written in its epoch."""
+        log = self.local.log
+        if fetch.fetch_offset < log.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE, None
+        if fetch.last_fetched_epoch != NO_EPOCH:
+            end = log.end_offset_for(fetch.last_fetched_epoch)
+            if end is None:
+                return ErrorCode.OFFSET_OUT_OF_RANGE, None
+            if end.epoch < fetch.last_fetched_epoch or end.end_offset < fetch.fetch_offset:
+                return ErrorCode.NONE, end
+        if fetch.fetch_offset > log.log_end_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE, None
+        return ErrorCode.NONE, None
+
+    # High watermark
+
+    def advance(self, now_ms: float, live: Collection[int], lag_time_max_ms: float) -> list[Effect]:
+        """Committed is what everyone has who may be in the ISR, or is about to join it.
+
+        Without the latter a follower of a fast leader alone in its ISR would never reach the high
+        watermark. Below `min.insync.replicas` nothing is committed.
+        """
+        if not self._is_enough(self.isr.committed):
+            return self._answer_committed()
+        maximal = self.isr.maximal
+        end = committed = self.local.log.log_end_offset
+        for broker, replica in self.replicas.items():
+            if replica.log_end_offset < committed and (
+                broker in maximal
+                or (broker in live and replica.is_caught_up(end, now_ms, lag_time_max_ms))
+            ):
+                committed = replica.log_end_offset
+        return [*self.local.raise_high_watermark(committed), *self._answer_committed()]
+
+    def _is_enough(self, isr: frozenset[int]) -> bool:
+        """Different from Kafka, a member that is no replica any more does not count: a leader of
+        before 2.7 may have added it while the controller was removing it."""
+        return 1 + sum(broker in isr for broker in self.replicas) >= self.min_isr
+
+    @property
+    def min_isr(self) -> int:
+        """No more than there are replicas."""
+        return min(self.local.log.min_insync_replicas, len(self.replicas) + 1)
+
+    # Produces with acks=all
+
+    def error_before_append(self) -> ErrorCode:
+        enough = self._is_enough(self.isr.committed)
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS
+
+    def wait(self, pending_id: Hashable, required_offset: int, deadline_ms: float) -> None:
+        number = next(self._numbers)
+        heappush(self._waiting, WaitingProduce(required_offset, number, pending_id, deadline_ms))
+
+    def _answer_committed(self) -> list[Effect]:
+        enough = self._is_enough(self.isr.maximal)
+        error = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        done = []
+        while self._waiting and self._waiting[0].required_offset <= self.local.high_watermark:
+            done.append(heappop(self._waiting))
+        return self._answers(done, error)
+
+    def expire(self, now_ms: float) -> list[Effect]:
+        """The records stay, and may be committed later."""
+        late = [one for one in self._waiting if one.deadline_ms <= now_ms]
+        if late:
+            self._waiting = [one for one in self._waiting if one.deadline_ms > now_ms]
+            heapify(self._waiting)
+        return self._answers(late, ErrorCode.REQUEST_TIMED_OUT)
+
+    def end(self) -> list[Effect]:
+        """Another leads now, or nobody: nobody here can say what becomes of the records."""
+        waiting, self._waiting = self._waiting, []
+        return self._answers(sorted(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _answers(self, done: Iterable[WaitingProduce], error: ErrorCode) -> list[Effect]:
+        return [AnswerProduce(one.pending_id, self.local.partition, error) for one in done]
+
+    # In-sync replicas
+
+    def wanted_isr(
+        self, now_ms: float, live: Collection[int], lag_time_max_ms: float
+    ) -> AlteredIsr | None:
+        """The change to ask for; nothing while an answer is awaited."""
+        if self.isr.is_pending:
+            return None
+        end, isr = self.local.log.log_end_offset, self.isr.committed
+        wanted = {self.local.broker_id}
+        for broker, replica in self.replicas.items():
+            if broker in isr:
+                stays = replica.is_caught_up(end, now_ms, lag_time_max_ms)
+            else:
+                stays = broker in live and self._may_join(replica)
+            if stays:
+                wanted.add(broker)
+        # With a lagging member gone others can join; each change is one request, as in Kafka.
+        if wanted == isr:
+            return None
+        self.isr = self.isr.asking_for(frozenset(wanted))
+        return self.change()
+
+    def _may_join(self, replica: Replica) -> bool:
+        """It has all that is committed, and has seen where this leader began (KAFKA-2143)."""
+        return replica.log_end_offset >= max(self.local.high_watermark, self.epoch_start)
+
+    def change(self) -> AlteredIsr:
+        """What was asked for."""
+        partition, asked = self.local.partition, self.isr.asked or frozenset()
+        return AlteredIsr(
+            topic=partition.topic,
+            partition=partition.partition,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            isr=tuple(one for one in self.assigned if one in asked),
+        )
+
+    def altered(self, answer: AlteredAnswer) -> bool:
+        """Takes an answer to the change that is pending; whether to ask again."""
+        if not self.isr.is_pending or answer.change != self.change():
+            return False
+        state = answer.state
+        if answer.error is ErrorCode.NONE and state is not None:
+            is_current = state.leader_epoch == self.leader_epoch
+            if is_current and answer.partition_epoch >= self.partition_epoch:
+                self.partition_epoch = answer.partition_epoch
+                self.isr = InSyncReplicas(
+                    committed=frozenset(state.isr), recovery_state=state.recovery_state
+                )
+            return False
+        if answer.error in NOTHING_WRITTEN:
+            self.isr = self.isr.refused()
+        return answer.error not in NOTHING_WRITTEN | WAIT_FOR_ORDER

@@ -1,0 +1,22 @@
+"""What leaders and followers have in common: this broker's own replica of a partition."""
+
+from dataclasses import dataclass
+
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.effects import Effect, MoveHighWatermark
+from ottla.broker.replication.replica_log import ReplicaLog
+
+
+@dataclass(slots=True, kw_only=True)
+class LocalReplica:
+    partition: TopicPartition
+    broker_id: int
+    log: ReplicaLog
+    high_watermark: int
+
+    def raise_high_watermark(self, offset: int) -> list[Effect]:
+        """It never goes back, but where the log itself is truncated."""
+        if offset <= self.high_watermark:
+            return []
+        self.high_watermark = offset
+        return [MoveHighWatermark(self.partition, offset)]

@@ -1,0 +1,40 @@
+"""What the machine must know of a replica's log. It reads this and changes nothing."""
+
+from typing import NamedTuple, Protocol
+
+from ottla.base.partitions import TopicPartition
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch up to the one asked for, and the offset at which it ended."""
+
+    epoch: int
+    end_offset: int
+
+
+class ReplicaLog(Protocol):
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def recorded_high_watermark(self) -> int:
+        """As `replication-offset-checkpoint` has it; read when the log is opened."""
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """`None` of a log without leader epochs: it is empty, or of before 0.11."""
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """As the topic is set now."""
+
+    def end_offset_for(self, epoch: int) -> EpochEnd | None:
+        """`None` for an epoch later than any known one."""
+
+
+class ReplicaLogs(Protocol):
+    def open(self, partition: TopicPartition) -> ReplicaLog | None:
+        """The log of a replica, created where there is none; `None` of an offline directory."""

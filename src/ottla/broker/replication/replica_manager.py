@@ -1,0 +1,370 @@
+"""All replicas of a broker: what the controller's orders make of them, and who may ask for what.
+
+Kafka's counterparts: `ReplicaManager`, and `KafkaApis` where it refuses what is stale.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.alter_partitions import AlterPartitions, place_of
+from ottla.broker.replication.effects import (
+    BecameFollower,
+    BecameLeader,
+    Effect,
+    Stopped,
+)
+from ottla.broker.replication.fetches import (
+    AskEpochEnd,
+    AskOffsets,
+    EpochEnded,
+    Fetch,
+    Fetched,
+    FollowerRequest,
+    LeaderAnswer,
+    Offsets,
+)
+from ottla.broker.replication.following import Following
+from ottla.broker.replication.leading import Leading
+from ottla.broker.replication.local_replica import LocalReplica
+from ottla.broker.replication.metadata_cache import MetadataCache
+from ottla.broker.replication.replica_log import ReplicaLogs
+from ottla.controller.context import EPOCH_DURING_DELETE, NO_EPOCH
+from ottla.controller.events import AlteredAnswer
+from ottla.controller.requests import (
+    LeaderAndIsr,
+    Order,
+    PartitionOrder,
+    StopOrder,
+    StopReplica,
+    UpdateMetadata,
+)
+from ottla.registries.topics import NO_LEADER
+
+NO_BROKER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaOptions:
+    """`truncates_on_fetch` from `inter.broker.protocol.version` 2.7-IV1 on."""
+
+    broker_id: int
+    lag_time_max_ms: float = 30_000
+    truncates_on_fetch: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """The controller whose order it is; `broker_epoch` is that of the broker it is meant for."""
+
+    controller: int
+    controller_epoch: int
+    broker_epoch: int = NO_BROKER_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """`error` refuses an order as a whole."""
+
+    error: ErrorCode = ErrorCode.NONE
+    errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class HostedPartition:
+    """A replica of this broker. `is_fenced` until the controller says again what it is to do."""
+
+    local: LocalReplica
+    leader: int = NO_LEADER
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    topic_id: Uuid | None = None
+    is_fenced: bool = False
+    role: Leading | Following | None = None
+
+    def leave_role(self) -> list[Effect]:
+        role, self.role, self.leader = self.role, None, NO_LEADER
+        return role.end() if isinstance(role, Leading) else []
+
+
+class ReplicaManager:
+    def __init__(self, options: ReplicaOptions, logs: ReplicaLogs) -> None:
+        self.options = options
+        self.metadata = MetadataCache()
+        self.partitions: dict[TopicPartition, HostedPartition] = {}
+        self.alter_partitions = AlterPartitions()
+        self.broker_epoch = NO_BROKER_EPOCH
+        self.controller_epoch = 0
+        self._logs = logs
+        self._is_fenced = False
+
+    # The broker's session
+
+    def registered(self, broker_epoch: int) -> None:
+        self.broker_epoch, self._is_fenced = broker_epoch, False
+
+    def fence(self) -> list[Effect]:
+        """The session may be over, and another may lead: nothing is led or followed any more.
+
+        The logs' epochs stay, and the controller's order for the same epoch is taken again.
+        """
+        self._is_fenced = True
+        self.alter_partitions.clear()
+        effects = []
+        for partition, hosted in self.partitions.items():
+            effects += hosted.leave_role()
+            hosted.is_fenced = True
+            effects.append(BecameFollower(partition, hosted.leader_epoch))
+        return effects
+
+    # Orders of the controller
+
+    def apply(self, order: Order, sender: Sender, now_ms: float) -> Applied:
+        """A broker epoch that is too new is that of a registration still to be heard of."""
+        is_old_life = NO_BROKER_EPOCH < sender.broker_epoch < self.broker_epoch
+        is_fenced_life = self._is_fenced and sender.broker_epoch <= self.broker_epoch
+        if is_old_life or is_fenced_life:
+            return Applied(error=ErrorCode.STALE_BROKER_EPOCH)
+        if sender.controller_epoch < self.controller_epoch:
+            return Applied(error=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = sender.controller_epoch
+        self.metadata = replace(self.metadata, controller=sender.controller)
+        effects: list[Effect] = []
+        errors: dict[TopicPartition, ErrorCode] = {}
+        match order:
+            case LeaderAndIsr(orders=orders, topic_ids=topic_ids):
+                for partition, one in orders.items():
+                    topic_id = topic_ids.get(partition.topic)
+                    errors[partition], its = self._take(partition, one, topic_id, now_ms)
+                    effects += its
+            case StopReplica(orders=stops):
+                for partition, stop in stops.items():
+                    errors[partition], its = self._stop(partition, stop)
+                    effects += its
+            case UpdateMetadata():
+                self.metadata = self.metadata.updated(order, sender.controller)
+        return Applied(errors=errors, effects=tuple(effects))
+
+    def _take(
+        self, partition: TopicPartition, order: PartitionOrder, topic_id: Uuid | None, now_ms: float
+    ) -> tuple[ErrorCode, list[Effect]]:
+        hosted, state = self.partitions.get(partition), order.state
+        if hosted is not None:
+            ids = (hosted.topic_id, topic_id)
+            if None not in ids and ids[0] != ids[1]:
+                return ErrorCode.INCONSISTENT_TOPIC_ID, []
+            is_again = hosted.is_fenced and state.leader_epoch == hosted.leader_epoch
+            if state.leader_epoch <= hosted.leader_epoch and not is_again:
+                # Kafka's code for a leader epoch that is no later than the known one.
+                return ErrorCode.STALE_CONTROLLER_EPOCH, []
+        if self.options.broker_id not in order.assignment.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
+        if hosted is None:
+            log = self._logs.open(partition)
+            if log is None:
+                return ErrorCode.KAFKA_STORAGE_ERROR, []
+            local = LocalReplica(
+                partition=partition,
+                broker_id=self.options.broker_id,
+                log=log,
+                high_watermark=min(
+                    max(log.recorded_high_watermark, log.log_start_offset), log.log_end_offset
+                ),
+            )
+            hosted = self.partitions[partition] = HostedPartition(local=local)
+        effects = hosted.leave_role()
+        hosted.leader, hosted.leader_epoch = state.leader, state.leader_epoch
+        hosted.partition_epoch, hosted.is_fenced = order.partition_epoch, False
+        hosted.topic_id = topic_id or hosted.topic_id
+        effects += self._assume(hosted, order, now_ms)
+        return ErrorCode.NONE, effects
+
+    def _assume(
+        self, hosted: HostedPartition, order: PartitionOrder, now_ms: float
+    ) -> list[Effect]:
+        local, epoch = hosted.local, hosted.leader_epoch
+        if hosted.leader == local.broker_id:
+            leading = hosted.role = Leading(local, order)
+            effects = leading.begin(now_ms, self.options.lag_time_max_ms)
+            effects.append(BecameLeader(local.partition, epoch))
+            return effects + self._advance(leading, now_ms)
+        if hosted.leader == NO_LEADER:
+            return [BecameFollower(local.partition, epoch)]
+        following = hosted.role = Following(
+            local,
+            hosted.leader,
+            epoch,
+            truncates_on_fetch=self.options.truncates_on_fetch,
+        )
+        return [BecameFollower(local.partition, epoch), *following.begin()]
+
+    def _stop(self, partition: TopicPartition, stop: StopOrder) -> tuple[ErrorCode, list[Effect]]:
+        """A log that is not hosted since the start may lie in a directory all the same."""
+        hosted = self.partitions.get(partition)
+        if hosted is None:
+            effects: list[Effect] = [Stopped(partition, delete=True)] if stop.delete else []
+            return ErrorCode.NONE, effects
+        is_old = stop.leader_epoch < hosted.leader_epoch
+        if is_old and stop.leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH):
+            return ErrorCode.FENCED_LEADER_EPOCH, []
+        effects = [*hosted.leave_role(), Stopped(partition, stop.delete)]
+        if stop.delete:
+            del self.partitions[partition]
+            self.alter_partitions.unsent.pop(partition, None)
+        return ErrorCode.NONE, effects
+
+    # Leading
+
+    def leading(self, partition: TopicPartition) -> Leading | None:
+        hosted = self.partitions.get(partition)
+        role = None if hosted is None else hosted.role
+        return role if isinstance(role, Leading) else None
+
+    def error_before_append(self, partition: TopicPartition, *, waits_for_all: bool) -> ErrorCode:
+        """Whether a producer's records may be appended."""
+        leading = self.leading(partition)
+        if leading is None:
+            known = partition in self.partitions or self.metadata.partition(partition) is not None
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else unknown
+        return leading.error_before_append() if waits_for_all else ErrorCode.NONE
+
+    def appended(self, partition: TopicPartition, now_ms: float) -> list[Effect]:
+        """Records were appended; where nobody else is in sync they are committed at once."""
+        leading = self.leading(partition)
+        return [] if leading is None else self._advance(leading, now_ms)
+
+    def wait(
+        self,
+        partition: TopicPartition,
+        pending_id: Hashable,
+        required_offset: int,
+        deadline_ms: float,
+    ) -> None:
+        """With acks=all, until all before an offset is committed; `appended` comes after."""
+        leading = self.leading(partition)
+        assert leading is not None
+        leading.wait(pending_id, required_offset, deadline_ms)
+
+    def fetched(self, fetch: Fetch, now_ms: float) -> tuple[Fetched, list[Effect]]:
+        """A follower's fetch. Records follow from its offset where there is neither an error nor a
+        divergence; the caller reads them."""
+        leading = self.leading(fetch.partition)
+        if leading is None:
+            answer = Fetched(
+                partition=fetch.partition,
+                leader_epoch=fetch.leader_epoch,
+                fetch_offset=fetch.fetch_offset,
+                error=self._error_of_no_leader(fetch.partition, fetch.leader_epoch),
+            )
+            return answer, []
+        lag = self.options.lag_time_max_ms
+        answer, effects = leading.fetched(fetch, now_ms, self.metadata.brokers, lag)
+        self._want(leading, now_ms)
+        return answer, effects
+
+    def epoch_ended(self, asked: AskEpochEnd) -> EpochEnded:
+        leading = self.leading(asked.partition)
+        if leading is None:
+            error = self._error_of_no_leader(asked.partition, asked.leader_epoch)
+        else:
+            error = leading.error_of_epoch(asked.leader_epoch)
+        is_known = leading is not None and error is ErrorCode.NONE
+        return EpochEnded(
+            partition=asked.partition,
+            leader_epoch=asked.leader_epoch,
+            epoch=asked.epoch,
+            error=error,
+            end=leading.local.log.end_offset_for(asked.epoch)
+            if leading is not None and is_known
+            else None,
+        )
+
+    def offsets(self, asked: AskOffsets) -> Offsets:
+        leading = self.leading(asked.partition)
+        if leading is None:
+            error = self._error_of_no_leader(asked.partition, asked.leader_epoch)
+            return Offsets(partition=asked.partition, leader_epoch=asked.leader_epoch, error=error)
+        log = leading.local.log
+        return Offsets(
+            partition=asked.partition,
+            leader_epoch=asked.leader_epoch,
+            error=leading.error_of_epoch(asked.leader_epoch),
+            log_start_offset=log.log_start_offset,
+            log_end_offset=log.log_end_offset,
+        )
+
+    def _error_of_no_leader(self, partition: TopicPartition, leader_epoch: int) -> ErrorCode:
+        """Who knows a later epoch than the one asked with says so first."""
+        hosted = self.partitions.get(partition)
+        if hosted is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if -1 < leader_epoch < hosted.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if leader_epoch > hosted.leader_epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _advance(self, leading: Leading, now_ms: float) -> list[Effect]:
+        return leading.advance(now_ms, self.metadata.brokers, self.options.lag_time_max_ms)
+
+    # In-sync replicas
+
+    def tick(self, now_ms: float) -> list[Effect]:
+        """Followers that lag leave the ISR, and produces that waited too long are answered.
+
+        To be called at half of `replica.lag.time.max.ms`, and when a produce is due.
+        """
+        effects = []
+        for hosted in self.partitions.values():
+            if isinstance(hosted.role, Leading):
+                self._want(hosted.role, now_ms)
+                effects += hosted.role.expire(now_ms)
+        return effects
+
+    def _want(self, leading: Leading, now_ms: float) -> None:
+        lag = self.options.lag_time_max_ms
+        change = leading.wanted_isr(now_ms, self.metadata.brokers, lag)
+        if change is not None:
+            self.alter_partitions.submit(change)
+
+    def altered(
+        self, attempt: int, answers: Iterable[AlteredAnswer], now_ms: float
+    ) -> list[Effect]:
+        """The controller's answer, or that of the states' nodes."""
+        effects: list[Effect] = []
+        for answer in self.alter_partitions.answered(attempt, answers):
+            leading = self.leading(place_of(answer.change))
+            if leading is not None:
+                if leading.altered(answer):
+                    self.alter_partitions.submit(answer.change)
+                effects += self._advance(leading, now_ms)
+        return effects
+
+    # Following
+
+    def requests(self) -> list[tuple[int, FollowerRequest]]:
+        """What to ask which leader next, of every partition that is followed."""
+        found = []
+        for hosted in self.partitions.values():
+            if isinstance(hosted.role, Following):
+                request = hosted.role.next_request(self.broker_epoch)
+                if request is not None:
+                    found.append((hosted.leader, request))
+        return found
+
+    def take(self, answer: LeaderAnswer) -> list[Effect]:
+        following = self._following(answer.partition)
+        return [] if following is None else following.take(answer)
+
+    def appended_as_follower(self, fetched: Fetched) -> list[Effect]:
+        following = self._following(fetched.partition)
+        return [] if following is None else following.appended(fetched)
+
+    def _following(self, partition: TopicPartition) -> Following | None:
+        hosted = self.partitions.get(partition)
+        role = None if hosted is None else hosted.role
+        return role if isinstance(role, Following) else None

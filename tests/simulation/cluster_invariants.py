@@ -1,0 +1,153 @@
+"""What must hold of a cluster at every step, looked at as brokers do what their machines want.
+
+High watermarks never go back, an epoch has one leader, what is committed is equal on all members of
+the ISR and never truncated, two leaders never commit different records, what was acknowledged is on
+enough brokers, and who begins to lead has every record that was committed, at its offset.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.effects import (
+    AnswerProduce,
+    BecameLeader,
+    Effect,
+    MoveHighWatermark,
+    Stopped,
+    TruncateTo,
+)
+from ottla.registries import paths
+from ottla.registries.topics import decode_state, decode_topic
+from tests.simulation.cluster_broker import MIN_ISR, ModelBroker, ModelLog, Record
+from tests.support.model_zookeeper import ModelZooKeeper
+
+
+@dataclass(slots=True)
+class ClusterInvariants:
+    zookeeper: ModelZooKeeper
+    counts: Counter[str]
+    brokers: dict[int, ModelBroker] = field(default_factory=dict)
+    acknowledged: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
+    deleted: dict[TopicPartition, int] = field(default_factory=dict)
+    """The furthest that a leader's log began: before it replicas need not be equal."""
+    _committed: dict[TopicPartition, dict[int, Record]] = field(default_factory=dict)
+    _high_watermarks: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
+    _leaders: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+
+    def first_to_compare(self, partition: TopicPartition, log: ModelLog) -> int:
+        return max(log.log_start_offset, self.deleted.get(partition, 0))
+
+    def look_at_logs(self, partition: TopicPartition, brokers: Iterable[int]) -> None:
+        """In the end all replicas have all that was acknowledged."""
+        for broker in brokers:
+            log = self.brokers[broker].logs[partition]
+            first = self.first_to_compare(partition, log)
+            for offset, value in self.acknowledged.get(partition, {}).items():
+                if offset >= first:
+                    assert (log.record(offset) or (-1, ""))[1] == value
+
+    def forget_high_watermarks(self, broker: int) -> None:
+        """A restarted broker begins with what it recorded last."""
+        for key in [one for one in self._high_watermarks if one[0] == broker]:
+            del self._high_watermarks[key]
+
+    def look_at(self, broker: ModelBroker, effect: Effect) -> None:
+        partition, key = effect.partition, (broker.id, effect.partition)
+        match effect:
+            case BecameLeader(leader_epoch=epoch):
+                self._begins_to_lead(broker, partition, epoch)
+            case MoveHighWatermark(offset=offset):
+                assert offset > self._high_watermarks.get(key, -1), f"{key} back to {offset}"
+                self._high_watermarks[key] = offset
+                self._commits(broker, partition, offset)
+            case TruncateTo(offset=offset):
+                assert offset >= self._high_watermarks.get(key, 0), f"{key} cut to {offset}"
+                self._truncates(broker, partition, offset)
+            case Stopped(delete=True):
+                self._high_watermarks.pop(key, None)
+            case AnswerProduce(pending_id=(offset, value), error=error):
+                self.counts[f"answer {error.name}"] += 1
+                if error is ErrorCode.NONE:
+                    self._acknowledges(broker, partition, offset, value)
+            case _:
+                self.counts[type(effect).__name__] += 1
+
+    def _begins_to_lead(self, broker: ModelBroker, partition: TopicPartition, epoch: int) -> None:
+        key, log = (partition, epoch), broker.logs[partition]
+        assert self._leaders.setdefault(key, broker.id) == broker.id, f"{key} led by two"
+        newest = self._epoch(partition)
+        if newest is None or epoch < newest:
+            return  # it hears late of what is over, and nobody follows it
+        first = self.first_to_compare(partition, log)
+        for offset, record in self._committed.get(partition, {}).items():
+            if offset >= first:
+                found = log.record(offset)
+                assert found == record, f"{broker.id} leads {partition} without {offset}: {record}"
+
+    def _commits(self, broker: ModelBroker, partition: TopicPartition, end: int) -> None:
+        """Nobody has committed anything else, and every member of the ISR has it."""
+        log, committed = broker.logs[partition], self._committed.setdefault(partition, {})
+        node = self.zookeeper.nodes.get(paths.state_path(partition))
+        state = None if node is None else decode_state(partition, node.content)
+        hosted = broker.hosted(partition)
+        members = []
+        is_leader = hosted is not None and hosted.leader == broker.id
+        if (
+            state is not None
+            and is_leader
+            and state.leader == broker.id
+            and not self._is_deleted(partition)
+        ):
+            topic = self.zookeeper.content(paths.topic_path(partition.topic))
+            replicas = decode_topic(partition.topic, topic).partitions[partition.partition].replicas
+            # One that is none any more may be there still, from a leader that wrote before it knew.
+            members = [
+                self.brokers[one].logs.get(partition) for one in state.isr if one in replicas
+            ]
+        for member in members:
+            assert member is not None, f"{partition} is missing in {state}"
+            assert member.log_end_offset >= end, f"{partition}: not all of {state} have {end}"
+        first = self.first_to_compare(partition, log)
+        for offset in range(first, end):
+            record = log.record(offset)
+            assert record is not None
+            assert committed.setdefault(offset, record) == record, f"{partition} {offset} twice"
+            for member in members:
+                if member is not None and offset >= member.log_start_offset:
+                    assert member.record(offset) == record, f"{partition} {offset} differs"
+
+    def _truncates(self, broker: ModelBroker, partition: TopicPartition, end: int) -> None:
+        log = broker.logs[partition]
+        self.counts["records truncated"] += log.log_end_offset - end
+        for offset in range(end, log.log_end_offset):
+            record = self._committed.get(partition, {}).get(offset)
+            assert log.record(offset) != record, f"{broker.id} cuts {partition} {offset}"
+
+    def _acknowledges(
+        self, broker: ModelBroker, partition: TopicPartition, offset: int, value: str
+    ) -> None:
+        log = broker.logs[partition]
+        if offset >= log.log_start_offset:
+            record = log.record(offset)
+            assert (record or (-1, ""))[1] == value, f"{partition} {offset}: {record}"
+        taken = self.acknowledged.setdefault(partition, {})
+        assert taken.setdefault(offset, value) == value, f"{partition} {offset} twice"
+        holders = [
+            one.id
+            for one in self.brokers.values()
+            if (its := one.logs.get(partition)) is not None and its.log_end_offset > offset
+        ]
+        if not self._is_deleted(partition):
+            assert len(holders) >= MIN_ISR, f"{partition} {offset} is only on {holders}"
+        self.counts["acknowledged"] += 1
+
+    def _epoch(self, partition: TopicPartition) -> int | None:
+        """`None` after the topic's deletion."""
+        node = self.zookeeper.nodes.get(paths.state_path(partition))
+        return None if node is None else decode_state(partition, node.content).leader_epoch
+
+    def _is_deleted(self, partition: TopicPartition) -> bool:
+        return paths.delete_topic_path(partition.topic) in self.zookeeper.nodes

@@ -1,0 +1,67 @@
+"""What Metadata would be answered from."""
+
+from dataclasses import replace
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.metadata_cache import MetadataCache
+from ottla.controller.context import LEADER_DURING_DELETE
+from ottla.controller.requests import PartitionMetadata, UpdateMetadata
+from ottla.registries.brokers import BrokerRegistration, Endpoint
+from ottla.registries.topics import PartitionState
+
+ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 1)
+
+
+def broker(host: str) -> BrokerRegistration:
+    return BrokerRegistration(
+        endpoints=(Endpoint(listener="PLAIN", host=host, port=9092, security_protocol="PLAINTEXT"),)
+    )
+
+
+def partition(leader: int, offline: tuple[int, ...] = ()) -> PartitionMetadata:
+    return PartitionMetadata(
+        state=PartitionState(leader=leader, leader_epoch=3, controller_epoch=1, isr=(1, 2)),
+        partition_epoch=0,
+        replicas=(1, 2),
+        offline=offline,
+    )
+
+
+UPDATE = UpdateMetadata(
+    partitions={ORDERS: partition(1), PAID: partition(2)},
+    topic_ids={"orders": Uuid(bytes(16))},
+    brokers={1: broker("a"), 2: broker("b")},
+)
+
+
+def test_an_update_adds_partitions_and_replaces_brokers() -> None:
+    first = MetadataCache().updated(UPDATE, 1)
+    second = first.updated(
+        replace(UPDATE, partitions={PAID: partition(1)}, topic_ids={}, brokers={1: broker("a")}), 2
+    )
+    assert (first.controller, second.controller) == (1, 2)
+    assert second.partition(ORDERS) == partition(1)
+    assert second.partition(PAID) == partition(1)
+    assert list(second.brokers) == [1]
+    assert first.partition(PAID) == partition(2)
+
+
+def test_a_topic_goes_with_its_last_partition() -> None:
+    deleted = {ORDERS: partition(LEADER_DURING_DELETE)}
+    cache = MetadataCache().updated(UPDATE, 1).updated(replace(UPDATE, partitions=deleted), 1)
+    assert list(cache.topics) == ["paid"]
+    assert cache.topic_ids == {}
+
+
+def test_a_leader_that_cannot_be_reached_is_shown_as_none() -> None:
+    cache = MetadataCache().updated(UPDATE, 1)
+    (view,) = cache.partitions("orders", "PLAIN")
+    assert (view.error, view.leader, view.offline) == (ErrorCode.NONE, 1, ())
+    (view,) = cache.partitions("orders", "TLS")
+    assert (view.error, view.leader) == (ErrorCode.LISTENER_NOT_FOUND, -1)
+    cache = cache.updated(replace(UPDATE, partitions={}, brokers={2: broker("b")}), 1)
+    (view,) = cache.partitions("orders", "PLAIN")
+    assert (view.error, view.leader, view.offline) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, (1,))
+    assert cache.partitions("unknown", "PLAIN") == []
