@@ -6,7 +6,7 @@ counterpart: `KafkaApis.handleDescribeTokensRequest` (KIP-48).
 
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.tokens import DelegationToken
 from ottla.protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -24,11 +24,14 @@ def handle(
     request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
     security = context.broker.security
-    owners: set[Principal] | None = None
+    owners: dict[Principal, None] | None = None
     if request.owners is not None:
-        owners = {
-            Principal(one.principal_type, one.principal_name) for one in in_turns(request.owners)
-        }
+        owners = freed_in_turns(
+            dict.fromkeys(
+                Principal(one.principal_type, one.principal_name)
+                for one in in_turns(request.owners)
+            )
+        )
     try:
         check_connection(context)
         return DescribeDelegationTokenResponse(
