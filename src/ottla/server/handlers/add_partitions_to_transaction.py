@@ -5,12 +5,12 @@ belong to them (KIP-890); brokers send these, of which there are no others here.
 Kafka's counterpart: `KafkaApis.handleAddPartitionsToTxnRequest`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.protocol.messages.add_partitions_to_transaction import (
@@ -29,7 +29,7 @@ FIRST_FENCED_VERSION = 2
 FIRST_BATCH_VERSION = 4
 FIRST_ABORTABLE_VERSION = 5
 
-Errors = Mapping[TopicPartition, ErrorCode]
+Errors = Callable[[TopicPartition], ErrorCode]
 
 
 def handle(
@@ -60,9 +60,10 @@ def _add_or_verify(one: AddPartitionsTransaction, context: RequestContext) -> Ad
         epoch=one.producer_epoch,
     )
     if one.verify_only:
-        errors: Errors = context.broker.transactions.verify(
-            claim, _partitions(one.topics), context.at
-        )
+        found: dict[TopicPartition, ErrorCode] = freed_in_turns({})
+        for part in parts_in_turns(_partitions(one.topics)):
+            found.update(context.broker.transactions.verify(claim, part, context.at))
+        errors: Errors = found.__getitem__
     else:
         errors = _add(claim, one.topics, context, client_version=FIRST_EPOCH_BUMP_VERSION)
     return AddPartitionsResult(
@@ -79,27 +80,29 @@ def _add(
 ) -> Errors:
     """All partitions or none: where one is unknown, the others are not attempted."""
     wanted = _partitions(topics)
-    unknown = {where for where in in_turns(wanted) if not _exists(where, context)}
+    unknown = freed_in_turns(
+        dict.fromkeys(where for where in in_turns(wanted) if not _exists(where, context))
+    )
     if unknown:
-        return {
-            where: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return lambda where: (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if where in unknown
             else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for where in in_turns(wanted)
-        }
+        )
     outcome = context.broker.transactions.add_partitions(
         claim, wanted, context.at, client_version=client_version
     )
-    return dict.fromkeys(wanted, outcome.error)
+    return lambda where: outcome.error
 
 
-def _partitions(topics: Sequence[AddPartitionsTopic]) -> list[TopicPartition]:
+def _partitions(topics: Sequence[AddPartitionsTopic]) -> Iterable[TopicPartition]:
+    """Each once, so that there are no more of those that exist than the broker has."""
     return freed_in_turns(
-        [
+        dict.fromkeys(
             TopicPartition(topic.name, index)
             for topic in in_turns(topics)
             for index in in_turns(topic.partitions)
-        ]
+        )
     )
 
 
@@ -121,7 +124,7 @@ def _results(
                 AddPartitionsPartitionResult(
                     partition_index=index,
                     partition_error_code=_known(
-                        errors[TopicPartition(topic.name, index)], context.api_version
+                        errors(TopicPartition(topic.name, index)), context.api_version
                     ),
                 )
                 for index in in_turns(topic.partitions)
