@@ -5,14 +5,14 @@ and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 from ottla.broker.configs.cluster_store import ClusterStore
 from ottla.broker.configs.config_changes import Alteration
@@ -210,7 +210,7 @@ class Admin:
 
     def alter_quotas(
         self,
-        alterations: Sequence[Callable[[], QuotaAlteration]],
+        alterations: Iterable[Callable[[], QuotaAlteration]],
         *,
         validate_only: bool = False,
     ) -> list[ApiError | None]:
@@ -219,8 +219,8 @@ class Admin:
         Returns why each was refused, if it was.
         """
         results: list[ApiError | None] = []
-        accepted: dict[QuotaEntity, QuotaAlteration] = {}
-        changed: dict[QuotaEntity, Mapping[str, float]] = {}
+        accepted: dict[QuotaEntity, QuotaAlteration] = freed_in_turns({})
+        changed: dict[QuotaEntity, Mapping[str, float]] = freed_in_turns({})
         before = self._cluster.state.quotas
         for make in in_turns(alterations):
             try:

@@ -11,7 +11,7 @@ from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.quotas.quota_changes import ENTITY_TYPES, KEYS, QuotaAlteration
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -30,9 +30,11 @@ Names = tuple[tuple[str, str | None], ...]
 
 def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     context.may_take_long()
-    counts = Counter(_names(entry) for entry in in_turns(request.entries))
-    wanted = [partial(_alteration, entry, counts) for entry in in_turns(request.entries)]
-    errors = context.broker.admin.alter_quotas(wanted, validate_only=request.validate_only)
+    counts = freed_in_turns(Counter(_names(entry) for entry in in_turns(request.entries)))
+    wanted = (partial(_alteration, entry, counts) for entry in request.entries)
+    errors = freed_in_turns(
+        context.broker.admin.alter_quotas(wanted, validate_only=request.validate_only)
+    )
     return AlterClientQuotasResponse(
         entries=[
             EntryResult(
