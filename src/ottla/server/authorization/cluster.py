@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -103,8 +103,9 @@ def refused_moves(request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsRes
 def refused_alter_users(
     request: AlterUserScramCredentialsRequest,
 ) -> AlterUserScramCredentialsResponse:
-    names = dict.fromkeys(one.name for one in request.deletions)
-    names.update(dict.fromkeys(one.name for one in request.upsertions))
+    names = freed_in_turns(dict.fromkeys(one.name for one in in_turns(request.deletions)))
+    for one in in_turns(request.upsertions):
+        names[one.name] = None
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(
