@@ -11,6 +11,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.principal import USER, Principal
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.sasl import Login, ScramAccount
@@ -84,9 +85,16 @@ class Security:
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
         """Removes what the filters match; for each filter what that was."""
-        matched = [one.select(self.state.acls) for one in filters]
-        gone = {acl for acls in matched for acl in acls}
-        self._change_acls(tuple(one for one in self.state.acls if one not in gone))
+        while True:
+            known = self.state.acls
+            matched = freed_in_turns([one.select(in_turns(known)) for one in in_turns(filters)])
+            gone = freed_in_turns(
+                dict.fromkeys(acl for acls in in_turns(matched) for acl in in_turns(acls))
+            )
+            left = tuple(one for one in in_turns(known) if one not in gone)
+            if self.state.acls is known:
+                break  # nobody has changed any, while others had their turn
+        self._change_acls(left)
         return matched
 
     def _change_acls(self, acls: tuple[Acl, ...]) -> None:

@@ -4,7 +4,7 @@ Kafka's counterpart: `AclControlManager.createAcls`.
 """
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import Acl
 from ottla.protocol.messages.create_acls import (
     AclCreationResult,
@@ -17,14 +17,14 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     context.may_take_long()
-    read: list[Acl | ApiError] = []
+    read: list[Acl | ApiError] = freed_in_turns([])
     for one in in_turns(request.creations):
         try:
             security_of(context)
             read.append(read_acl(one))
         except ApiError as error:
             read.append(error.without_traceback())
-    acls = [one for one in read if isinstance(one, Acl)]
+    acls = freed_in_turns([one for one in in_turns(read) if isinstance(one, Acl)])
     failure: ApiError | None = None
     try:
         if acls:

@@ -3,8 +3,11 @@
 Kafka's counterpart: `AclControlManager.deleteAcls`.
 """
 
+from collections.abc import Iterable
+from itertools import repeat
+
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
@@ -18,16 +21,16 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     context.may_take_long()
-    read: list[AclFilter | ApiError] = []
+    read: list[AclFilter | ApiError] = freed_in_turns([])
     for one in in_turns(request.filters):
         try:
             security_of(context)
             read.append(read_filter(one))
         except ApiError as error:
             read.append(error.without_traceback())
-    filters = [one for one in read if isinstance(one, AclFilter)]
+    filters = freed_in_turns([one for one in in_turns(read) if isinstance(one, AclFilter)])
     failure: ApiError | None = None
-    gone: list[list[Acl]] = [[] for _ in filters]
+    gone: Iterable[list[Acl]] = repeat([])
     try:
         if filters:
             gone = security_of(context).delete_acls(filters)
