@@ -143,6 +143,9 @@ class LogMaintenance:
         log = self._log
         self._writer.write_out()
         if offset >= log.log_end_offset:
+            # A leader that appended nothing has left its epoch at the end, and no other log has it.
+            with log.health.guarding(changes_files=True):
+                log.epochs.truncate_from_end(offset)
             return False
         if offset <= log.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset, now_ms=now_ms)

@@ -53,6 +53,14 @@ def test_a_cut_takes_producers_and_epochs_back(log: PartitionLog) -> None:
     assert append(log, b"x", producer_id=3, producer_epoch=0, base_sequence=5).first_offset == 45
 
 
+def test_a_cut_at_the_end_takes_an_epoch_that_has_no_records(log: PartitionLog) -> None:
+    """A leader's, which appended nothing before another led: it stands in no other log."""
+    log.epochs.assign(9, 40)
+    assert not log.maintenance.truncate_to(40, now_ms=NOW_MS)
+    assert log.epochs.latest_epoch == 0
+    assert log.log_end_offset == 40
+
+
 def _batch(sequence: int) -> bytearray:
     return batch(b"y", producer_id=3, producer_epoch=0, base_sequence=sequence)
 
