@@ -26,7 +26,8 @@ def broker(data_dir: Path, settings: Mapping[str, str], host: str = "127.0.0.1")
     port = free_port()
     told = {"advertised.listeners": f"PLAINTEXT://{host}:{port}", **settings}
     words = [word for name, value in told.items() for word in ("-o", f"{name}={value}")]
-    with serving(data_dir, "--listen", f"127.0.0.1:{port}", *words) as (address, _):
+    words += ["--data-dir", str(data_dir), "--listen", f"127.0.0.1:{port}"]
+    with serving(None, *words) as (address, _):
         yield address
 
 

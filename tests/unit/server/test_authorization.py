@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
 from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
 from ottla.broker.security.acls import (
@@ -86,6 +87,7 @@ from tests.support.brokers import batch, disk, open_broker
 ANA = Principal("User", "ana")
 HOST = "10.0.0.9"
 TOPIC, GROUP, TXN = "orders-eu", "billing-1", "payments-7"
+TOPIC_ID = Uuid(b"an id of 16 byte")
 
 T = ResourceType.TOPIC
 G = ResourceType.GROUP
@@ -144,9 +146,11 @@ def config(module: Any, kind: int, name: str) -> Any:
     return resource(resource_type=kind, resource_name=name)
 
 
-def fetch_request() -> Message:
+def fetch_request(min_size: int = 0) -> Message:
+    """Names the topic in both ways; a version writes one of them."""
     wanted = fetch.FetchPartition(partition=0, partition_max_bytes=1000)
-    return fetch.FetchRequest(topics=[fetch.FetchTopic(topic=TOPIC, partitions=[wanted])])
+    topic = fetch.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[wanted])
+    return fetch.FetchRequest(topics=[topic], min_bytes=min_size, max_wait_ms=100 * min_size)
 
 
 def produce_request(transactional_id: str | None = None) -> Message:
@@ -154,7 +158,7 @@ def produce_request(transactional_id: str | None = None) -> Message:
     return produce.ProduceRequest(
         transactional_id=transactional_id,
         acks=1,
-        topic_data=[produce.TopicProduceData(name=TOPIC, partition_data=[data])],
+        topic_data=[produce.TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=[data])],
     )
 
 
@@ -162,12 +166,22 @@ def metadata_request(name: str = TOPIC) -> Message:
     return metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
 
 
+def metadata_by_id_request() -> Message:
+    wanted = metadata.MetadataRequestTopic(name=None, topic_id=TOPIC_ID)
+    return metadata.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
+
+
 ROWS: dict[ApiKey, list[Row]] = {
     ApiKey.PRODUCE: [
         Row(produce_request, 9, ((Op.WRITE, T),)),
         Row(lambda: produce_request(TXN), 9, ((Op.WRITE, X), (Op.WRITE, T))),
+        Row(produce_request, 13, ((Op.WRITE, T),)),
     ],
-    ApiKey.FETCH: [Row(fetch_request, 11, ((Op.READ, T),))],
+    ApiKey.FETCH: [
+        Row(fetch_request, 11, ((Op.READ, T),)),
+        Row(fetch_request, 13, ((Op.READ, T),)),
+        Row(fetch_request, 17, ((Op.READ, T),)),
+    ],
     ApiKey.LIST_OFFSETS: [
         Row(
             lambda: list_offsets.ListOffsetsRequest(
@@ -187,6 +201,7 @@ ROWS: dict[ApiKey, list[Row]] = {
     ],
     ApiKey.METADATA: [
         Row(metadata_request, 9, ((Op.DESCRIBE, T),)),
+        Row(metadata_by_id_request, 12, ((Op.DESCRIBE, T),)),
         Row(
             lambda: metadata.MetadataRequest(topics=None),
             9,
@@ -637,13 +652,16 @@ class Judge:
             authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             super_users="User:admin",
         )
-        self.broker.create_topic(NewTopic(name=TOPIC, partition_count=1))
+        self.create_topic()
         self.asker = Asker(self.broker, client=Client(ADDRESS, HOST, ANA))
         admin = Asker(self.broker, client=Client(ADDRESS, HOST, Principal("User", "admin")))
         commit = ROWS[ApiKey.OFFSET_COMMIT][0]
         admin.ask(commit.request(), commit.version)
         begin = ROWS[ApiKey.INIT_PRODUCER_ID][0]
         admin.ask(begin.request(), begin.version)
+
+    def create_topic(self) -> None:
+        self.broker.create_topic(NewTopic(name=TOPIC, partition_count=1, topic_id=TOPIC_ID))
 
     def is_denied(self, row: Row, need: Need, rules: list[Acl]) -> bool:
         assert self.broker.authorizer is not None
@@ -682,10 +700,24 @@ def test_each_api_is_answered_as_the_rules_say(judge: Judge, row: Row, need: Nee
     # Last, since the first that is allowed may change something.
     assert not judge.is_denied(row, need, [*others, acl(need)]), "allowed"
     if row.request().API_KEY == ApiKey.DELETE_TOPICS:
-        judge.broker.create_topic(NewTopic(name=TOPIC, partition_count=1))
+        judge.create_topic()
 
 
 def test_every_api_that_is_answered_has_a_row_and_a_guard() -> None:
     assert set(APIS) == set(ROWS) | OPEN_TO_ALL | BY_OWNER
     assert set(GUARDS) == set(APIS)
     assert {key for key, guard in GUARDS.items() if guard is None} == OPEN_TO_ALL | BY_OWNER
+
+
+def test_a_fetch_that_waits_brings_nothing_once_reading_is_denied(judge: Judge) -> None:
+    """Kafka's brings the records still: it asks the authorizer only when a request comes."""
+    assert judge.broker.authorizer is not None
+    request = fetch_request(min_size=1000)
+    judge.broker.authorizer.change([])
+    assert TOPIC_DENIED in error_codes(judge.asker.ask(request, 13)), "a denied one does not wait"
+    judge.broker.authorizer.change([acl((Op.READ, T))])
+    later, _ = judge.asker.send(request, 13)
+    assert later is not None
+    judge.broker.authorizer.change([acl((Op.READ, T), Permission.DENY)])
+    assert judge.broker.take_answered(1e9) == [later.pending_id]
+    assert TOPIC_DENIED in error_codes(judge.asker.finish(later, request, 13))
