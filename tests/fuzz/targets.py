@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.principal import ANONYMOUS
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
@@ -21,16 +22,20 @@ from ottla.protocol.api_keys import FIRST_FLEXIBLE_VERSIONS, ApiKey
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import REQUEST_START, read_request_header, read_response_header
 from ottla.protocol.messages import DECLARED, request_class, response_class
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.record.batch import InvalidBatchError, batch_at
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.server.apis import APIS
+from ottla.server.authentication import Authentication, login_settings
 from ottla.server.dispatch import Dispatcher
 from ottla.storage.log.append import check_batches
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.support.asking import PEER
 from tests.support.brokers import batch, disk, open_broker
 from tests.support.hostile_requests import ByteChance, HostileClient, versions_of
+from tests.support.logins import set_password
 from tests.support.random_messages import random_message
 
 Target = Callable[[bytes], None]
@@ -40,6 +45,8 @@ MIN_CAPACITY = 64
 MAX_UNPACKED_SIZE = 1024 * 1024
 MAX_PARTITION_COUNT = 20
 INPUTS_PER_BROKER = 300
+SECRET = "a password that no garbage is"
+LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_ana="{SECRET}";'
 
 REQUESTS = [
     (request_class(key), version)
@@ -144,6 +151,49 @@ class Served:
             broker.cancel(later.pending_id)
 
 
+class LoggingIn:
+    """A connection that has not logged in: frames cut out of garbage, each a byte of length first.
+
+    Nobody gets in: the one user's password is none that garbage hits upon.
+    """
+
+    def __init__(self) -> None:
+        self._broker = open_broker(
+            disk("/d"),
+            listeners="CLIENTS://:0",
+            listener_security_protocol_map="CLIENTS:SASL_PLAINTEXT",
+            sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            listener_name_clients_plain_sasl_jaas_config=LOGIN,
+        )
+        set_password(self._broker, "ana", SECRET)
+        self._settings = login_settings(self._broker.config, "CLIENTS")
+
+    def __call__(self, data: bytes) -> None:
+        connection = Stranger()
+        login = Authentication(self._broker, self._settings, connection)
+        dispatcher = Dispatcher(self._broker)
+        with contextlib.suppress(ProtocolError):
+            while data:
+                size = 1 + data[0]
+                login.dispatch(memoryview(bytearray(data[1:size])), Output(), dispatcher)
+                data = data[size:]
+        assert connection.peer.principal == ANONYMOUS
+
+
+class Stranger:
+    """A connection, as far as a login needs it."""
+
+    def __init__(self) -> None:
+        self.peer = PEER
+        self.reader = FrameReader(MAX_FRAME_SIZE, capacity=MIN_CAPACITY)
+
+    def has_logged_in(self) -> None:
+        raise AssertionError("a stranger was let in")
+
+    def has_failed_to_log_in(self) -> None:
+        """The frames that follow must be refused."""
+
+
 def few_partitions() -> Any:
     """Garbage that asks for many partitions gets fewer than otherwise: that is no news."""
     return mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT)
@@ -164,6 +214,12 @@ def framed(message: type[Message], version: int, body: bytes) -> memoryview:
     return memoryview(bytearray(REQUEST_START.pack(key, version, 7, -1) + tags + body))
 
 
+def framed_message(message: Message, version: int) -> bytes:
+    output = Output()
+    writer(type(message), version)(message, output)
+    return bytes(framed(type(message), version, output.read_all()))
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "frames": lambda: frames,
     "headers": lambda: headers,
@@ -171,6 +227,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "responses": lambda: responses,
     "records": lambda: records,
     "dispatch": Served,
+    "sasl": LoggingIn,
 }
 """What makes each target; a target may remember what it was fed."""
 
@@ -214,6 +271,14 @@ def seeds(name: str) -> Iterator[bytes]:
             for message, version in REQUESTS[::7]:
                 frame = bytes(framed(message, version, valid(message, version, chance)))
                 yield frame if name == "headers" else len(frame).to_bytes(4, "big") + frame
+        case "sasl":
+            for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+                for version in (0, 1):
+                    shake = framed_message(SaslHandshakeRequest(mechanism=mechanism), version)
+                    said = b"\0ana\0guess" if mechanism == "PLAIN" else b"n,,n=ana,r=nonce"
+                    say = framed_message(SaslAuthenticateRequest(auth_bytes=said), 2)
+                    pieces = (shake, say) if version else (shake, said)
+                    yield b"".join(bytes([len(one)]) + one for one in pieces)
         case _:
             yield from (chance.randbytes(400) for _ in range(20))
 
