@@ -47,7 +47,7 @@ RELEASES = (
         version="2.0.2",
         kafka_version="2.5.0",
         known_gaps={
-            "test_create_describe_delete_acls": "there is no authorizer: SECURITY_DISABLED",
+            "test_create_describe_delete_acls": "its broker has no authorizer: SECURITY_DISABLED",
             "test_describe_consumer_group_does_not_exist": "it expects that nobody has asked for "
             "a group before, and that there is no coordinator then; there always is",
         },
