@@ -707,17 +707,3 @@ def test_every_api_that_is_answered_has_a_row_and_a_guard() -> None:
     assert set(APIS) == set(ROWS) | OPEN_TO_ALL | BY_OWNER
     assert set(GUARDS) == set(APIS)
     assert {key for key, guard in GUARDS.items() if guard is None} == OPEN_TO_ALL | BY_OWNER
-
-
-def test_a_fetch_that_waits_brings_nothing_once_reading_is_denied(judge: Judge) -> None:
-    """Kafka's brings the records still: it asks the authorizer only when a request comes."""
-    assert judge.broker.authorizer is not None
-    request = fetch_request(min_size=1000)
-    judge.broker.authorizer.change([])
-    assert TOPIC_DENIED in error_codes(judge.asker.ask(request, 13)), "a denied one does not wait"
-    judge.broker.authorizer.change([acl((Op.READ, T))])
-    later, _ = judge.asker.send(request, 13)
-    assert later is not None
-    judge.broker.authorizer.change([acl((Op.READ, T), Permission.DENY)])
-    assert judge.broker.take_answered(1e9) == [later.pending_id]
-    assert TOPIC_DENIED in error_codes(judge.asker.finish(later, request, 13))

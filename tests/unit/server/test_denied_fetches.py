@@ -1,0 +1,27 @@
+"""A fetch that waits while what its client may read is changed."""
+
+from ottla.broker.security.acls import Permission
+from tests.unit.server.test_authorization import (
+    TOPIC_DENIED,
+    Judge,
+    Op,
+    T,
+    acl,
+    error_codes,
+    fetch_request,
+)
+
+
+def test_a_fetch_that_waits_brings_nothing_once_reading_is_denied() -> None:
+    """Kafka's brings the records still: it asks the authorizer only when a request comes."""
+    judge = Judge()
+    assert judge.broker.authorizer is not None
+    request = fetch_request(min_size=1000)
+    judge.broker.authorizer.change([])
+    assert TOPIC_DENIED in error_codes(judge.asker.ask(request, 13)), "a denied one does not wait"
+    judge.broker.authorizer.change([acl((Op.READ, T))])
+    later, _ = judge.asker.send(request, 13)
+    assert later is not None
+    judge.broker.authorizer.change([acl((Op.READ, T), Permission.DENY)])
+    assert judge.broker.take_answered(1e9) == [later.pending_id]
+    assert TOPIC_DENIED in error_codes(judge.asker.finish(later, request, 13))
