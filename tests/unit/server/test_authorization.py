@@ -88,6 +88,7 @@ ANA = Principal("User", "ana")
 HOST = "10.0.0.9"
 TOPIC, GROUP, TXN = "orders-eu", "billing-1", "payments-7"
 TOPIC_ID = Uuid(b"an id of 16 byte")
+NEW_TOPIC = NewTopic(name=TOPIC, partition_count=1, topic_id=TOPIC_ID)
 
 T = ResourceType.TOPIC
 G = ResourceType.GROUP
@@ -147,7 +148,6 @@ def config(module: Any, kind: int, name: str) -> Any:
 
 
 def fetch_request(min_size: int = 0) -> Message:
-    """Names the topic in both ways; a version writes one of them."""
     wanted = fetch.FetchPartition(partition=0, partition_max_bytes=1000)
     topic = fetch.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[wanted])
     return fetch.FetchRequest(topics=[topic], min_bytes=min_size, max_wait_ms=100 * min_size)
@@ -162,13 +162,9 @@ def produce_request(transactional_id: str | None = None) -> Message:
     )
 
 
-def metadata_request(name: str = TOPIC) -> Message:
-    return metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
-
-
-def metadata_by_id_request() -> Message:
-    wanted = metadata.MetadataRequestTopic(name=None, topic_id=TOPIC_ID)
-    return metadata.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
+def metadata_request(name: str | None = TOPIC, **more: Any) -> Message:
+    wanted = metadata.MetadataRequestTopic(name=name, **more)
+    return metadata.MetadataRequest(topics=[wanted])
 
 
 ROWS: dict[ApiKey, list[Row]] = {
@@ -180,7 +176,6 @@ ROWS: dict[ApiKey, list[Row]] = {
     ApiKey.FETCH: [
         Row(fetch_request, 11, ((Op.READ, T),)),
         Row(fetch_request, 13, ((Op.READ, T),)),
-        Row(fetch_request, 17, ((Op.READ, T),)),
     ],
     ApiKey.LIST_OFFSETS: [
         Row(
@@ -201,7 +196,7 @@ ROWS: dict[ApiKey, list[Row]] = {
     ],
     ApiKey.METADATA: [
         Row(metadata_request, 9, ((Op.DESCRIBE, T),)),
-        Row(metadata_by_id_request, 12, ((Op.DESCRIBE, T),)),
+        Row(lambda: metadata_request(None, topic_id=TOPIC_ID), 12, ((Op.DESCRIBE, T),)),
         Row(
             lambda: metadata.MetadataRequest(topics=None),
             9,
@@ -652,16 +647,13 @@ class Judge:
             authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             super_users="User:admin",
         )
-        self.create_topic()
+        self.broker.create_topic(NEW_TOPIC)
         self.asker = Asker(self.broker, client=Client(ADDRESS, HOST, ANA))
         admin = Asker(self.broker, client=Client(ADDRESS, HOST, Principal("User", "admin")))
         commit = ROWS[ApiKey.OFFSET_COMMIT][0]
         admin.ask(commit.request(), commit.version)
         begin = ROWS[ApiKey.INIT_PRODUCER_ID][0]
         admin.ask(begin.request(), begin.version)
-
-    def create_topic(self) -> None:
-        self.broker.create_topic(NewTopic(name=TOPIC, partition_count=1, topic_id=TOPIC_ID))
 
     def is_denied(self, row: Row, need: Need, rules: list[Acl]) -> bool:
         assert self.broker.authorizer is not None
@@ -700,7 +692,7 @@ def test_each_api_is_answered_as_the_rules_say(judge: Judge, row: Row, need: Nee
     # Last, since the first that is allowed may change something.
     assert not judge.is_denied(row, need, [*others, acl(need)]), "allowed"
     if row.request().API_KEY == ApiKey.DELETE_TOPICS:
-        judge.create_topic()
+        judge.broker.create_topic(NEW_TOPIC)
 
 
 def test_every_api_that_is_answered_has_a_row_and_a_guard() -> None:
