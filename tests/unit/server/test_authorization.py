@@ -163,8 +163,7 @@ def produce_request(transactional_id: str | None = None) -> Message:
 
 
 def metadata_request(name: str | None = TOPIC, **more: Any) -> Message:
-    wanted = metadata.MetadataRequestTopic(name=name, **more)
-    return metadata.MetadataRequest(topics=[wanted])
+    return metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name, **more)])
 
 
 ROWS: dict[ApiKey, list[Row]] = {
