@@ -35,7 +35,7 @@ def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfig
 
 
 def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
-    configs = resource.configs
+    configs = freed_in_turns(resource.configs)
 
     def alteration() -> Alteration:
         check_count(len(configs))

@@ -68,7 +68,9 @@ def _too_many(total: int) -> ApiError:
 
 
 def _new_topic(wanted: CreatableTopic) -> NewTopic:
-    assignments = {one.partition_index: one.broker_ids for one in in_turns(wanted.assignments)}
+    assignments = freed_in_turns(
+        {one.partition_index: one.broker_ids for one in in_turns(wanted.assignments)}
+    )
     if len(assignments) != len(wanted.assignments):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned twice.")
     return NewTopic(

@@ -4,7 +4,7 @@ Left out: quotas of addresses. Kafka's counterpart: `ClientQuotasImage.describe`
 """
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.quotas.quota_changes import Component, QuotaFilter
 from ottla.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -21,10 +21,12 @@ def handle(
 ) -> DescribeClientQuotasResponse:
     context.may_take_long()
     wanted = QuotaFilter(
-        components=[
-            Component(entity_type=one.entity_type, match_type=one.match_type, match=one.match)
-            for one in in_turns(request.components)
-        ],
+        components=freed_in_turns(
+            [
+                Component(entity_type=one.entity_type, match_type=one.match_type, match=one.match)
+                for one in in_turns(request.components)
+            ]
+        ),
         is_strict=request.strict,
     )
     try:

@@ -40,7 +40,7 @@ def handle(
 
 
 def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
-    configs = resource.configs
+    configs = freed_in_turns(resource.configs)
 
     def alteration() -> Alteration:
         check_count(len(configs))

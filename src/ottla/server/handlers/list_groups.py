@@ -3,15 +3,17 @@
 Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 """
 
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ottla.server.request_context import RequestContext
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     context.may_take_long()
-    states = {state.lower() for state in in_turns(request.states_filter)}
-    types = {kind.lower() for kind in in_turns(request.types_filter)}
+    states = freed_in_turns(
+        dict.fromkeys(state.lower() for state in in_turns(request.states_filter))
+    )
+    types = freed_in_turns(dict.fromkeys(kind.lower() for kind in in_turns(request.types_filter)))
     return ListGroupsResponse(
         groups=[
             ListedGroup(

@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleOffsetDeleteRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns, parts_in_turns
+from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -16,14 +16,16 @@ from ottla.server.request_context import RequestContext
 
 
 def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    wanted = [
-        TopicPartition(topic.name, one.partition_index)
-        for topic in in_turns(request.topics)
-        for one in in_turns(topic.partitions)
-        if context.broker.topics.find(topic.name) is not None
-    ]
+    wanted = freed_in_turns(
+        [
+            TopicPartition(topic.name, one.partition_index)
+            for topic in in_turns(request.topics)
+            for one in in_turns(topic.partitions)
+            if context.broker.topics.find(topic.name) is not None
+        ]
+    )
     groups, at = context.broker.groups, context.at
-    errors: dict[TopicPartition, ErrorCode] = {}
+    errors: dict[TopicPartition, ErrorCode] = freed_in_turns({})
     for part in parts_in_turns(wanted) if wanted else [wanted]:
         decision = groups.loaded(at).delete_offsets(request.group_id, part, at)
         answer = groups.carry_out(decision, at)
