@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, kept
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 from ottla.broker.configs.cluster_store import ClusterStore
 from ottla.broker.configs.config_changes import Alteration
@@ -261,20 +261,22 @@ class Admin:
         """
         results: dict[TopicPartition, int | ApiError] = {}
         directories: dict[str, LogDirectory] = {}
-        for (topic, index), offset in offsets.items():
-            try:
-                results[TopicPartition(topic, index)] = self._delete_records(topic, index, offset)
-            except ApiError as error:
-                results[TopicPartition(topic, index)] = error.without_traceback()
-            else:
-                directory = self._topics.partition(topic, index).directory
-                directories[directory.path] = directory
-        for directory in directories.values():
-            try:
-                directory.checkpoints.write()
-            except StorageError as error:
-                refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                results.update((key, refusal) for key in offsets if key in directory.logs)
+        with kept():  # the new starts are written down, though the client may have gone
+            for (topic, index), offset in in_turns(offsets.items()):
+                where = TopicPartition(topic, index)
+                try:
+                    results[where] = self._delete_records(topic, index, offset)
+                except ApiError as error:
+                    results[where] = error.without_traceback()
+                else:
+                    directory = self._topics.partition(topic, index).directory
+                    directories[directory.path] = directory
+            for directory in directories.values():
+                try:
+                    directory.checkpoints.write_log_starts()
+                except StorageError as error:
+                    refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                    results.update((key, refusal) for key in offsets if key in directory.logs)
         return results
 
     def _delete_records(self, topic: str, index: int, offset: int) -> int:
