@@ -65,7 +65,6 @@ KNOWN_GAPS = {
     "0081_admin CreateAcls": NO_AUTHORIZER,
     "0081_admin DescribeAcls": NO_AUTHORIZER,
     "0081_admin DeleteAcls": NO_AUTHORIZER,
-    "0081_admin UserScramCredentials": "no passwords are kept, since nobody has to give one",
     "0109_auto_create_topics": NO_AUTHORIZER,
     "0115_producer_auth": NO_AUTHORIZER,
     "0119_consumer_auth": NO_AUTHORIZER,
