@@ -13,13 +13,13 @@ from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, kept
-from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
-from ottla.broker.configs.cluster_store import ClusterStore
+from ottla.broker.configs.cluster_file import ClusterState, QuotaEntity, Quotas
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource, check_dynamic
 from ottla.broker.events import PartitionsAdded, setting_changes
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
+from ottla.broker.revised_state import StateStore
 from ottla.broker.topics.topic_store import TopicStore, storage_failures_answered
 from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
@@ -47,7 +47,7 @@ class Admin:
     def __init__(
         self,
         store: TopicStore,
-        cluster: ClusterStore,
+        cluster: StateStore[ClusterState],
         settings: BrokerSettings,
         broker: Configured,
     ) -> None:

@@ -14,7 +14,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_store import ClusterStore
+from ottla.broker.configs.cluster_file import CLUSTER_FILE
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetching import FetchQuery, FetchResult
 from ottla.broker.log_jobs.cleaner import Cleaner
@@ -25,6 +25,7 @@ from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
+from ottla.broker.revised_state import StateStore
 from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
@@ -100,7 +101,7 @@ def _make_parts(
         settings=settings,
         directories=directories,
         store=store,
-        cluster=ClusterStore(found.cluster, directories, file_system),
+        cluster=StateStore(CLUSTER_FILE, found.cluster, directories, file_system),
         adoption=adoption,
         producer_ids=ProducerIds(
             opened.next_producer_id,

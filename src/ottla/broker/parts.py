@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ottla.broker.adoption.adoption_store import AdoptionStore
-from ottla.broker.configs.cluster_store import ClusterStore
+from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetching import FetchQuery, FetchResult
 from ottla.broker.log_jobs.cleaner import Cleaner
@@ -12,6 +12,7 @@ from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.revised_state import StateStore
 from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.removals import SegmentRemovals
@@ -28,7 +29,7 @@ class BrokerParts:
     settings: BrokerSettings
     directories: LogDirectories
     store: TopicStore
-    cluster: ClusterStore
+    cluster: StateStore[ClusterState]
     adoption: AdoptionStore
     producer_ids: ProducerIds
     waiting: WaitingRoom[FetchQuery, FetchResult]

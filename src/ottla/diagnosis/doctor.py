@@ -12,8 +12,7 @@ from ottla.base.files import DiskSpace, FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import time_text
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
-from ottla.broker.security.security import read_security_state
-from ottla.broker.security.security_file import SecurityState
+from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
 from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
@@ -154,7 +153,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
     else:
         paths = [directory.path for directory in directories.opened]
         yield from check_access(
-            directories.broker, read_security_state(paths, directories.file_system)
+            directories.broker, SECURITY_FILE.read_newest(paths, directories.file_system)
         )
     yield from _check_unknown(directories)
     for directory in directories.opened:

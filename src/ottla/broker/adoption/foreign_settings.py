@@ -23,10 +23,8 @@ from ottla.broker.adoption.adoption_file import (
     read_adoption_file,
 )
 from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
-from ottla.broker.configs.cluster_file import ClusterState
-from ottla.broker.configs.cluster_store import read_cluster_state
-from ottla.broker.security.security import read_security_state
-from ottla.broker.security.security_file import SecurityState
+from ottla.broker.configs.cluster_file import CLUSTER_FILE, ClusterState
+from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
 from ottla.broker.topics.topics import INTERNAL_TOPICS
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
@@ -105,8 +103,8 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
     place = _place_without_log(paths, file_system)
     found = FoundSettings(
         known=replace(known, entries=entries),
-        cluster=read_cluster_state(paths, file_system),
-        security=read_security_state(paths, file_system),
+        cluster=CLUSTER_FILE.read_newest(paths, file_system),
+        security=SECURITY_FILE.read_newest(paths, file_system),
         adoption=adoption,
         place=place,
         reason=REASONS[place],

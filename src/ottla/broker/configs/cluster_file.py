@@ -5,12 +5,13 @@ file per log directory, which Kafka ignores. It is replaced whole, so a crash le
 or the new. When directories disagree the highest revision is right.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base.files import FileSystem, join
 from ottla.base.json_files import check_version, read_json_file, texts, write_json_file
+from ottla.broker.revised_state import RevisedState, StateFile
 from ottla.config.broker import listener_setting
 
 CLUSTER_FILE_NAME = "ottla-cluster.json"
@@ -23,13 +24,12 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterState:
+class ClusterState(RevisedState):
     """`default_configs` hold for every broker of the cluster, `broker_configs` for this one.
 
     `group_configs` are by group; none has an empty entry.
     """
 
-    revision: int = 0
     default_configs: Mapping[str, str] = field(default_factory=dict)
     broker_configs: Mapping[str, str] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -78,10 +78,6 @@ def parse_quotas(fields: Any) -> dict[QuotaEntity, dict[str, float]]:
     return dict(map(_parse_quota, fields))
 
 
-def newest(states: Iterable[ClusterState]) -> ClusterState:
-    return max(states, key=lambda state: state.revision)
-
-
 def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
     return tuple(sorted(names.items()))
 
@@ -106,3 +102,6 @@ def _parse_quota(fields: Any) -> tuple[QuotaEntity, dict[str, float]]:
     if not all(name is None or isinstance(name, str) for name in names.values()):
         raise TypeError("the names of an entity must be texts or null")
     return quota_entity(names), {key: float(value) for key, value in fields["quotas"].items()}
+
+
+CLUSTER_FILE = StateFile(read_cluster_file, write_cluster_file, "restore the file, or move it away")

@@ -8,32 +8,20 @@ from collections.abc import Callable, Sequence
 from hmac import compare_digest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.principal import USER, Principal
 from ottla.base.turns import freed_in_turns, in_turns
+from ottla.broker.revised_state import StateStore
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.sasl import Login, ScramAccount
-from ottla.broker.security.security_file import (
-    SecurityState,
-    newest_security,
-    read_security_file,
-    write_security_file,
-)
+from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
 from ottla.broker.security.tokens import DelegationToken, token_credential, token_hmac
 from ottla.broker.security.users import ScramUpsertion, with_upsertions
 from ottla.broker.topics.topic_store import storage_failures_answered
 from ottla.config.security import SecurityConfig
 from ottla.storage.directory.log_directories import LogDirectories
-
-
-def read_security_state(paths: Sequence[str], file_system: FileSystem) -> SecurityState:
-    """The newest state that a directory has; raises `UserError` naming a file that is damaged."""
-    try:
-        return newest_security(read_security_file(file_system, path) for path in paths)
-    except CorruptionError as error:
-        raise UserError(f"{error}; restore the file: without it nobody could be let in") from error
 
 
 class Security:
@@ -46,10 +34,7 @@ class Security:
         file_system: FileSystem,
         config: SecurityConfig,
     ) -> None:
-        self.state = state
-        self._revision = state.revision
-        self._directories = directories
-        self._file_system = file_system
+        self._store = StateStore(SECURITY_FILE, state, directories, file_system)
         self._config = config
         self.authorizer: Authorizer | None = None
         if config.has_authorizer:
@@ -59,23 +44,18 @@ class Security:
                 allows_without_acls=config.allow_everyone_if_no_acl_found,
             )
 
+    @property
+    def state(self) -> SecurityState:
+        return self._store.state
+
     def _replace(self, state: SecurityState) -> None:
         """Raises `ApiError` when no directory takes it, and then keeps the old state."""
         with storage_failures_answered():
-            self._write(state)
-
-    def _write(self, state: SecurityState) -> None:
-        self._revision += 1
-        new = dataclasses.replace(state, revision=self._revision)
-        self._directories.check_any_online()
-        self._directories.write_in_each(
-            lambda path: write_security_file(self._file_system, path, new)
-        )
-        self.state = new
+            self._store.replace(state)
 
     def save(self) -> None:
         """Writes down what was found elsewhere; raises `StorageError`."""
-        self._write(self.state)
+        self._store.replace(self.state)
 
     # Access rules
 

@@ -6,7 +6,7 @@ crash leaves the old content or the new. When directories disagree the highest r
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from ottla.base.files import FileSystem, join, replace_file
 from ottla.base.json_files import check_version, json_text, read_json_file
 from ottla.base.principal import Principal
 from ottla.base.scram import HASHES, ScramCredential
+from ottla.broker.revised_state import RevisedState, StateFile
 from ottla.broker.security.acls import (
     Acl,
     Entry,
@@ -33,8 +34,7 @@ Credentials = Mapping[tuple[str, str], ScramCredential]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecurityState:
-    revision: int = 0
+class SecurityState(RevisedState):
     acls: tuple[Acl, ...] = ()
     credentials: Credentials = field(default_factory=dict)
     tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
@@ -64,10 +64,6 @@ def write_security_file(file_system: FileSystem, directory: str, state: Security
     }
     path = join(directory, SECURITY_FILE_NAME)
     replace_file(file_system, path, json_text(fields) + b"\n", is_secret=True)
-
-
-def newest_security(states: Iterable[SecurityState]) -> SecurityState:
-    return max(states, key=lambda state: state.revision)
 
 
 def _acl_fields(acl: Acl) -> dict[str, str]:
@@ -172,3 +168,10 @@ def _parse(content: Any) -> SecurityState:
         credentials=dict(map(_parse_credential, content["scram_credentials"])),
         tokens={one.token_id: one for one in tokens},
     )
+
+
+SECURITY_FILE = StateFile(
+    read_security_file,
+    write_security_file,
+    "restore the file: without it nobody could be let in",
+)

@@ -9,11 +9,11 @@ from ottla.base.files import join, read_file, replace_file
 from ottla.broker.configs.cluster_file import (
     CLUSTER_FILE_NAME,
     ClusterState,
-    newest,
     quota_entity,
     read_cluster_file,
     write_cluster_file,
 )
+from ottla.broker.revised_state import newest
 from tests.support.brokers import disk
 
 texts = st.dictionaries(st.text(), st.text(), max_size=3)
