@@ -22,6 +22,7 @@ from ottla.broker.security.sasl import ScramServer
 from ottla.broker.topics.topics import NewTopic
 from ottla.client.scram import ScramClient
 from ottla.mirror.directory_source import DirectorySource
+from ottla.mirror.source import Selection
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.log.reader import Isolation
@@ -274,7 +275,7 @@ def test_a_directory_without_the_metadata_log_deletes_nothing(
 
 def test_a_mirror_of_the_directory_gets_the_settings_too() -> None:
     source = DirectorySource(str(RECORDED / "logdir"))
-    assert {one.name: one.overrides for one in source.topics()} == {
+    assert {one.name: one.overrides for one in source.topics(Selection())} == {
         one["name"]: one["configs"] for one in told()["topics"] if not one["internal"]
     }
 
