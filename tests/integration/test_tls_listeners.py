@@ -202,16 +202,16 @@ def wait_until(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def serial_number(address: tuple[str, int], context: ssl.SSLContext) -> str:
+def serial_number(address: tuple[str, int], context: ssl.SSLContext) -> int:
     with WireClient(address, context) as client:
         assert isinstance(client.socket, ssl.SSLSocket)
         certificate = client.socket.getpeercert()
         assert certificate is not None
-        return str(certificate["serialNumber"])
+        return int(str(certificate["serialNumber"]), 16)
 
 
-def number_of(identity: Identity) -> str:
-    return f"{identity.certificate.serial_number:040X}"
+def number_of(identity: Identity) -> int:
+    return identity.certificate.serial_number
 
 
 def test_another_certificate_is_taken_from_a_client_of_the_broker_at_once(tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ def test_certificates_are_changed_under_load_and_no_request_fails(tmp_path: Path
     """Each client asks, connects again, and asks, while the certificate is another every time."""
     broker = tls_broker(tmp_path)
     broker.create_topic(NewTopic(name="t"))
-    seen: set[str] = set()
+    seen: set[int] = set()
     failures: list[BaseException] = []
     done = threading.Event()
 
@@ -431,7 +431,7 @@ def test_certificates_are_changed_under_load_and_no_request_fails(tmp_path: Path
                     assert certificate is not None
                     for _ in range(5):
                         assert produce(client, "t", bytes(batch(b"v"))) == 0
-                    seen.add(str(certificate["serialNumber"]))
+                    seen.add(int(str(certificate["serialNumber"]), 16))
         except BaseException as error:
             failures.append(error)
 
