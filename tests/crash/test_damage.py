@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.startup import opening
+from ottla.browsing.sources import FileRecords
 from ottla.cli.records import json_lines
-from ottla.cli.records.sources import FileRecords
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.record.record import Record

@@ -43,6 +43,15 @@ def report_skipped(damage: object) -> None:
     click.echo(f"skipped: {damage}", err=True)
 
 
+def report_remark(text: str) -> None:
+    """Says on standard error what a reader should know."""
+    click.echo(text, err=True)
+
+
+def no_remark(text: str) -> None:
+    """In the place of `report_remark` under `--quiet`."""
+
+
 def new_console(*, stderr: bool = False) -> "Console":
     """A screen for text as it is: nothing in it is markup, and no line is wrapped."""
     from rich.console import Console

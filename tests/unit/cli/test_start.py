@@ -39,7 +39,7 @@ def test_records_imports_neither_a_broker_nor_what_writes(tmp_path: Path) -> Non
         log.append("t", b"v")
     modules = imported("records", str(tmp_path), "--topic", "t")
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
-    assert rooms <= {"base", "cli", "codec", "config", "record", "storage"}
+    assert rooms <= {"base", "browsing", "cli", "codec", "config", "record", "storage"}
     assert not modules & {"rich", "asyncio", "socket", "crc32c", "ottla.storage.segment.segment"}
 
 
@@ -48,7 +48,7 @@ def test_records_imports_neither_a_broker_nor_what_writes(tmp_path: Path) -> Non
 def test_help_of_what_reads_and_writes_imports_no_log_and_no_client(command: str) -> None:
     modules = imported(command, "--help")
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
-    assert rooms <= {"base", "cli", "storage"}
+    assert rooms <= {"base", "browsing", "cli", "storage"}
     assert not {name for name in modules if name.startswith("ottla.storage.reading")}
 
 
@@ -67,7 +67,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         ("configs get BROKER orders", {"config"}),
         ("groups list BROKER", {"coordinator"}),
         ("quotas list BROKER", set()),
-        ("consume BROKER orders", {"sources"}),
+        ("consume BROKER orders", {"browsing"}),
     ],
 )
 def test_what_asks_a_broker_imports_no_broker_and_nothing_for_tls(

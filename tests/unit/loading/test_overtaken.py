@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.cli.records.sources import FileRecords
+from ottla.browsing.sources import FileRecords
 from ottla.loading.bounds import bounded, parse_place
 from ottla.loading.job import LoadPlace
 from ottla.loading.load import load, load_job

@@ -168,7 +168,7 @@ def _show(found: "list[Complaint]", target: str, *, as_json: bool) -> None:
 
 
 def _fields(one: "Complaint", target: str) -> dict[str, object]:
-    from ottla.cli.doctor.remedies import remedy_text
+    from ottla.diagnosis.words.remedies import remedy_text
 
     return {
         "type": "note" if one.is_note else "problem",

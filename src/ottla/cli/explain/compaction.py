@@ -7,9 +7,9 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
-from ottla.cli.setting_commands import Setting
 from ottla.cli.target import TargetCommand
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
+from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +63,7 @@ def _show(
     setting: Setting,
     options: ExplainOptions,
 ) -> None:
-    from ottla.cli.explain.compaction_text import partition_fields, segment_fields
+    from ottla.diagnosis.words.compaction import partition_fields, segment_fields
 
     if options.as_json:
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
@@ -88,7 +88,7 @@ def _show(
 def _show_log(
     console: "Console", status: "CompactionStatus", setting: Setting, *, show_all: bool
 ) -> None:
-    from ottla.cli.explain.compaction_text import (
+    from ottla.diagnosis.words.compaction import (
         bound_text,
         changes,
         forced_text,
@@ -131,7 +131,7 @@ def _show_segments(console: "Console", status: "CompactionStatus", *, show_all: 
 
 
 def _cells(segment: "ExplainedSegment", status: "CompactionStatus") -> list[str]:
-    from ottla.cli.explain.compaction_text import state_text
+    from ottla.diagnosis.words.compaction import state_text
 
     view = segment.view
     last = max(view.base_offset, segment.next_offset - 1)

@@ -10,10 +10,10 @@ import click
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.cli.completion.names import complete_topics
-from ottla.cli.setting_commands import Setting
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.cli.target import Target, target_argument
 from ottla.cli.terminal import json_option, with_options
+from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin

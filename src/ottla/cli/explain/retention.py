@@ -10,9 +10,9 @@ import click
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import second_text, time_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
-from ottla.cli.setting_commands import Setting
 from ottla.cli.target import TargetCommand
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
+from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ def _show(
     setting: Setting,
     options: ExplainOptions,
 ) -> None:
-    from ottla.cli.explain.retention_text import partition_fields, segment_fields
+    from ottla.diagnosis.words.retention import partition_fields, segment_fields
 
     if options.as_json:
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
@@ -93,7 +93,7 @@ def _show(
 def _show_log(
     console: "Console", explained: "ExplainedLog", setting: Setting, options: ExplainOptions
 ) -> None:
-    from ottla.cli.explain.retention_text import changes, facts_that_surprise, settings_text
+    from ottla.diagnosis.words.retention import changes, facts_that_surprise, settings_text
 
     facts = explained.facts
     console.print(
@@ -127,7 +127,7 @@ def _worth_showing(segments: "list[ExplainedSegment]") -> "list[ExplainedSegment
 
 
 def _cells(segment: "ExplainedSegment", explained: "ExplainedLog", now_ms: int) -> list[str]:
-    from ottla.cli.explain.retention_text import when_text, why_text
+    from ottla.diagnosis.words.retention import when_text, why_text
 
     verdict, time = segment.verdict, segment.time
     last = max(verdict.base_offset, verdict.next_offset - 1)

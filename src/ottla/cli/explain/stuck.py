@@ -71,7 +71,7 @@ def _show(
     held: "list[PartitionHeld]", view: "CoordinatorView", bootstrap: str, as_json: bool
 ) -> None:
     from ottla.base.clock import SystemClock
-    from ottla.cli.transactions.text import holding_fields
+    from ottla.diagnosis.words.transactions import holding_fields
     from ottla.storage.diagnosis.open_transactions import judge
 
     now_ms = SystemClock().now_ms()
@@ -103,7 +103,7 @@ def _partition_fields(held: "PartitionHeld") -> dict[str, object]:
 def _show_partition(
     console: "Console", held: "PartitionHeld", judged: "list[Judged]", bootstrap: str
 ) -> None:
-    from ottla.cli.transactions.text import verdict_text, ways_out
+    from ottla.diagnosis.words.transactions import verdict_text, ways_out
 
     if not judged:
         console.print(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.cli.records.positions import Position, PositionKind, resolve, times_of
+from ottla.browsing.positions import Position, PositionKind, resolve, times_of
 from ottla.cli.target import Target
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from ottla.browsing.sources import ClusterRecords, FileRecords, RecordSource
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.reading import entries, parse_plan, reading_options
-from ottla.cli.records.sources import ClusterRecords, FileRecords, RecordSource
 from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import no_remark, report_remark
 
 
 @click.command(
@@ -55,9 +56,10 @@ def consume_command(
 
 @contextmanager
 def _source(target: Target, *, read_committed: bool, is_quiet: bool) -> Iterator[RecordSource]:
+    on_remark = no_remark if is_quiet else report_remark
     if target.is_directory:
         target.check_directories()
-        yield FileRecords.at(target.directories, read_committed=read_committed, is_quiet=is_quiet)
+        yield FileRecords.at(target.directories, read_committed=read_committed, on_remark=on_remark)
         return
     with target.open() as cluster:
-        yield ClusterRecords(cluster, read_committed=read_committed, is_quiet=is_quiet)
+        yield ClusterRecords(cluster, read_committed=read_committed, on_remark=on_remark)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.cli.records.fields import Decoder
+from ottla.browsing.fields import Decoder
 
 ENCODINGS = ("text", "json", "hex", "base64", "avro")
 

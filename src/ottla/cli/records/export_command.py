@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from ottla.browsing.positions import parse_position
 from ottla.cli.records.arrow_export import open_range
 from ottla.cli.records.file_formats import FORMATS, format_of, open_writer
-from ottla.cli.records.positions import parse_position
 from ottla.cli.records.progress import Flow
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option

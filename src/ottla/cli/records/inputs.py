@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ottla.base.errors import UserError
+from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
 from ottla.cli.records.json_lines import parse_record
 from ottla.cli.records.new_record import Headers, NewRecord
-from ottla.cli.records.positions import parse_time
 
 CHUNK_SIZE = 1 << 18
 PARQUET_ROWS = 4096

@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ottla.browsing.fields import Entry
+from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import BASE64_SUFFIX, HEX_SUFFIX, Encoding, json_bytes, text_field
-from ottla.cli.records.fields import Entry
 from ottla.cli.records.new_record import NewRecord
-from ottla.cli.records.positions import parse_time
 
 _OF_THE_LOG = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})
 """What a printed record says of the log that it was in, and a new one has no use for."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from ottla.base.errors import UserError
+from ottla.browsing.positions import parse_time
 from ottla.cli.records import inputs
 from ottla.cli.records.encodings import encoding_of
 from ottla.cli.records.inputs import PAUSE, InputOptions, Pause, Reader, Records
 from ottla.cli.records.new_record import Headers, NewRecord
-from ottla.cli.records.positions import parse_time
 from ottla.cli.records.progress import Flow
 from ottla.cli.records.reading import encoding_option, schema_options
 from ottla.cli.records.templates import unescaped

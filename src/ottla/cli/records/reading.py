@@ -13,10 +13,9 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.cli.records.encodings import ENCODINGS, encoding_of
-from ottla.cli.records.fields import Entry, FieldReader
-from ottla.cli.records.filters import Filter, all_of, parse_filter
-from ottla.cli.records.positions import (
+from ottla.browsing.fields import Entry, FieldReader
+from ottla.browsing.filters import Filter, all_of, parse_filter
+from ottla.browsing.positions import (
     FROM_START,
     Position,
     PositionKind,
@@ -24,7 +23,8 @@ from ottla.cli.records.positions import (
     resolve,
     times_of,
 )
-from ottla.cli.records.sources import RecordSource
+from ottla.browsing.sources import RecordSource
+from ottla.cli.records.encodings import ENCODINGS, encoding_of
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.terminal import quiet_option, with_options
 

@@ -5,11 +5,12 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.browsing.sources import FileRecords
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.old_logs import OldRecords
 from ottla.cli.records.reading import entries, parse_plan, reading_options
-from ottla.cli.records.sources import FileRecords
 from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import no_remark, report_remark, report_skipped
 
 
 @click.command(
@@ -57,7 +58,7 @@ def records_command(
     source = FileRecords.at(
         target.directories,
         read_committed=isolation == "read_committed",
-        is_quiet=given["is_quiet"],
-        skip_damaged=skip_damaged,
+        on_damage=report_skipped if skip_damaged else None,
+        on_remark=no_remark if given["is_quiet"] else report_remark,
     )
     printer.print_all(entries(source, plan))

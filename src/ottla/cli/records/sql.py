@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.browsing.positions import FROM_START, Position, PositionKind
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
 from ottla.cli.records.encodings import json_bytes
 from ottla.cli.records.file_formats import quoted
-from ottla.cli.records.positions import FROM_START, Position, PositionKind
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import new_console, new_table
 

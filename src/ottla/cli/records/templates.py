@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ottla.base.errors import RefusalError, UserError
+from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
 from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
-from ottla.cli.records.fields import Entry, Field, FieldReader, parse_field
 from ottla.cli.records.json_lines import record_object
 
 Piece = Callable[[Entry], bytes]

@@ -32,8 +32,8 @@ def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> No
 
     Exits with 1 when there are any.
     """
-    from ottla.cli.transactions.text import holding_fields, ways_out
     from ottla.client.admin import Admin
+    from ottla.diagnosis.words.transactions import holding_fields, ways_out
 
     with target.open() as cluster:
         found = find_hanging(Admin(cluster), None if topic is None else [topic])
@@ -66,7 +66,7 @@ def find_hanging(admin: "Admin", topics: Sequence[str] | None) -> "list[Judged]"
 
 
 def _text(one: "Judged") -> str:
-    from ottla.cli.transactions.text import verdict_text
+    from ottla.diagnosis.words.transactions import verdict_text
 
     holding = one.holding
     return (

@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 
 import ottla
 from ottla.cli.main import explain_group, main
-from ottla.cli.transactions.text import ways_out
 from ottla.coordinator.transaction.records import (
     TransactionLogKey,
     TransactionLogValue,
@@ -18,6 +17,7 @@ from ottla.coordinator.transaction.records import (
     encode_key,
     encode_value,
 )
+from ottla.diagnosis.words.transactions import ways_out
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker

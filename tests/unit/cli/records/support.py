@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ottla.cli.records.fields import Entry
+from ottla.browsing.fields import Entry
 from ottla.record.record import Record
 
 

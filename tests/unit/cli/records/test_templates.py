@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.browsing.fields import Entry
 from ottla.cli.records.encodings import encoding_of
-from ottla.cli.records.fields import Entry
 from ottla.cli.records.templates import Style, UnreadableError, parse_template
 from tests.unit.cli.records.support import entry
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.cli.records.fields import Entry, Field, FieldReader, parse_field
-from ottla.cli.records.positions import parse_time
+from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
+from ottla.browsing.positions import parse_time
 
 Filter = Callable[[FieldReader, Entry], bool]
 

@@ -1,20 +1,20 @@
-"""Where `consume` and `records` read: the files of a data directory, or a cluster's brokers."""
+"""Where records are read one by one: the files of a data directory, or a cluster's brokers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-import click
-
 from ottla.base.errors import ApiError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.cli.terminal import report_skipped
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
     from ottla.record.record import Record
+    from ottla.storage.reading.read_damage import Damage
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
     from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+OnRemark = Callable[[str], None]
 
 FETCH_SIZE = 4 << 20
 EMPTY_ANSWERS = 3
@@ -48,23 +48,26 @@ class FileRecords:
         directories: "Sequence[ReadOnlyLogDirectory]",
         *,
         read_committed: bool = False,
-        is_quiet: bool = False,
+        on_remark: OnRemark = lambda text: None,
     ) -> None:
-        """All directories of one broker. `is_quiet`: without remarks on standard error."""
+        """All directories of one broker. What is removed under way goes to `on_remark`."""
         self._directories = directories
-        self._is_quiet = is_quiet
+        self._on_remark = on_remark
         self._read_committed = read_committed
 
     @staticmethod
     def at(
-        paths: Sequence[str], *, read_committed: bool, is_quiet: bool, skip_damaged: bool = False
+        paths: Sequence[str],
+        *,
+        read_committed: bool,
+        on_remark: OnRemark = lambda text: None,
+        on_damage: "Callable[[Damage], None] | None" = None,
     ) -> "FileRecords":
-        """Of directories at paths. With `skip_damaged` reads step over damage, and say so."""
+        """Of directories at paths. With `on_damage` reads step over damage, and report it."""
         from ottla.storage.reading.read_only_directory import open_for_reading
 
-        on_damage = report_skipped if skip_damaged else None
         directories = [open_for_reading(path, on_damage=on_damage) for path in paths]
-        return FileRecords(directories, read_committed=read_committed, is_quiet=is_quiet)
+        return FileRecords(directories, read_committed=read_committed, on_remark=on_remark)
 
     def topics(self) -> list[str]:
         return sorted({topic for one in self._directories for topic in one.topics()})
@@ -118,27 +121,28 @@ class FileRecords:
                 log = self._log(place)
                 if log.log_start_offset <= offset:
                     raise
-                if not self._is_quiet:
-                    _report_removed(place, offset, log.log_start_offset)
+                self._on_remark(_removed_text(place, offset, log.log_start_offset))
                 offset = log.log_start_offset
 
 
-def _report_removed(place: TopicPartition, offset: int, start: int) -> None:
-    click.echo(
-        f"{place}: offsets {offset} to {start - 1} were removed while they were read", err=True
-    )
+def _removed_text(place: TopicPartition, offset: int, start: int) -> str:
+    return f"{place}: offsets {offset} to {start - 1} were removed while they were read"
 
 
 class ClusterRecords:
     """Fetched from the leaders of the partitions."""
 
     def __init__(
-        self, cluster: "Cluster", *, read_committed: bool = True, is_quiet: bool = False
+        self,
+        cluster: "Cluster",
+        *,
+        read_committed: bool = True,
+        on_remark: OnRemark = lambda text: None,
     ) -> None:
         from ottla.client.reading import READ_COMMITTED, READ_UNCOMMITTED
 
         self._cluster = cluster
-        self._is_quiet = is_quiet
+        self._on_remark = on_remark
         self._level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
 
     def topics(self) -> list[str]:
@@ -191,8 +195,7 @@ class ClusterRecords:
                 start = self.bounds([place])[place].from_offset
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or start <= offset:
                     raise
-                if not self._is_quiet:
-                    _report_removed(place, offset, start)
+                self._on_remark(_removed_text(place, offset, start))
                 offset = start
 
     def _fetched(self, place: TopicPartition, offset: int, until_offset: int) -> "Iterator[Record]":

@@ -1,8 +1,8 @@
 """Why a log is compacted or not, in words, with the setting or command that would change it."""
 
 from ottla.base.times import second_text
-from ottla.cli.setting_commands import Setting
 from ottla.diagnosis.compaction import CompactionStatus
+from ottla.diagnosis.words.setting_commands import Setting
 from ottla.storage.compaction.cleanable import Bound
 from ottla.storage.diagnosis.compaction_explanation import (
     ExplainedSegment,

@@ -1,8 +1,8 @@
 """Retention's verdicts in words: when a segment goes, what keeps it, and what would change that."""
 
 from ottla.base.times import second_text
-from ottla.cli.setting_commands import Setting
 from ottla.config.contradictions import reserved
+from ottla.diagnosis.words.setting_commands import Setting
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.retention.retention import Blocker, LogFacts

@@ -1,7 +1,7 @@
 """What helps against each complaint of `ottla doctor`, with the command where there is one."""
 
-from ottla.cli.setting_commands import Setting
 from ottla.diagnosis.doctor import Complaint, Remedy
+from ottla.diagnosis.words.setting_commands import Setting
 
 REMEDIES = {
     Remedy.NONE: "nothing to do, if that is meant so",
