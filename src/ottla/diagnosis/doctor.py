@@ -3,12 +3,12 @@
 A check of partitions that belongs to another room is added to `PARTITION_CHECKS`.
 """
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import DiskSpace, FileSystem, join
+from ottla.base.files import DiskSpace, FileSystem, OsFileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import time_text
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
@@ -18,7 +18,7 @@ from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.directories import Directories
-from ottla.storage.diagnosis.directory_check import is_in_use
+from ottla.storage.diagnosis.directory_check import check, is_in_use
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
@@ -170,6 +170,20 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             )
             for index in indexes:
                 yield from check_log(place, topic, index)
+
+
+def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
+    """What reading every batch of every log shows, as `ottla log check` does."""
+    for path in paths:
+        for finding in check(OsFileSystem(), path).findings:
+            if not finding.is_note:
+                yield Complaint(
+                    kind=finding.kind.value,
+                    where=finding.path,
+                    what=finding.reason,
+                    remedy=Remedy.SHOW_REPAIR,
+                    subject=path,
+                )
 
 
 def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complaint]:

@@ -63,8 +63,8 @@ def address(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("command", "more"),
     [
-        ("topics list BROKER", {"config", "coordinator"}),
-        ("configs get BROKER orders", {"config"}),
+        ("topics list BROKER", {"config", "coordinator", "diagnosis"}),
+        ("configs get BROKER orders", {"config", "diagnosis"}),
         ("groups list BROKER", {"coordinator"}),
         ("quotas list BROKER", set()),
         ("consume BROKER orders", {"browsing"}),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.texts import setting_value, value_text
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -16,21 +17,12 @@ from ottla.cli.terminal import (
     quiet_option,
     with_options,
 )
-from ottla.cli.texts import setting_value, value_text
+from ottla.diagnosis.words.settings import bounds_text, origin_text
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.client.administration.configs import ConfigEntry, ResourceKind
     from ottla.config.setting import Setting
-
-ORIGINS = {
-    "OF_THE_RESOURCE": "its own",
-    "OF_THE_GROUP": "its own",
-    "OF_THE_BROKER": "this broker",
-    "OF_ALL_BROKERS": "all brokers",
-    "OF_THE_FILE": "server.properties",
-    "DEFAULT": "default",
-}
 
 resource_options = with_options(
     click.option("--broker", metavar="ID", help="Settings of a broker, instead of a topic's."),
@@ -83,7 +75,8 @@ def get_command(
         click.echo("all settings have their defaults; --all shows them", err=True)
         return
     rows = [
-        (one.name, _value(one), _origin(one), value_text(one.name, one.default)) for one in shown
+        (one.name, _value(one), origin_text(one.origin.name), value_text(one.name, one.default))
+        for one in shown
     ]
     print_rows(("setting", "value", "from", "default"), rows)
 
@@ -247,7 +240,7 @@ def _rows() -> "dict[str, list[tuple[str, Setting]]]":
 def _explain(owner: str, row: "Setting") -> None:
     click.echo(f"{row.name} ({owner}): {row.doc}")
     click.echo(f"  type {row.kind}, default {row.format(row.default) or 'none'}")
-    bounds = _bounds(row)
+    bounds = bounds_text(row)
     if bounds:
         click.echo(f"  allowed: {bounds}")
     if row.broker_name:
@@ -258,17 +251,6 @@ def _explain(owner: str, row: "Setting") -> None:
             if row.is_dynamic
             else "  is read at the start only: server.properties, or ottla serve -o"
         )
-
-
-def _bounds(row: "Setting") -> str:
-    if row.one_of is not None:
-        return ", ".join(one or "empty" for one in row.one_of)
-    parts = []
-    if row.at_least is not None:
-        parts.append(f"at least {row.at_least}")
-    if row.at_most is not None:
-        parts.append(f"at most {row.at_most}")
-    return ", ".join(parts)
 
 
 def _row_fields(owner: str, row: "Setting") -> dict[str, object]:
@@ -299,7 +281,3 @@ def _fields(one: "ConfigEntry") -> dict[str, object]:
 
 def _value(one: "ConfigEntry") -> str:
     return "(hidden)" if one.is_sensitive else value_text(one.name, one.value)
-
-
-def _origin(one: "ConfigEntry") -> str:
-    return ORIGINS.get(one.origin.name, "unknown")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
@@ -69,6 +68,7 @@ class ExplainOptions:
     ) -> None:
         """Shows a topic out of its directories; a broker's may be on another machine."""
         from ottla.client.admin import Admin
+        from ottla.client.doctor import local_directories
 
         setting = Setting(topic=topic, target=self.target.pasted)
         if self.target.is_directory:
@@ -76,7 +76,7 @@ class ExplainOptions:
             return
         with self.target.open() as cluster:
             admin = Admin(cluster)
-            found = self.read_of_broker(admin, topic)
+            found = local_directories(admin, topic, given=self.given)
             if found is None:
                 show_remote(admin)
             else:
@@ -89,24 +89,6 @@ class ExplainOptions:
         self.target.check_directories()
         properties = None if self.config_file is None else read_server_properties(self.config_file)
         return read_directories(self.target.directories, properties=properties, given=self.given)
-
-    def read_of_broker(self, admin: "Admin", topic: str) -> "Directories | None":
-        """A running broker's directories that hold a topic; `None` if they are not on this machine.
-
-        Raises `UserError` for a topic that is not there.
-        """
-        from ottla.diagnosis.directories import are_local, read_directories, with_broker
-
-        found = [
-            one for one in admin.log_directories() if any(name == topic for name, _ in one.sizes)
-        ]
-        if not found:
-            raise admin.unknown_topic(topic)
-        online = [one.path for one in found if one.error is ErrorCode.NONE]
-        if not are_local(online, admin.cluster_id()):
-            return None
-        directories = read_directories([one.path for one in found], given=self.given)
-        return with_broker(directories, admin.topic_settings, admin.broker_settings())
 
     def chosen(self, logs: "list[ReadOnlyLog]", topic: str) -> "list[ReadOnlyLog]":
         """The partitions that were asked for; raises `UserError`."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import RefusalError, UnknownNameError, UserError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.texts import matching, parse_places
 from ottla.cli.completion.names import complete_groups, complete_topics
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -21,7 +22,6 @@ from ottla.cli.terminal import (
     with_options,
     yes_option,
 )
-from ottla.cli.texts import matching, parse_places
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -77,6 +77,8 @@ def reset_command(
     Prints what would change, and changes it only with --yes. Nobody may read in the group
     meanwhile. A place that the log does not hold is moved to the log's nearest end.
     """
+    from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
+
     reset = _reset(options.pop("place"), options.pop("shift"), csv_path)
     with target.admin() as admin:
         known = {one.group for one in admin.list_groups()}
@@ -89,9 +91,11 @@ def reset_command(
             planned = _planned_by_file(admin, csv_path, committed)
         else:
             assert reset is not None
-            planned = _planned(admin, reset, _places(admin, group, topics, committed), committed)
+            planned = planned_reset(
+                admin, reset, places_to_reset(admin, group, topics, committed), committed
+            )
         if is_executed:
-            _check_nobody_reads(admin, group, known)
+            check_nobody_reads(admin, group, known)
             admin.alter_group_offsets(group, {one.place: one.after for one in planned})
     _show(group, planned, is_executed=is_executed, **options)
 
@@ -107,10 +111,12 @@ def reset_command(
 @quiet_option
 def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quiet: bool) -> None:
     """Commit offsets for GROUP, which is made if it is not there. Nobody may read in it."""
+    from ottla.client.resets import check_nobody_reads, check_there
+
     wanted = dict(_commit(one) for one in offsets)
     with target.admin() as admin:
-        _check_there(admin, list(wanted))
-        _check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
+        check_there(admin, list(wanted))
+        check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
         admin.alter_group_offsets(group, wanted)
     if not is_quiet:
         click.echo(f"{group}: committed {counted(len(wanted), 'offset')}")
@@ -149,6 +155,8 @@ def delete_command(
 
     Nobody may read in the group. At a terminal the command asks first.
     """
+    from ottla.client.resets import places_to_reset
+
     with target.admin() as admin:
         names = matching("group", patterns, [one.group for one in admin.list_groups()])
         what = ", ".join(names)
@@ -162,7 +170,7 @@ def delete_command(
             admin.delete_groups(names)
         for name in names if topics else ():
             committed = {key: one.offset for key, one in admin.group_offsets(name).items()}
-            admin.delete_group_offsets(name, _places(admin, name, topics, committed))
+            admin.delete_group_offsets(name, places_to_reset(admin, name, topics, committed))
     if not is_quiet:
         click.echo(f"deleted {offsets}{what}{of}")
 
@@ -179,54 +187,10 @@ def _reset(place: str | None, shift: int | None, csv_path: Path | None) -> "Rese
     return None if place is None else parse_place("--to", place, SystemClock().now_ms())
 
 
-def _places(
-    admin: "Admin",
-    group: str,
-    topics: tuple[str, ...],
-    committed: dict[TopicPartition, int],
-) -> list[TopicPartition]:
-    """The partitions that are meant: those named, or all that the group has committed."""
-    if not topics:
-        places = admin.existing(committed)
-        if not places:
-            raise RefusalError(f"group {group} has committed nothing; name a topic")
-        return places
-    found = []
-    for text in topics:
-        topic, numbers = parse_places(text)
-        there = admin.places([topic])
-        wanted = there if numbers is None else [TopicPartition(topic, one) for one in numbers]
-        found += wanted
-    _check_there(admin, found)
-    return found
-
-
-def _check_there(admin: "Admin", places: list[TopicPartition]) -> None:
-    there = set(admin.places({one.topic for one in places}))
-    for place in places:
-        if place not in there:
-            numbers = [str(one.partition) for one in sorted(there) if one.topic == place.topic]
-            raise UnknownNameError("partition", str(place.partition), numbers, place.topic)
-
-
-def _planned(
-    admin: "Admin",
-    reset: "Reset",
-    places: list[TopicPartition],
-    committed: dict[TopicPartition, int],
-) -> "list[PlannedOffset]":
-    from ottla.diagnosis.offset_reset import ResetKind, plan_reset
-
-    at_time = {}
-    if reset.kind is ResetKind.TIME:
-        listed = admin.list_offsets(places, reset.number)
-        at_time = {place: one.offset for place, one in listed.items()}
-    return plan_reset(reset, committed, admin.bounds(places), at_time)
-
-
 def _planned_by_file(
     admin: "Admin", path: Path, committed: dict[TopicPartition, int]
 ) -> "list[PlannedOffset]":
+    from ottla.client.resets import check_there
     from ottla.diagnosis.offset_reset import Reset, ResetKind, plan_reset, read_csv
 
     try:
@@ -235,7 +199,7 @@ def _planned_by_file(
         reason = error.strerror if isinstance(error, OSError) else "is no text"
         raise UserError(f"{path}: {reason}; name a file of TOPIC,PARTITION,OFFSET") from error
     wanted = read_csv(str(path), text)
-    _check_there(admin, list(wanted))
+    check_there(admin, list(wanted))
     bounds = admin.bounds(wanted)
     return [
         one
@@ -244,19 +208,6 @@ def _planned_by_file(
             Reset(kind=ResetKind.OFFSET, number=offset), committed, {place: bounds[place]}, {}
         )
     ]
-
-
-def _check_nobody_reads(admin: "Admin", group: str, known: set[str]) -> None:
-    """Raises `RefusalError` naming who reads: their next commit would undo this one."""
-    if group not in known:
-        return
-    (described,) = admin.describe_groups([group])
-    if not described.is_empty:
-        members = ", ".join(sorted({one.client_id for one in described.members})[:3])
-        raise RefusalError(
-            f"group {group} is {described.state} with {counted(len(described.members), 'member')} "
-            f"({members}); stop them first"
-        )
 
 
 def _commit(text: str) -> tuple[TopicPartition, int]:

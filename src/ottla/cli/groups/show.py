@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.base.texts import duration_text, matching
 from ottla.cli.completion.names import complete_groups
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -14,7 +15,6 @@ from ottla.cli.terminal import (
     print_json,
     quiet_option,
 )
-from ottla.cli.texts import duration_text, matching
 
 if TYPE_CHECKING:
     from ottla.client.administration.activity import PartitionLag

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.texts import setting_value
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -15,7 +16,6 @@ from ottla.cli.terminal import (
     quiet_option,
     with_options,
 )
-from ottla.cli.texts import setting_value
 
 if TYPE_CHECKING:
     from ottla.client.administration.quotas import Quota

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import click
 
+from ottla.base.texts import size_text
 from ottla.cli.terminal import counted, draw_over
-from ottla.cli.texts import size_text
 
 FIRST_S = 1.0
 STEP_S = 0.2

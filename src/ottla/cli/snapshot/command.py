@@ -5,6 +5,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.base.texts import size_text
 from ottla.base.times import second_text
 from ottla.cli.snapshot.ends import parse_ends
 from ottla.cli.snapshot.progress import CopyProgress
@@ -19,7 +20,6 @@ from ottla.cli.terminal import (
     with_options,
     yes_option,
 )
-from ottla.cli.texts import size_text
 from ottla.storage.directory.owner_note import owner_of
 from ottla.storage.snapshots.copying import UncleanStopError
 from ottla.storage.snapshots.snapshots import Snapshot, Snapshots

@@ -3,8 +3,8 @@
 import sys
 import time
 
+from ottla.base.texts import size_text
 from ottla.cli.terminal import draw_over
-from ottla.cli.texts import size_text
 
 FIRST_S = 1.0
 STEP_S = 0.2

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.base.texts import matching, setting_value
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, quiet_option, yes_option
-from ottla.cli.texts import matching, setting_value
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.base.texts import duration_text, matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -13,8 +14,8 @@ from ottla.cli.terminal import (
     json_option,
     print_json,
 )
-from ottla.cli.texts import duration_text, matching, rate_text, size_text
-from ottla.cli.topics.list import fields_of, retention_text
+from ottla.cli.topics.list import fields_of
+from ottla.diagnosis.words.settings import retention_text
 
 if TYPE_CHECKING:
     from ottla.base.partitions import TopicPartition

@@ -6,6 +6,7 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.ids import uuid_text
+from ottla.base.texts import matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -15,7 +16,7 @@ from ottla.cli.terminal import (
     print_json,
     quiet_option,
 )
-from ottla.cli.texts import limit_text, matching, rate_text, size_text
+from ottla.diagnosis.words.settings import retention_text
 
 if TYPE_CHECKING:
     from ottla.client.administration.activity import TopicActivity
@@ -105,21 +106,6 @@ def fields_of(one: "TopicActivity", settings: dict[str, str], window_s: float) -
         "retention_ms": _number(settings, "retention.ms"),
         "retention_bytes": _number(settings, "retention.bytes"),
     }
-
-
-def retention_text(settings: dict[str, str]) -> str:
-    """As in `7 d`, `1.0 GiB`, `7 d or 1.0 GiB`, `compact`, `compact, 7 d`."""
-    policy = settings.get("cleanup.policy", "delete")
-    parts = ["compact"] if "compact" in policy else []
-    if "delete" in policy:
-        limits = []
-        retention_ms, size = _number(settings, "retention.ms"), _number(settings, "retention.bytes")
-        if retention_ms is not None and retention_ms >= 0:
-            limits.append(limit_text(retention_ms, is_size=False))
-        if size is not None and size >= 0:
-            limits.append(limit_text(size, is_size=True))
-        parts.append(" or ".join(limits) or "no limit")
-    return ", ".join(parts)
 
 
 def _number(settings: dict[str, str], name: str) -> int | None:

@@ -2,19 +2,17 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.errors import UserError
 from ottla.base.times import time_text
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, json_option
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
-    from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged
+    from ottla.storage.diagnosis.open_transactions import Judged
 
 EXIT_FOUND = 1
 
@@ -32,11 +30,15 @@ def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> No
 
     Exits with 1 when there are any.
     """
+    from ottla.base.clock import SystemClock
     from ottla.client.admin import Admin
+    from ottla.client.stuck import find_hanging
     from ottla.diagnosis.words.transactions import holding_fields, ways_out
 
     with target.open() as cluster:
-        found = find_hanging(Admin(cluster), None if topic is None else [topic])
+        found = find_hanging(
+            Admin(cluster), None if topic is None else [topic], SystemClock().now_ms()
+        )
     for one in found:
         click.echo(json.dumps(holding_fields(one, False, target.text)) if as_json else _text(one))
         if not as_json:
@@ -45,24 +47,6 @@ def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> No
     if not as_json:
         click.echo(f"{counted(len(found), 'transaction')} that no coordinator will end")
     sys.exit(EXIT_FOUND if found else 0)
-
-
-def find_hanging(admin: "Admin", topics: Sequence[str] | None) -> "list[Judged]":
-    """Raises `UserError` when the broker does not answer for coordinators."""
-    from ottla.base.clock import SystemClock
-    from ottla.storage.diagnosis.open_transactions import hanging
-
-    places = admin.places(topics)
-
-    def coordinators() -> "CoordinatorView":
-        view = admin.coordinator_view()
-        if not view.is_complete:
-            raise UserError(
-                f"{admin.address} does not answer LIST_TRANSACTIONS, which this command needs"
-            )
-        return view
-
-    return hanging(lambda: admin.open_transactions(places), coordinators, SystemClock().now_ms())
 
 
 def _text(one: "Judged") -> str:
@@ -102,6 +86,7 @@ def abort_command(
     a transaction that hangs, which no coordinator knows.
     """
     from ottla.client.admin import Admin
+    from ottla.client.stuck import abort_by_id
 
     place = (topic, partition, start_offset)
     is_place = None not in place
@@ -113,7 +98,7 @@ def abort_command(
     with target.open() as cluster:
         admin = Admin(cluster)
         if transactional_id is not None:
-            click.echo(_abort_by_id(admin, transactional_id))
+            click.echo(abort_by_id(admin, transactional_id))
         else:
             assert topic is not None
             assert partition is not None
@@ -123,20 +108,3 @@ def abort_command(
                 f"{topic}-{partition}: the transaction of producer {producer_id} from offset "
                 f"{start_offset} is aborted"
             )
-
-
-def _abort_by_id(admin: "Admin", transactional_id: str) -> str:
-    """An id that is not known is refused: a fence would make it."""
-    view = admin.coordinator_view()
-    known = next(
-        (one for one in view.transactions if one.transactional_id == transactional_id), None
-    )
-    if known is None:
-        names = [one.transactional_id for one in view.transactions]
-        raise UnknownNameError("transactional id", transactional_id, names)
-    producer_id, epoch = admin.fence(transactional_id, known.timeout_ms)
-    was = f"{known.state} until now; " if known.due_ms is not None else "nothing was open; "
-    return (
-        f"{transactional_id}: {was}its producer is fenced by epoch {epoch} of producer id "
-        f"{producer_id}"
-    )
