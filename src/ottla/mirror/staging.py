@@ -31,7 +31,7 @@ from ottla.storage.files.filenames import (
     log_file_name,
     partition_directory_name,
 )
-from ottla.storage.files.integrity import remove_integrity
+from ottla.storage.files.integrity import blank_integrity
 from ottla.storage.reading.read_only_directory import open_for_reading
 
 STAGING = ".mirror-staging"
@@ -146,7 +146,7 @@ def _adopt_one(
             "another program wrote to the target; stop it and run the mirror again"
         )
     # What comes now may have gaps, and epochs that the log's file does not know yet.
-    remove_integrity(files, log.path)
+    blank_integrity(files, log.path)
     for base_offset in staged.base_offsets:
         name = log_file_name(base_offset)
         files.rename(join(staged.directory, name), join(log.path, name))

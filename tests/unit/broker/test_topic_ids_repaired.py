@@ -7,7 +7,7 @@ from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics.topics import NewTopic
-from ottla.storage.files.integrity import remove_integrity
+from ottla.storage.files.integrity import blank_integrity
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import batch, disk, open_broker
 
@@ -55,7 +55,7 @@ def test_what_is_unreadable_is_repaired_from_the_logs_own_integrity_file() -> No
 
 def test_what_nobody_knows_is_not_served_and_others_are() -> None:
     file_system = stopped()
-    remove_integrity(file_system, "/d/t-0")
+    blank_integrity(file_system, "/d/t-0")
     damage(file_system, b"nonsense")
     broker = open_broker(file_system)
     query = FetchQuery(

@@ -30,12 +30,17 @@ from ottla.storage.diagnosis.rows import DamageRow
 from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
-from ottla.storage.files.integrity import Integrity, read_integrity
+from ottla.storage.files.integrity import (
+    Integrity,
+    KnownLosses,
+    is_integrity_lost,
+    read_integrity,
+)
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
 from ottla.storage.files.topic_file import topics_if_whole
-from ottla.storage.reading.lost_offsets import lost_front
+from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
 
 CHECKPOINTS = {
     filenames.CHECKPOINT_RECOVERY_POINT: "recovery point",
@@ -304,6 +309,7 @@ class _DirectoryCheck:
         After an unclean stop the next start looks at each log from its recovery point on
         (`recovery`), and drops what it finds after a gap.
         """
+        is_kafka_gone = any(log.integrity is not None for log in logs.values())
         for key, log in logs.items():
             start = checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0)
             front = lost_front(self._files, log.path, log.start_offset, start)
@@ -314,6 +320,10 @@ class _DirectoryCheck:
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
             integrity = log.integrity or Integrity()
             losses = integrity.losses(log.base_offsets, cleaned_until)
+            if log.integrity is None and is_integrity_lost(self._files, log.path, is_kafka_gone):
+                reason = f"is lost: {GAPS_COUNT}"
+                yield _finding(FindingKind.STATE, join(log.path, filenames.INTEGRITY), None, reason)
+                losses = KnownLosses(gapless_from=cleaned_until)
             if not self._options.is_live:
                 yield from cut_short_findings(self._files, log.path, integrity, start)
             for base_offset, first in log.gaps:

@@ -35,7 +35,7 @@ from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.clean_shutdown import remove_clean_shutdown
 from ottla.storage.files.filenames import FileKind, parse_directory_name
-from ottla.storage.files.integrity import read_integrity, remove_integrity
+from ottla.storage.files.integrity import blank_integrity, read_integrity
 from ottla.storage.files.partition_metadata import write_topic_id
 from ottla.storage.recovery.opened_log import LoadRequest
 from ottla.storage.recovery.recovery import recover
@@ -186,7 +186,7 @@ class _Repair:
         After an unclean stop it would take the first gap for the log's end. So it would where the
         recovery point is lost, if the log were still said to be tight, or gapless.
         """
-        remove_integrity(self._files, partition)
+        blank_integrity(self._files, partition)
         parsed = parse_directory_name(base_name(partition))
         if self._owner is None or parsed is None:
             return
@@ -214,7 +214,7 @@ class _Repair:
         stem = log_path.removesuffix(FileKind.LOG.value)
         partition = parent_directory(log_path)
         # What it says of the segment is so no longer.
-        remove_integrity(self._files, partition)
+        blank_integrity(self._files, partition)
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             replace_file(self._files, stem + kind.value, b"")
         if not self._options.discard:

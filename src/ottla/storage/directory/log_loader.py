@@ -26,6 +26,7 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
     stray_directory_name,
 )
+from ottla.storage.files.integrity import is_integrity_lost
 from ottla.storage.files.partition_metadata import write_topic_id
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.recovery.opened_log import LoadRequest
@@ -109,6 +110,7 @@ class LogLoader:
     ) -> None:
         """Loads what is a log into `logs`, and the copies into `futures`."""
         starts = self._checkpoints.starts_of(started.found)
+        is_kafka_gone = any(one.integrity is not None for one in started.found.values())
         left = count = len(started.log_paths) + len(started.future_paths)
 
         def on_progress(step: str) -> None:
@@ -121,7 +123,9 @@ class LogLoader:
                 was_clean_stop=was_clean_stop,
                 log_start_offset=starts[key],
                 topic_id=started.found[key].topic_id,
-                integrity=started.found[key].integrity,
+                integrity=(integrity := started.found[key].integrity),
+                is_integrity_lost=integrity is None
+                and is_integrity_lost(self._file_system, path, is_kafka_gone),
                 on_progress=on_progress,
             )
             into[key] = self._open(request, key, started.unnamed.get(key))

@@ -14,13 +14,21 @@ import logging
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
+from ottla.base.files import (
+    FileSystem,
+    join,
+    parent_directory,
+    read_file,
+    remove_if_present,
+    replace_file,
+)
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.codec.crc32c import crc32c
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import INTEGRITY, DirectoryState, parse_directory_name
 from ottla.storage.files.older_integrity import read_older, remove_older
 
 logger = logging.getLogger(__name__)
@@ -30,6 +38,9 @@ UNKNOWN = "-"
 INDEXED = "indexed"
 WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,)}
 """Words of each kind of line, without the checksum; earlier versions wrote no size of a segment."""
+
+NEIGHBOURS_ASKED = 100
+"""So many logs beside one are looked at, to see whether Kafka has been there."""
 
 WASTE_ALLOWED = 100
 """So many lines that no longer count may be there before the file is written again."""
@@ -51,6 +62,8 @@ class SegmentFacts:
 
 
 NOTHING_KNOWN = SegmentFacts()
+HELD_SOMETHING = SegmentFacts(size=1)
+"""Of a segment that was found missing after the file that listed it was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,8 @@ class Integrity:
             if not 0 < following < len(base_offsets) or base_offset < self.start_offset:
                 continue
             is_there = base_offsets[following] == base_offset
-            if not is_there and facts.first_checksum is not None:
+            held_something = facts.first_checksum is not None or bool(facts.size)
+            if not is_there and held_something:
                 yield base_offset, base_offsets[following]
 
     def had_segments_before(self, base_offset: int) -> bool:
@@ -365,7 +379,7 @@ def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
     try:
         content = read_file(file_system, path)
         # Unsynced, a power failure can leave it empty: that is no damage.
-        return parse_integrity(path, content) if content else None
+        return parse_integrity(path, content) if content not in (b"", BLANK) else None
     except FileNotFoundError:
         return None
     except CorruptionError as error:
@@ -386,10 +400,41 @@ def written_integrity(file_system: FileSystem, directory: str) -> Integrity | No
         return None  # what stands there instead is named by the listing
 
 
-def remove_integrity(file_system: FileSystem, directory: str) -> None:
-    """Removes the file for good, before a writer that does not keep it changes the log."""
-    remove_if_present(file_system, join(directory, INTEGRITY))
+def blank_integrity(file_system: FileSystem, directory: str) -> None:
+    """Has the file say nothing, durably, before a writer that does not keep it changes the log.
+
+    It counts as missing then, but not as lost. Where there is none, since Kafka wrote the log, none
+    is made.
+    """
+    path = join(directory, INTEGRITY)
+    if file_system.status(path) is not None or is_integrity_lost(file_system, directory):
+        replace_file(file_system, path, BLANK)
     remove_older(file_system, directory)
+
+
+def is_integrity_lost(
+    file_system: FileSystem, directory: str, is_kafka_gone: bool | None = None
+) -> bool:
+    """Whether a log without a file that counts had one, which Kafka has not removed.
+
+    Kafka removes those of all logs that it loads: where others are left, or a damaged one, Kafka
+    has not been there. `is_kafka_gone`: whether others are left, where the caller knows.
+    """
+    try:
+        return read_file(file_system, join(directory, INTEGRITY)) != BLANK
+    except FileNotFoundError:
+        pass
+    if is_kafka_gone is not None:
+        return is_kafka_gone
+    return _has_another(file_system, parent_directory(directory))
+
+
+def _has_another(file_system: FileSystem, log_directory: str) -> bool:
+    """Whether some log of a directory has its file."""
+    parsed = ((name, parse_directory_name(name)) for name in file_system.list(log_directory))
+    logs = (name for name, one in parsed if one and one.state is DirectoryState.LIVE)
+    paths = (join(log_directory, name, INTEGRITY) for name in islice(logs, NEIGHBOURS_ASKED))
+    return any(file_system.status(path) is not None for path in paths)
 
 
 def _read_older(file_system: FileSystem, directory: str) -> Integrity | None:
@@ -525,3 +570,7 @@ def _number(text: str) -> int | None:
 
 def _text(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
+
+
+BLANK = log_line(Integrity())
+"""The file that says nothing."""

@@ -7,15 +7,25 @@ files go. Of a log that Kafka has written nobody knows. Kafka has no counterpart
 a gap.
 """
 
+import logging
 from collections.abc import Callable
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
-from ottla.storage.files.filenames import LEADER_EPOCHS, log_file_name
-from ottla.storage.files.integrity import NO_LOSSES, KnownLosses, read_integrity
+from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, log_file_name
+from ottla.storage.files.integrity import (
+    NO_LOSSES,
+    KnownLosses,
+    is_integrity_lost,
+    read_integrity,
+)
 from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.read_damage import Damage
+
+logger = logging.getLogger(__name__)
+
+GAPS_COUNT = "gaps count as losses where the log was not compacted"
 
 
 class LostOffsetsError(CorruptionError):
@@ -62,8 +72,11 @@ class Gaps:
         """A segment counts as gone that is listed, and was not there before that nor after it."""
         there = listed_base_offsets(self._file_system, self._path)
         integrity = read_integrity(self._file_system, self._path)
-        if integrity is None:
+        if integrity is None and not is_integrity_lost(self._file_system, self._path):
             return NO_LOSSES
+        if integrity is None:
+            logger.warning("%s/%s is lost: %s", self._path, INTEGRITY, GAPS_COUNT)
+            return KnownLosses(gapless_from=self._cleaned_until())
         there |= listed_base_offsets(self._file_system, self._path)
         return integrity.losses(there, self._cleaned_until())
 
@@ -85,7 +98,10 @@ def lost_front(
     if begun is None or max(begun, recorded_start) >= first_offset:
         return None
     integrity = read_integrity(file_system, directory)
-    if integrity is None or not integrity.had_segments_before(first_offset):
+    if integrity is None:
+        if not is_integrity_lost(file_system, directory):
+            return None
+    elif not integrity.had_segments_before(first_offset):
         return None
     return Damage(
         path=join(directory, log_file_name(first_offset)),

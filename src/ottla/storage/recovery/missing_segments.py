@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.storage.files.filenames import LEADER_EPOCHS
-from ottla.storage.files.integrity import Integrity, KnownLosses
+from ottla.storage.files.integrity import KnownLosses
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
@@ -18,17 +18,13 @@ from ottla.storage.segment.segments import Segments
 logger = logging.getLogger(__name__)
 
 
-def name_missing_front(
-    epochs: LeaderEpochs, integrity: Integrity, segments: Segments, recorded_start: int
-) -> None:
-    """Both files must say so, which are those of a log that nobody but us has written.
+def name_missing_front(epochs: LeaderEpochs, segments: Segments, recorded_start: int) -> None:
+    """Of a log that nobody but us has written, and whose integrity file says so too, or is lost.
 
-    Retention leaves the one or the other behind when the power fails.
+    Retention leaves the one file or the other behind when the power fails.
     """
     begun = epochs.earliest_start_offset
     first = segments.first
-    if not integrity.had_segments_before(first.base_offset):
-        return
     if begun is None or max(begun, recorded_start) >= first.base_offset:
         return
     start = max(begun, recorded_start)
@@ -39,8 +35,12 @@ def name_missing_front(
     )  # fmt: skip
 
 
-def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start: int) -> None:
-    """One look at the end of each segment before which something may be lost, by its index."""
+def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start: int) -> list[int]:
+    """One look at the end of each segment before which something may be lost, by its index.
+
+    Returns where each gap begins of which something is lost.
+    """
+    begun = []
     for before, segment in pairwise(segments.values):
         gap = max(before.base_offset + 1, recorded_start), segment.base_offset
         if losses.within(*gap) is None:
@@ -51,11 +51,13 @@ def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start
             continue  # damage, which the reader that meets it names
         lost = losses.within(max(end, recorded_start), segment.base_offset)
         if lost is not None:
+            begun.append(end)
             logger.error(
                 "%s begins at offset %d, and what comes before it ends at %d: offsets %d to %d are "
                 "lost; a fetch of them is given what comes after",
                 segment.log.path, segment.base_offset, end, lost[0], lost[1] - 1,
             )  # fmt: skip
+    return begun
 
 
 def name_missing_end(last: Segment, end_offset: int, recovery_point: int) -> None:

@@ -41,6 +41,8 @@ class LoadRequest:
     """Below it compaction may have left gaps between segments."""
     topic_id: Uuid | None = None
     integrity: Integrity | None = None
+    is_integrity_lost: bool = False
+    """Whether there was an integrity file, and nobody has removed it on purpose."""
     on_progress: Callable[[str], None] = field(default=lambda _: None)
 
     @property

@@ -4,12 +4,20 @@ Kafka's counterparts: the rest of `LogLoader.load`, `UnifiedLog.rebuildProducerS
 """
 
 import logging
+from collections.abc import Sequence
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import base_name
+from ottla.base.files import base_name, join
 from ottla.base.partitions import TopicPartition
-from ottla.storage.files.filenames import parse_directory_name
-from ottla.storage.files.integrity import Integrity, SegmentFacts, begins_as, checksum_of
+from ottla.storage.files.filenames import INTEGRITY, parse_directory_name
+from ottla.storage.files.integrity import (
+    HELD_SOMETHING,
+    Integrity,
+    KnownLosses,
+    SegmentFacts,
+    begins_as,
+    checksum_of,
+)
 from ottla.storage.log.epoch_replay import check_epochs, complete_epochs
 from ottla.storage.log.producer_state import ProducerState
 from ottla.storage.log.snapshot_files import SnapshotFiles
@@ -29,7 +37,7 @@ def reconcile(log: OpenedLog, end: LogEnd) -> RecoveredLog:
     except CorruptionError as error:
         logger.error("%s; its indexes stay as they are", error)
     log.segments.active.become_active()
-    _name_missing(log)
+    lost = _name_missing(log)
     _cut_epochs(log, end.end_offset)
     snapshots = log.snapshot_files()
     recovered = RecoveredLog(
@@ -45,18 +53,31 @@ def reconcile(log: OpenedLog, end: LogEnd) -> RecoveredLog:
         recovery_point=_flush_unknown_gaps(log, end),
         integrity=log.integrity,
     )
-    _write_integrity(log, end.end_offset)
+    _write_integrity(log, end.end_offset, lost)
     return recovered
 
 
-def _name_missing(log: OpenedLog) -> None:
-    """Before the epochs are cut to what is left; Kafka may leave what looks the same."""
+def _name_missing(log: OpenedLog) -> list[int]:
+    """Before the epochs are cut to what is left; Kafka may leave what looks the same.
+
+    Returns where segments began that are gone, and that the integrity file does not list.
+    """
     request = log.request
+    start = request.log_start_offset
     if request.integrity is not None:
-        start = request.log_start_offset
-        name_missing_front(log.epochs, request.integrity, log.segments, start)
+        if request.integrity.had_segments_before(log.segments.first.base_offset):
+            name_missing_front(log.epochs, log.segments, start)
         losses = known_losses(request.integrity, log.all_files, request.gaps_before)
         name_missing_between(log.segments, losses, start)
+    elif request.is_integrity_lost:
+        logger.warning(
+            "%s is missing or damaged, though Kafka, which removes it, has not been here; it is "
+            "rebuilt, and gaps count as losses where the log was not compacted",
+            join(request.directory, INTEGRITY),
+        )
+        name_missing_front(log.epochs, log.segments, start)
+        return name_missing_between(log.segments, KnownLosses(request.gaps_before), start)
+    return []
 
 
 def _cut_epochs(log: OpenedLog, end_offset: int) -> None:
@@ -103,8 +124,9 @@ def _flush_unknown_gaps(log: OpenedLog, end: LogEnd) -> int:
     return recovery_point
 
 
-def _write_integrity(log: OpenedLog, end_offset: int) -> None:
+def _write_integrity(log: OpenedLog, end_offset: int, lost: Sequence[int]) -> None:
     """Last: what the file then says holds for all that is appended from now on."""
+    facts = {one.base_offset: _facts(log, one) for one in log.segments.values}
     log.integrity.loaded(
         Integrity(
             topic_id=log.request.topic_id,
@@ -113,7 +135,7 @@ def _write_integrity(log: OpenedLog, end_offset: int) -> None:
             # Of a log that begins now there is nothing to look through.
             aborts_are_indexed=not any(one.size for one in log.segments.values),
         ),
-        {one.base_offset: _facts(log, one) for one in log.segments.values},
+        {**dict.fromkeys(lost, HELD_SOMETHING), **facts},
         end_offset,
     )
 

@@ -24,10 +24,10 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.integrity import (
     Integrity,
     SegmentFacts,
+    blank_integrity,
     integrity_text,
     parse_integrity,
     read_integrity,
-    remove_integrity,
 )
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
@@ -136,7 +136,7 @@ def test_where_kafka_has_been_what_is_known_begins_with_the_log_as_it_is() -> No
     fill(open_log(disk), 3)
     assert gapless_from(disk) == 0
     after = kill(disk)
-    remove_integrity(after, PARTITION)
+    blank_integrity(after, PARTITION)
     open_log(after)
     assert gapless_from(after) == 6
 
@@ -189,7 +189,7 @@ def test_a_gap_that_is_not_one_flipped_bit_is_left() -> None:
 def test_a_cut_log_continues_without_gaps() -> None:
     disk = FakeFileSystem()
     fill(open_log(disk, ROOMY), 3)
-    remove_integrity(disk, PARTITION)
+    blank_integrity(disk, PARTITION)
     after = kill(disk)
     log = open_log(after, ROOMY)
     assert gapless_from(after) == 6
@@ -240,7 +240,7 @@ def test_a_log_starts_where_the_copy_says(content: bytes, caplog: pytest.LogCapt
 def test_a_log_that_kafka_has_loaded_starts_where_kafka_says() -> None:
     disk = with_start(4)
     replace_file(disk, join("data", CHECKPOINT_LOG_START), b"0\n1\nt 0 7\n")
-    remove_integrity(disk, PARTITION)
+    blank_integrity(disk, PARTITION)
     assert start_of(disk) == 7
     # And the new file vouches for nothing that is older.
     replace_file(disk, join("data", CHECKPOINT_LOG_START), b"0\n1\nt 0 5\n")
