@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.effects import (
     AppendAsFollower,
@@ -125,7 +126,7 @@ class ModelBroker:
     def restart(self) -> None:
         self.manager = ReplicaManager(self.options, self)
 
-    def open(self, partition: TopicPartition) -> ModelLog:
+    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> ModelLog:
         return self.logs.setdefault(partition, ModelLog())
 
     @property

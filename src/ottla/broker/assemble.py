@@ -6,6 +6,7 @@ requests of administrators, the broker makes.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem
@@ -33,7 +34,11 @@ from ottla.broker.topics.removals import SegmentRemovals
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
+from ottla.config.inter_broker_version import parse_inter_broker_version
 from ottla.storage.directory.log_directories import LogDirectories
+
+if TYPE_CHECKING:
+    from ottla.broker.replicas import Replicas
 
 
 def assemble(
@@ -83,7 +88,14 @@ def _make_parts(
         access.begin_deletion(key)
         cleaner.forget(key)
 
-    store = TopicStore(directories, file_system, configs, options.new_id, before_delete)
+    store = TopicStore(
+        directories,
+        file_system,
+        configs,
+        options.new_id,
+        before_delete,
+        has_all_partitions=not options.is_in_cluster,
+    )
     store.load(opened)
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
 
@@ -117,7 +129,26 @@ def _make_parts(
         jobs=_scheduled(
             schedule_log_jobs(directories, config, retention, more_is_checked), security, config
         ),
+        replicas=_replicas(opened.node_id, store, directories, settings, waiting)
+        if options.is_in_cluster
+        else None,
     )
+
+
+def _replicas(
+    node_id: int,
+    store: TopicStore,
+    directories: LogDirectories,
+    settings: BrokerSettings,
+    waiting: WaitingRoom[FetchQuery, FetchResult],
+) -> "Replicas":
+    # A broker that is alone does without these modules.
+    from ottla.broker.replicas import Replicas
+    from ottla.broker.replication.replica_manager import ReplicaOptions
+
+    version = parse_inter_broker_version(settings.config.inter_broker_protocol_version)
+    options = ReplicaOptions(broker_id=node_id, truncates_on_fetch=version.truncates_on_fetch)
+    return Replicas(options, store, directories, waiting.wake)
 
 
 def _scheduled(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> Jobs:

@@ -9,7 +9,7 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -50,6 +50,9 @@ from ottla.storage.log.reader import (
     Isolation,
 )
 
+if TYPE_CHECKING:
+    from ottla.broker.replicas import Replicas
+
 logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
@@ -81,6 +84,7 @@ class Broker:
         self.moves = parts.moves
         self.security = parts.security
         self.authorizer = parts.security.authorizer
+        self.replicas: Replicas | None = parts.replicas
         self._segment_removals = parts.segment_removals
         self._jobs = parts.jobs
         self._dirty: list[Partition] = []
@@ -215,8 +219,10 @@ class Broker:
         """
         if self.open_files.is_over:
             self.open_files.give_back()
-        log = partition.log
-        if acks == ACKS_ALL and log.config.min_insync_replicas > 1:
+        log, replication = partition.log, partition.replication
+        if replication is not None:
+            replication.check_append(acks)
+        elif acks == ACKS_ALL and log.config.min_insync_replicas > 1:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
             info = log.writer.append_as_leader(
@@ -276,6 +282,8 @@ class Broker:
             partition.is_dirty = False
             try:
                 partition.log.writer.write_out()
+                if partition.replication is not None:
+                    partition.replication.written_out()
             except StorageError as error:
                 failure = error
             self._waiting.wake(partition)
@@ -304,7 +312,7 @@ class Broker:
                 partition = self._partition_of(wanted)
                 found.append(partition)
                 max_size = min(wanted.max_size, left)
-                data = self._read(partition, wanted, max_size, query.isolation, one_anyway)
+                data = self._read(partition, wanted, query, max_size, one_anyway)
             except ApiError as error:
                 results.append(error.without_traceback())
                 has_error = True
@@ -345,16 +353,18 @@ class Broker:
         self,
         partition: Partition,
         wanted: PartitionQuery,
+        query: FetchQuery,
         max_size: int,
-        isolation: Isolation,
         one_anyway: bool,
     ) -> FetchData:
         if self.open_files.is_over:
             self.open_files.give_back()
+        if partition.replication is not None:
+            return partition.replication.read(wanted, query, max_size, one_anyway)
         partition.check_leader_epoch(wanted.leader_epoch)
         try:
             return partition.log.reader.read(
-                wanted.offset, max_size, isolation, min_one_message=one_anyway
+                wanted.offset, max_size, query.isolation, min_one_message=one_anyway
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
@@ -412,6 +422,8 @@ class Broker:
             answered += self._background.take_done()
         if self.throttled_clients:
             answered += self.throttled_clients.take_over(monotonic_ms)
+        if self.replicas is not None:
+            answered += self.replicas.take_answered()
         if not self._waiting:
             return answered
         for waiting in self._waiting.take_woken():
@@ -441,6 +453,8 @@ class Broker:
     @property
     def has_answers(self) -> bool:
         """Whether somebody may have an answer since the last `take_answered`."""
+        if self.replicas is not None and self.replicas.has_answers:
+            return True
         return self._waiting.has_woken or self.groups.has_answers
 
     def cancel(self, waiting: Waiting[Any]) -> None:
@@ -507,6 +521,7 @@ class Broker:
             self.groups.next_deadline_ms,
             self.transactions.next_deadline_ms,
             self.throttled_clients.next_deadline_ms,
+            None if self.replicas is None else self.replicas.next_deadline_ms,
         ]
         return min((one for one in deadlines if one is not None), default=None)
 
@@ -539,7 +554,9 @@ class Broker:
         return due
 
     def advance(self, at: Timestamps) -> None:
-        """Ends the sessions of members, and transactions that take too long."""
+        """Ends the sessions of members, and transactions and produces that take too long."""
+        if self.replicas is not None:
+            self.replicas.advance(at)
         self.groups.advance(at)
         self.transactions.advance(at)
 

@@ -6,6 +6,7 @@ Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.storage.log.reader import FetchData, Isolation
@@ -16,7 +17,8 @@ class PartitionQuery:
     """One partition of a fetch. A `topic` of `None` is one whose id nobody knows.
 
     `leader_epoch` is the one that the client knows, -1 when it does not say. With a `topic_id` the
-    topic must be that one still, and not a later one of the same name.
+    topic must be that one still, and not a later one of the same name. A follower also says where
+    its log begins, and in which epoch the record before `offset` was written.
     """
 
     topic: str | None
@@ -25,13 +27,25 @@ class PartitionQuery:
     max_size: int
     leader_epoch: int = -1
     topic_id: Uuid | None = None
+    last_fetched_epoch: int = -1
+    replica_log_start: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Fetcher:
+    """Who fetches in a cluster: a follower, or with `replica_id` -1 a consumer, and its rack."""
+
+    replica_id: int = -1
+    broker_epoch: int = -1
+    rack: str = ""
 
 
 @dataclass(slots=True)
 class FetchQuery:
     """`is_hard_limit`: `max_size` holds even if no batch fits, as before KIP-74.
 
-    `may_read` says of a topic whether the client may; `None` where everybody may.
+    `may_read` says of a topic whether the client may; `None` where everybody may. `fetcher` is
+    `None` where the broker is alone, and of a consumer that fetches from leaders only.
     """
 
     partitions: Sequence[PartitionQuery]
@@ -40,6 +54,24 @@ class FetchQuery:
     isolation: Isolation = Isolation.HIGH_WATERMARK
     is_hard_limit: bool = False
     may_read: Callable[[str], bool] | None = None
+    fetcher: Fetcher | None = None
+
+
+class NoRecordsError(ApiError):
+    """An answer at once that is no error and has no records: the logs diverge where an epoch ended
+    (KIP-595), or a replica in the consumer's rack is to be asked (KIP-392)."""
+
+    def __init__(
+        self,
+        data: FetchData,
+        *,
+        diverging: tuple[int, int] | None = None,
+        preferred_replica: int = -1,
+    ) -> None:
+        super().__init__(ErrorCode.NONE)
+        self.data = data
+        self.diverging = diverging
+        self.preferred_replica = preferred_replica
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """What a broker is made of, as `assemble` has put it together."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.configs.cluster_file import ClusterState
@@ -19,6 +20,9 @@ from ottla.broker.topics.removals import SegmentRemovals
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import WaitingRoom
 from ottla.storage.directory.log_directories import LogDirectories
+
+if TYPE_CHECKING:
+    from ottla.broker.replicas import Replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +44,5 @@ class BrokerParts:
     security: Security
     segment_removals: SegmentRemovals
     jobs: Jobs
+    replicas: "Replicas | None"
+    """`None` of a broker that is alone."""

@@ -9,6 +9,7 @@ monotonic clock, so that setting the wall clock back keeps nobody waiting. Kafka
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.timers import Timers
 
 Query = TypeVar("Query")
@@ -22,6 +23,33 @@ class Waiting(Generic[Result]):
 
     def __init__(self) -> None:
         self.result: Result | None = None
+
+
+class DelayedProduce(Waiting[dict[Hashable, ErrorCode]]):
+    """A produce with acks=all that waits until all in-sync replicas have its records.
+
+    Each of its partitions is awaited under a key and answered once; the result are the errors.
+    """
+
+    __slots__ = ("deadline_ms", "errors", "keys")
+
+    def __init__(self, deadline_ms: float) -> None:
+        super().__init__()
+        self.deadline_ms = deadline_ms
+        self.keys: set[Hashable] = set()
+        self.errors: dict[Hashable, ErrorCode] = {}
+
+    def answer(self, key: Hashable, error: ErrorCode) -> bool:
+        """Whether this was the last partition."""
+        if key not in self.keys:
+            return False
+        self.keys.discard(key)
+        if error is not ErrorCode.NONE:
+            self.errors[key] = error
+        if self.keys:
+            return False
+        self.result = self.errors
+        return True
 
 
 class WaitingFetch(Waiting[Result], Generic[Query, Result]):
@@ -63,10 +91,8 @@ class WaitingRoom(Generic[Query, Result]):
         return self._waiting_count
 
     def add(self, fetch: WaitingFetch[Query, Result]) -> None:
-        for key in fetch.keys:
-            self._by_key.setdefault(key, {})[fetch] = None
-        self._deadlines.set(fetch, fetch.deadline_ms)
-        self._waiting_count += 1
+        self.hold(fetch, fetch.keys)
+        self.release(fetch)
 
     def hold(self, fetch: WaitingFetch[Query, Result], keys: Iterable[Hashable]) -> None:
         """Notes from now on whether the partitions grow, which are gone through once."""

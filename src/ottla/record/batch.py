@@ -307,6 +307,17 @@ def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[B
         yield batch
 
 
+def whole_size(buffer: Buffer) -> int:
+    """The bytes of the batches that are wholly there, from the first on."""
+    position = 0
+    while _is_whole(buffer, position):
+        length: int = OFFSET_AND_LENGTH.unpack_from(buffer, position)[1]
+        if length < 0:
+            break
+        position += length + LENGTH_END
+    return position
+
+
 def _is_whole(buffer: Buffer, position: int) -> bool:
     if position + LENGTH_END > len(buffer):
         return False

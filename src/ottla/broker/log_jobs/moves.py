@@ -226,8 +226,9 @@ class Moves:
             return False, WAIT_MS
         move.copy.source.writer.write_out()
         self._copy(move, at, LAST_STEPS)
-        if move.copy.has_more:
-            return False, 0.0
+        if move.copy.lag:
+            # In a cluster it may take until other brokers have what is still to be copied.
+            return False, 0.0 if move.copy.has_more else WAIT_MS
         self._replace(move)
         return True, 0.0
 

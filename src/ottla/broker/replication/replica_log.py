@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 
 
@@ -17,7 +18,8 @@ class ReplicaLog(Protocol):
     def log_start_offset(self) -> int: ...
 
     @property
-    def log_end_offset(self) -> int: ...
+    def log_end_offset(self) -> int:
+        """Of what is written out: followers and readers may have it."""
 
     @property
     def recorded_high_watermark(self) -> int:
@@ -36,5 +38,6 @@ class ReplicaLog(Protocol):
 
 
 class ReplicaLogs(Protocol):
-    def open(self, partition: TopicPartition) -> ReplicaLog | None:
-        """The log of a replica, created where there is none; `None` of an offline directory."""
+    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> ReplicaLog:
+        """The log of a replica, created where there is none; one that is not new may lie in a
+        directory that is offline. Raises `ApiError`."""

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.alter_partitions import AlterPartitions, place_of
@@ -163,9 +164,10 @@ class ReplicaManager:
         if self.options.broker_id not in order.assignment.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
         if hosted is None:
-            log = self._logs.open(partition)
-            if log is None:
-                return ErrorCode.KAFKA_STORAGE_ERROR, []
+            try:
+                log = self._logs.open(partition, topic_id, is_new=order.is_new)
+            except ApiError as error:
+                return error.code, []
             local = LocalReplica(
                 partition=partition,
                 broker_id=self.options.broker_id,
@@ -201,6 +203,23 @@ class ReplicaManager:
         )
         return [BecameFollower(local.partition, epoch), *following.begin()]
 
+    def went_offline(self, partitions: Iterable[TopicPartition]) -> list[Effect]:
+        """Their directory has failed: the answer to the controller's next order says so."""
+        effects: list[Effect] = []
+        for partition in partitions:
+            hosted = self.partitions.pop(partition, None)
+            if hosted is not None:
+                self.alter_partitions.unsent.pop(partition, None)
+                effects += [*hosted.leave_role(), Stopped(partition, delete=False)]
+        return effects
+
+    def truncated(self, partition: TopicPartition) -> None:
+        """A log goes back by whole batches, which may be further than it was to."""
+        hosted = self.partitions.get(partition)
+        if hosted is not None:
+            local = hosted.local
+            local.high_watermark = min(local.high_watermark, local.log.log_end_offset)
+
     def _stop(self, partition: TopicPartition, stop: StopOrder) -> tuple[ErrorCode, list[Effect]]:
         """A log that is not hosted since the start may lie in a directory all the same."""
         hosted = self.partitions.get(partition)
@@ -222,6 +241,11 @@ class ReplicaManager:
         hosted = self.partitions.get(partition)
         role = None if hosted is None else hosted.role
         return role if isinstance(role, Leading) else None
+
+    def may_serve(self, partition: TopicPartition) -> bool:
+        """Whether consumers may read the replica, as leader or as follower (KIP-392)."""
+        hosted = self.partitions.get(partition)
+        return hosted is not None and hosted.role is not None
 
     def error_before_append(self, partition: TopicPartition, *, waits_for_all: bool) -> ErrorCode:
         """Whether a producer's records may be appended."""
@@ -324,6 +348,11 @@ class ReplicaManager:
                 self._want(hosted.role, now_ms)
                 effects += hosted.role.expire(now_ms)
         return effects
+
+    def expire(self, partition: TopicPartition, now_ms: float) -> list[Effect]:
+        """Answers the produces of a partition that are due."""
+        leading = self.leading(partition)
+        return [] if leading is None else leading.expire(now_ms)
 
     def _want(self, leading: Leading, now_ms: float) -> None:
         lag = self.options.lag_time_max_ms

@@ -60,6 +60,8 @@ class BrokerOptions:
     """Carries out what is to be done for every log of one directory."""
     run_directories: RunAll = field(default=run_in_turn)
     """Carries out what is to be done for every directory."""
+    is_in_cluster: bool = False
+    """The controller of a cluster says which partitions are here, and who leads them."""
 
     def with_node_id(self, node_id: int | None) -> "BrokerOptions":
         """The options of a broker that must be that node, whatever its directories are."""
@@ -98,6 +100,7 @@ def open_directories(
         new_id=options.new_id,
         random_below=options.random_below,
         topic_config=topic_configs.get,
+        is_replicated=options.is_in_cluster,
         on_progress=options.on_progress,
         run_all=options.run_all,
     )

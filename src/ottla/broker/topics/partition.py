@@ -1,18 +1,50 @@
-"""One partition that this broker leads: its log, its place, its leader epoch.
+"""One partition of this broker: its log, its place, its leader epoch.
 
 Kafka's counterpart: `Partition`, of which a broker without replicas needs little.
 """
 
+from collections.abc import Hashable
+from typing import Protocol
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.broker.waiting import DelayedProduce
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import FetchData
+
+
+class Replication(Protocol):
+    """What of a partition other brokers have a part in (`broker/replicas.py`).
+
+    `check_append` and `read` raise `ApiError`.
+    """
+
+    def check_append(self, acks: int) -> None:
+        """Before records are appended."""
+
+    def written_out(self) -> None:
+        """Appends were written out, and followers may have them."""
+
+    def await_commit(self, pending: DelayedProduce, required_offset: int) -> Hashable:
+        """Has a produce wait until all before an offset is committed; returns the partition's key
+        in its result."""
+
+    def read(
+        self, wanted: PartitionQuery, query: FetchQuery, max_size: int, one_anyway: bool
+    ) -> FetchData:
+        """What a consumer or a follower may have of the log."""
+
+    def check_leader(self, known_epoch: int) -> None:
+        """Before something is answered that only the leader knows."""
 
 
 class Partition:
     """`is_dirty`: it holds appends that `Broker.write_out` has still to write.
 
     `messages_in`, `bytes_in` and `bytes_out` count what was appended and read since the start.
+    `replication` is `None` of a broker that is alone: it leads all, and nobody else has a part.
     """
 
     __slots__ = (
@@ -24,6 +56,7 @@ class Partition:
         "leader_epoch",
         "log",
         "messages_in",
+        "replication",
         "topic",
     )
 
@@ -33,6 +66,7 @@ class Partition:
         self.log = log
         self.directory = directory
         self.leader_epoch = log.epochs.latest_epoch or 0
+        self.replication: Replication | None = None
         self.is_dirty = False
         self.messages_in = 0
         self.bytes_in = 0

@@ -59,11 +59,15 @@ class TopicStore:
         configs: TopicConfigs,
         new_id: Callable[[], Uuid],
         before_delete: Callable[[TopicPartition], None],
+        *,
+        has_all_partitions: bool = True,
     ) -> None:
-        """`before_delete` hears of a log that is about to go."""
+        """`before_delete` hears of a log that is about to go; `has_all_partitions` of a broker
+        that is alone: in a cluster the controller says which it has."""
         self.topics = Topics()
         self.removals = Removals()
         self._before_delete = before_delete
+        self._has_all_partitions = has_all_partitions
         self._directories = directories
         self._file_system = file_system
         self._configs = configs
@@ -95,7 +99,8 @@ class TopicStore:
                 topic.offline_indexes = self._not_at_hand(topic)
                 if self._directories.is_complete:
                     _warn_of_format(topic)
-                    self._complete(topic)
+                    if self._has_all_partitions:
+                        self._complete(topic)
         if not self._directories.is_complete:
             return
         # All there was of deleted topics is stray by now. And topics that Kafka made are written
@@ -109,7 +114,8 @@ class TopicStore:
         """Why partitions are neither on a disk that can be read nor rebuilt."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
         refused = {one: self._refused.get(TopicPartition(topic.name, one)) for one in missing}
-        away = "a log directory is offline" if not self._directories.is_complete else None
+        is_away = self._has_all_partitions and not self._directories.is_complete
+        away = "a log directory is offline" if is_away else None
         return {index: why for index, one in refused.items() if (why := one or away)}
 
     def _complete(self, topic: Topic) -> None:
@@ -382,6 +388,62 @@ class TopicStore:
         for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
             self._delete_some(directory, part)
 
+    # Of a broker in a cluster, which has only some partitions of a topic
+
+    def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
+        """The partition, which is made where there is none, as its topic may be; durably.
+
+        Raises `ApiError`: INCONSISTENT_TOPIC_ID where the disks have another topic of that name.
+        """
+        topic = self.topics.find(key.topic)
+        if topic is not None and topic_id not in (topic.topic_id, ZERO_UUID):
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        if topic is not None and (key.partition in topic.known_indexes):
+            return topic.partition(key.partition)
+        self._check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
+        with storage_failures_answered():
+            if topic is None:
+                topic = self._host_topic(key, topic_id, overrides)
+            elif key.partition >= topic.partition_count:
+                topic.partition_count = key.partition + 1
+                topic.revision += 1
+            self._forget(key.topic, [key.partition])
+            self._write()
+            self._create_some([(topic, key.partition)])
+        return topic.partition(key.partition)
+
+    def _host_topic(
+        self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
+    ) -> Topic:
+        entry = TopicEntry(
+            name=key.topic,
+            topic_id=topic_id,
+            partition_count=key.partition + 1,
+            overrides=dict(overrides),
+            revision=1,
+        )
+        topic = Topic(entry, topic_config(self._configs.defaults, overrides))
+        self._configs.put(topic.name, topic.config)
+        self.topics.add(topic)
+        return topic
+
+    def stop_hosting(self, key: TopicPartition) -> None:
+        """Takes a partition away, and its topic with the last one. Raises `ApiError`."""
+        topic = self.topics.find(key.topic)
+        partition = None if topic is None else topic.partitions.get(key.partition)
+        if topic is None or partition is None:
+            return
+        with storage_failures_answered():
+            directory = partition.directory
+            if key in directory.futures:
+                self.removals.add(directory, directory.delete_future(*key))
+            del topic.partitions[key.partition]
+            if not topic.known_indexes:
+                self.topics.remove(topic)
+                self._configs.remove(topic.name)
+            self._delete_some(directory, [key])
+            self._write()
+
     # The disks
 
     def save(self) -> None:
@@ -413,15 +475,18 @@ class TopicStore:
             if index not in topic.partitions and index not in topic.offline_indexes
         ]
         for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
-            touched: dict[str, LogDirectory] = {}
-            for topic, index in part:
-                directory = self._directories.emptiest()
-                touched[directory.path] = directory
-                log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
-                topic.partitions[index] = Partition(topic.name, index, log, directory)
-            # Before others have their turn: a checkpoint may name them, and then they are there.
-            for directory in touched.values():
-                directory.sync_names()
+            self._create_some(part)
+
+    def _create_some(self, missing: Sequence[tuple[Topic, int]]) -> None:
+        touched: dict[str, LogDirectory] = {}
+        for topic, index in missing:
+            directory = self._directories.emptiest()
+            touched[directory.path] = directory
+            log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
+            topic.partitions[index] = Partition(topic.name, index, log, directory)
+        # Before others have their turn: a checkpoint may name them, and then they are there.
+        for directory in touched.values():
+            directory.sync_names()
 
     def _check_any_open(self) -> None:
         """Raises `ApiError` when no directory may be given new partitions."""

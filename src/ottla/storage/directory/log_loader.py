@@ -195,11 +195,16 @@ class LogLoader:
         self, request: LoadRequest, key: TopicPartition, refusal: StorageError | None = None
     ) -> PartitionLog:
         """`refusal`: why the log is not served, though it is there."""
+        name = parse_directory_name(base_name(request.directory))
+        assert name is not None
+        # A copy that is to take a log's place takes what of it is committed with it.
+        is_replicated = self._options.is_replicated and name.state is DirectoryState.LIVE
         log = PartitionLog(
             recover(request),
             health=self._health,
             random_below=self._options.random_below,
             on_cut=partial(self._checkpoints.log_was_cut, key),
+            high_watermark=request.high_watermark or 0 if is_replicated else None,
         )
         log.maintenance.let_go_of_files()  # 10,000 partitions nobody uses need no descriptor
         if refusal is not None:

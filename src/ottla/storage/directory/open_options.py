@@ -22,7 +22,8 @@ class OpenOptions:
 
     `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
     hears a line for each step of a long start or stop; `run_all` carries out the loading or closing
-    of all logs, which do not touch each other, and returns or raises when the last is done.
+    of all logs, which do not touch each other, and returns or raises when the last is done;
+    `is_replicated`: other brokers have a part in what of a log is committed.
     """
 
     now_ms: int
@@ -31,5 +32,6 @@ class OpenOptions:
     new_id: Callable[[], Uuid]
     random_below: Callable[[int], int]
     topic_config: Callable[[str], TopicConfig]
+    is_replicated: bool = False
     on_progress: Callable[[str], None] = field(default=ignore_progress)
     run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)

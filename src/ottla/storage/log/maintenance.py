@@ -295,6 +295,8 @@ class LogMaintenance:
         """
         log = self._log
         self.delete_records_before(source.log_start_offset)
+        log.is_replicated = source.is_replicated
+        log.offsets.high_watermark = min(source.high_watermark, log.log_end_offset)
         with log.health.guarding(changes_files=True):
             if log.epochs.entries != source.epochs.entries:
                 log.epochs.replace(source.epochs.entries)

@@ -16,7 +16,10 @@ from ottla.storage.segment.segment_facts import known_losses
 
 
 class PartitionLog(LogState):
-    """`on_cut` is called when the log was cut and its recovery point went back."""
+    """`on_cut` is called when the log was cut and its recovery point went back.
+
+    With a `high_watermark` the log is replicated: readers see no more until others have it.
+    """
 
     def __init__(
         self,
@@ -25,13 +28,17 @@ class PartitionLog(LogState):
         health: DirectoryHealth,
         random_below: Callable[[int], int],
         on_cut: Callable[[], None],
+        high_watermark: int | None = None,
     ) -> None:
         super().__init__(recovered, health)
         self.reader = LogReader(self)
         self.writer = LogWriter(self, random_below)
         self.maintenance = LogMaintenance(self, self.writer, on_cut)
+        self.is_replicated = high_watermark is not None
         # A single broker is its own only replica: what was recovered is replicated.
-        self.writer.write_out()
+        self.writer.move_high_watermark(
+            self.log_end_offset if high_watermark is None else high_watermark
+        )
         if not self.integrity.known.aborts_are_indexed:
             self.maintenance.begin_abort_check()
 

@@ -133,7 +133,11 @@ class LogReader:
 
     def _max_position(self, segment: Segment, bound: int) -> int:
         """Where in a segment the readable bytes end."""
-        if bound == self._offsets.high_watermark or segment is not self._segments.floor(bound):
+        offsets = self._offsets
+        is_end = bound == offsets.log_end_offset or (
+            bound == offsets.high_watermark and not self._log.is_replicated
+        )
+        if is_end or segment is not self._segments.floor(bound):
             return segment.log.written_size
         found = segment.translate(bound)
         return found.position if found else segment.log.written_size

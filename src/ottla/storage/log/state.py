@@ -59,6 +59,9 @@ class LogState:
         self.last_flush_ms = 0.0
         self.roll_count = 0
         """Segments that were ended since the log was opened."""
+        self.is_replicated = False
+        """Whether other brokers have a part in what is committed: then write-outs do not move the
+        high watermark."""
         self.abort_check: AbortCheck | None = None
         """Set while it is not known whether the transaction indexes are complete."""
 

@@ -2,8 +2,8 @@
 
 Batches are checked and given their offsets, the active segment is rolled when it is full, and the
 bytes wait in its `LogFile` until `write_out`. Only that lets readers see them: it moves the high
-watermark, since a single broker is its own only replica. `flush` makes them durable. Kafka's
-counterparts: `UnifiedLog.append`, `roll` and `flush`.
+watermark, unless other brokers have replicas (`LogState.is_replicated`). `flush` makes them
+durable. Kafka's counterparts: `UnifiedLog.append`, `roll` and `flush`.
 """
 
 from collections.abc import Callable, Sequence
@@ -254,8 +254,13 @@ class LogWriter:
             self._segments.active.log.write_out()
         except OSError as error:
             raise health.fail(error, is_half_done=True) from error
+        if not self._log.is_replicated:
+            self.move_high_watermark(self._offsets.log_end_offset)
+
+    def move_high_watermark(self, offset: int) -> None:
+        """Lets readers see what is before an offset; it goes forward only, up to the log's end."""
         offsets, producers = self._offsets, self._producers
-        offsets.move_high_watermark(offsets.log_end_offset)
+        offsets.move_high_watermark(offset)
         producers.high_watermark_moved(offsets.high_watermark)
         offsets.first_unstable_offset = producers.first_unstable_offset
 

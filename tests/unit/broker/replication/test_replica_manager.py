@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.effects import (
@@ -69,7 +70,9 @@ class Broker:
         brokers = dict.fromkeys((ME, OTHER, THIRD), BrokerRegistration(endpoints=()))
         self.apply(UpdateMetadata(partitions={}, topic_ids={}, brokers=brokers))
 
-    def open(self, partition: TopicPartition) -> ModelLog | None:
+    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> ModelLog:
+        if self.log is None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         return self.log
 
     @property

@@ -1,0 +1,83 @@
+"""The logs of a broker's replicas, as the machine of `replication` sees them.
+
+Kafka's counterparts: `Partition.createLogIfNotExists`, `LogManager.getOrCreateLog`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.replica_log import EpochEnd
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topic_store import TopicStore
+from ottla.storage.directory.log_directories import LogDirectories
+
+SettingsOf = Callable[[str], Mapping[str, str]]
+"""The settings of its own that a topic has in the cluster."""
+
+
+class HostedLog:
+    """The log of a partition, which may move to another directory.
+
+    `log_end_offset` is that of what is written out: `written_out` moves it.
+    """
+
+    __slots__ = ("log_end_offset", "partition", "recorded_high_watermark")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.log_end_offset = partition.log.log_end_offset
+        self.recorded_high_watermark = partition.log.high_watermark
+
+    def written_out(self) -> None:
+        """Takes note of where the log ends now; the caller has written out what was appended."""
+        self.log_end_offset = self.partition.log.log_end_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.partition.log.log_start_offset
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self.partition.log.epochs.latest_epoch
+
+    @property
+    def min_insync_replicas(self) -> int:
+        return self.partition.log.config.min_insync_replicas
+
+    def end_offset_for(self, epoch: int) -> EpochEnd | None:
+        found = self.partition.log.epochs.end_offset_for(epoch, self.log_end_offset)
+        return None if found is None else EpochEnd(*found)
+
+
+class HostedLogs:
+    """`on_open` hears of each partition that is opened."""
+
+    def __init__(
+        self,
+        store: TopicStore,
+        directories: LogDirectories,
+        settings_of: SettingsOf,
+        on_open: Callable[[HostedLog], None],
+    ) -> None:
+        self._store = store
+        self._directories = directories
+        self._settings_of = settings_of
+        self._on_open = on_open
+
+    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> HostedLog:
+        """Raises `ApiError`: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID."""
+        topic = self._store.topics.find(partition.topic)
+        is_here = topic is not None and partition.partition in topic.known_indexes
+        if not (is_here or is_new or self._directories.is_complete):
+            # It may lie in the directory that is away (KIP-112).
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        settings = self._settings_of(partition.topic)
+        found = self._store.host(partition, topic_id or ZERO_UUID, settings)
+        if found.directory.is_offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        hosted = HostedLog(found)
+        self._on_open(hosted)
+        return hosted

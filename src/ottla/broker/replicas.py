@@ -1,0 +1,449 @@
+"""A broker's replicas: carries out on logs and for clients what the machine of `replication` wants.
+
+Only a broker in a cluster has them; a broker that is alone does not import this. Callers hand in
+the time, and call in one thread. What is changed at once stays so: effects are carried out before
+the call returns, and appends of the leader count once `Broker.write_out` has written them.
+
+Listeners hear of partitions that begin or end to be led here, after the log is ready: to them
+coordinators hang the loading and unloading of their state. Kafka's counterparts: `ReplicaManager`,
+`Partition`, `ReplicaFetcherThread.processPartitionData`.
+"""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.partitions import TopicPartition
+from ottla.base.timers import Timers
+from ottla.base.timestamps import Timestamps
+from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
+from ottla.broker.hosted_logs import HostedLog, HostedLogs, SettingsOf
+from ottla.broker.replication.alter_partitions import AlterPartitions
+from ottla.broker.replication.effects import (
+    AnswerProduce,
+    AppendAsFollower,
+    AssignEpoch,
+    BecameFollower,
+    BecameLeader,
+    Effect,
+    MoveHighWatermark,
+    RaiseLogStart,
+    Stopped,
+    TruncateFullyAndStartAt,
+    TruncateTo,
+)
+from ottla.broker.replication.fetches import Fetch, Fetched, FollowerRequest, LeaderAnswer
+from ottla.broker.replication.metadata_cache import MetadataCache
+from ottla.broker.replication.replica_manager import (
+    Applied,
+    ReplicaManager,
+    ReplicaOptions,
+    Sender,
+)
+from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.waiting import DelayedProduce
+from ottla.controller.events import AlteredAnswer
+from ottla.controller.requests import LeaderAndIsr, Order, StopReplica
+from ottla.record.batch import batch_at, whole_size
+from ottla.storage.directory.log_directories import LogDirectories
+from ottla.storage.log.reader import FetchData, Isolation
+
+logger = logging.getLogger(__name__)
+
+ACKS_ALL: Final = -1
+TICKS_PER_LAG: Final = 2
+"""Lagging followers are looked for twice in `replica.lag.time.max.ms`, as in Kafka."""
+
+
+def no_settings(topic: str) -> Mapping[str, str]:
+    return {}
+
+
+class ReplicaListener(Protocol):
+    """All are called once the partition's log is as it is to be, also where nothing changed."""
+
+    def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None: ...
+
+    def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
+        """Also where nobody leads, or the broker's session may be over."""
+
+    def stopped(self, partition: TopicPartition, *, delete: bool) -> None: ...
+
+
+class Awaited(NamedTuple):
+    """One partition of a produce that waits."""
+
+    pending: DelayedProduce
+    key: Hashable
+
+
+class Replicas:
+    """`wake` is called with partitions of which waiting fetches may find more now."""
+
+    def __init__(
+        self,
+        options: ReplicaOptions,
+        store: TopicStore,
+        directories: LogDirectories,
+        wake: Callable[[Hashable], None],
+    ) -> None:
+        self.options = options
+        self.settings_of: SettingsOf = no_settings
+        """What reads the registries of the cluster replaces it."""
+        self.listeners: list[ReplicaListener] = []
+        self._store = store
+        self._directories = directories
+        self._wake = wake
+        logs = HostedLogs(store, directories, lambda topic: self.settings_of(topic), self._opened)
+        self.manager = ReplicaManager(options, logs)
+        self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
+        """Those that the controller has said something of since the start."""
+        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
+        self._produces: Timers[DelayedProduce] = Timers()
+        self._answered: list[DelayedProduce] = []
+        self._next_tick_ms = 0.0
+        for topic in store.topics:
+            for partition in topic.partitions.values():
+                partition.replication = ReplicatedPartition(self, HostedLog(partition))
+
+    def _opened(self, hosted: HostedLog) -> None:
+        replicated = ReplicatedPartition(self, hosted)
+        self.partitions[replicated.place] = hosted.partition.replication = replicated
+
+    @property
+    def metadata(self) -> MetadataCache:
+        return self.manager.metadata
+
+    @property
+    def alter_partitions(self) -> AlterPartitions:
+        """The changes of ISRs that are to be sent; the answers go to `altered`."""
+        return self.manager.alter_partitions
+
+    @property
+    def now_ms(self) -> float:
+        return self._at.monotonic_ms
+
+    def note_time(self, at: Timestamps) -> None:
+        """What comes now comes at this time."""
+        self._at = at
+
+    # The broker's session, and orders of the controller
+
+    def registered(self, broker_epoch: int) -> None:
+        self.manager.registered(broker_epoch)
+
+    def fence(self) -> None:
+        """The session may be over, and another may lead: nothing is led or followed any more."""
+        self._carry_out(self.manager.fence())
+
+    def apply(self, order: Order, sender: Sender, at: Timestamps) -> Applied:
+        """Takes an order of the controller; the result says which partitions were refused."""
+        self._at = at
+        if isinstance(order, LeaderAndIsr | StopReplica):
+            self._write_out(order.orders)
+        applied = self.manager.apply(order, sender, at.monotonic_ms)
+        self._carry_out(applied.effects)
+        return applied
+
+    def _write_out(self, places: Iterable[TopicPartition]) -> None:
+        """What was appended in the epoch that ends is before all of the next one."""
+        for place in places:
+            replicated = self.partitions.get(place)
+            if replicated is not None and replicated.partition.is_dirty:
+                try:
+                    replicated.write_out()
+                except StorageError:
+                    continue  # logged where the directory went offline
+
+    # Leading
+
+    def await_commit(
+        self, place: TopicPartition, pending: DelayedProduce, required_offset: int
+    ) -> Hashable:
+        """Has a produce wait; returns the key under which its result has this partition's error."""
+        key = (place, required_offset)
+        pending.keys.add(key)
+        if pending not in self._produces:
+            self._produces.set(pending, pending.deadline_ms)
+        awaited = Awaited(pending, key)
+        self.manager.wait(place, awaited, required_offset, pending.deadline_ms)
+        return key
+
+    def appended(self, place: TopicPartition) -> None:
+        self._carry_out(self.manager.appended(place, self.now_ms))
+
+    def take_answered(self) -> list[DelayedProduce]:
+        """The produces that are committed, or cannot be."""
+        answered, self._answered = self._answered, []
+        return answered
+
+    @property
+    def has_answers(self) -> bool:
+        return bool(self._answered)
+
+    def fetched(self, fetch: Fetch) -> Fetched:
+        answer, effects = self.manager.fetched(fetch, self.now_ms)
+        self._carry_out(effects)
+        return answer
+
+    def altered(self, attempt: int, answers: Iterable[AlteredAnswer], at: Timestamps) -> None:
+        """The answer to what `alter_partitions` asked for."""
+        self._at = at
+        self._carry_out(self.manager.altered(attempt, answers, at.monotonic_ms))
+
+    # Following
+
+    def requests(self, at: Timestamps) -> list[tuple[int, FollowerRequest]]:
+        """What to ask which leader next, of every partition that is followed."""
+        self._at = at
+        return self.manager.requests()
+
+    def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
+        """Takes the answer of a leader."""
+        self._at = at
+        self._carry_out(self.manager.take(answer))
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> float:
+        due_ms = self._produces.next_deadline_ms
+        return self._next_tick_ms if due_ms is None else min(due_ms, self._next_tick_ms)
+
+    def advance(self, at: Timestamps) -> None:
+        """Answers produces that have waited too long, and looks for followers that lag, and for
+        directories that have failed."""
+        self._at = at
+        for pending in self._produces.take_all_due(at.monotonic_ms):
+            for place in {key[0] for key in pending.keys if isinstance(key, tuple)}:
+                self._carry_out(self.manager.expire(place, at.monotonic_ms))
+        if at.monotonic_ms >= self._next_tick_ms:
+            self._next_tick_ms = at.monotonic_ms + self.options.lag_time_max_ms / TICKS_PER_LAG
+            self._note_failures()
+            self._carry_out(self.manager.tick(at.monotonic_ms))
+
+    def _note_failures(self) -> None:
+        """Gives up what lies in directories that have failed (KIP-112)."""
+        gone = [
+            place
+            for place, one in self.partitions.items()
+            if one.partition.directory.is_offline and place in self.manager.partitions
+        ]
+        if gone:
+            self._carry_out(self.manager.went_offline(gone))
+
+    # Effects
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            try:
+                self._do(effect)
+            except StorageError:
+                self._next_tick_ms = self.now_ms  # logged where the directory went offline
+
+    def _do(self, effect: Effect) -> None:
+        place = effect.partition
+        match effect:
+            case MoveHighWatermark(offset=offset):
+                self._move_high_watermark(self.partitions[place], offset)
+            case AnswerProduce():
+                self._answer(effect)
+            case AppendAsFollower(fetched=fetched):
+                self._append(self.partitions[place], fetched)
+            case BecameLeader(leader_epoch=epoch):
+                self.partitions[place].partition.leader_epoch = epoch
+                for listener in self.listeners:
+                    listener.became_leader(place, epoch)
+            case BecameFollower(leader_epoch=epoch):
+                self._became_follower(self.partitions[place], epoch)
+            case Stopped(delete=delete):
+                self._stopped(place, delete)
+            case _:
+                self._change_log(self.partitions[place], effect)
+
+    def _move_high_watermark(self, replicated: "ReplicatedPartition", offset: int) -> None:
+        partition = replicated.partition
+        partition.log.writer.move_high_watermark(offset)
+        self._wake(partition)
+
+    def _answer(self, effect: AnswerProduce) -> None:
+        awaited = effect.pending_id
+        assert isinstance(awaited, Awaited)
+        if awaited.pending.answer(awaited.key, effect.error):
+            self._produces.cancel(awaited.pending)
+            self._answered.append(awaited.pending)
+
+    def _became_follower(self, replicated: "ReplicatedPartition", epoch: int) -> None:
+        replicated.partition.leader_epoch = epoch
+        self._wake(replicated.partition)
+        for listener in self.listeners:
+            listener.became_follower(replicated.place, epoch)
+
+    def _stopped(self, place: TopicPartition, delete: bool) -> None:
+        replicated = self.partitions.pop(place, None)
+        for listener in self.listeners:
+            listener.stopped(place, delete=delete)
+        if delete:
+            try:
+                self._store.stop_hosting(place)
+            except ApiError as error:
+                logger.error("%s-%d cannot be deleted: %s", *place, error)
+        if replicated is not None:
+            self._wake(replicated.partition)
+
+    def _change_log(self, replicated: "ReplicatedPartition", effect: Effect) -> None:
+        partition, now_ms = replicated.partition, self._at.now_ms
+        log = partition.log
+        match effect:
+            case AssignEpoch(leader_epoch=epoch, start_offset=offset):
+                with log.health.guarding(changes_files=True):
+                    log.epochs.assign(epoch, offset)
+            case TruncateTo(offset=offset):
+                logger.info("%s is truncated to offset %d", log.name, offset)
+                log.maintenance.truncate_to(offset, now_ms=now_ms)
+                replicated.truncated()
+            case TruncateFullyAndStartAt(offset=offset):
+                logger.info("%s begins again at offset %d, as its leader's log", log.name, offset)
+                log.maintenance.truncate_fully_and_start_at(offset, now_ms=now_ms)
+                replicated.truncated()
+            case RaiseLogStart(offset=offset):
+                log.maintenance.delete_records_before(offset)
+
+    def _append(self, replicated: "ReplicatedPartition", fetched: Fetched) -> None:
+        try:
+            replicated.append(fetched.records, self._at.now_ms)
+        except ApiError as error:
+            # Asked for again: the leader may have been read from while it was damaged.
+            logger.error("cannot append to %s-%d: %s", *replicated.place, error)
+            return
+        self._carry_out(self.manager.appended_as_follower(fetched))
+
+
+class ReplicatedPartition:
+    """A partition's `replication`."""
+
+    __slots__ = ("_replicas", "hosted", "partition", "place")
+
+    def __init__(self, replicas: Replicas, hosted: HostedLog) -> None:
+        self._replicas = replicas
+        self.hosted = hosted
+        self.partition = hosted.partition
+        self.place = TopicPartition(self.partition.topic, self.partition.index)
+
+    # Appending as leader
+
+    def check_append(self, acks: int) -> None:
+        manager = self._replicas.manager
+        error = manager.error_before_append(self.place, waits_for_all=acks == ACKS_ALL)
+        if error is not ErrorCode.NONE:
+            is_offline = self.partition.directory.is_offline
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if is_offline else error)
+
+    def written_out(self) -> None:
+        self.hosted.written_out()
+        self._replicas.appended(self.place)
+
+    def write_out(self) -> None:
+        """Before others look at the log; raises `StorageError`."""
+        self.partition.log.writer.write_out()
+        self.hosted.written_out()
+
+    def await_commit(self, pending: DelayedProduce, required_offset: int) -> Hashable:
+        return self._replicas.await_commit(self.place, pending, required_offset)
+
+    # Reading
+
+    def check_leader(self, known_epoch: int) -> None:
+        if self._replicas.manager.leading(self.place) is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.partition.check_leader_epoch(known_epoch)
+
+    def read(
+        self, wanted: PartitionQuery, query: FetchQuery, max_size: int, one_anyway: bool
+    ) -> FetchData:
+        fetcher = query.fetcher
+        if fetcher is not None and fetcher.replica_id >= 0:
+            return self._read_as_follower(wanted, query, max_size, one_anyway)
+        if fetcher is None:
+            self.check_leader(wanted.leader_epoch)
+        elif not self._replicas.manager.may_serve(self.place):
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            self.partition.check_leader_epoch(wanted.leader_epoch)
+        return self._read(wanted, query.isolation, max_size, one_anyway)
+
+    def _read_as_follower(
+        self, wanted: PartitionQuery, query: FetchQuery, max_size: int, one_anyway: bool
+    ) -> FetchData:
+        fetcher = query.fetcher
+        assert fetcher is not None
+        if self.partition.is_dirty:
+            self._write_out_or_refuse()
+        answer = self._replicas.fetched(
+            Fetch(
+                partition=self.place,
+                follower=fetcher.replica_id,
+                leader_epoch=wanted.leader_epoch,
+                fetch_offset=wanted.offset,
+                last_fetched_epoch=wanted.last_fetched_epoch,
+                log_start_offset=wanted.replica_log_start,
+                broker_epoch=fetcher.broker_epoch,
+            )
+        )
+        if answer.error is not ErrorCode.NONE:
+            raise ApiError(answer.error)
+        if answer.diverging is not None:
+            raise NoRecordsError(self._nothing(answer), diverging=answer.diverging)
+        data = self._read(wanted, Isolation.LOG_END, max_size, one_anyway)
+        data.high_watermark = answer.high_watermark
+        return data
+
+    def _nothing(self, answer: Fetched) -> FetchData:
+        stable = self.partition.log.last_stable_offset
+        return FetchData(None, answer.high_watermark, stable, answer.log_start_offset)
+
+    def _read(
+        self, wanted: PartitionQuery, isolation: Isolation, max_size: int, one_anyway: bool
+    ) -> FetchData:
+        try:
+            return self.partition.log.reader.read(
+                wanted.offset, max_size, isolation, min_one_message=one_anyway
+            )
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except CorruptionError as error:
+            logger.error("cannot read %s-%d: %s", *self.place, error)
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+
+    def _write_out_or_refuse(self) -> None:
+        try:
+            self.write_out()
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+    # Following
+
+    def append(self, records: memoryview | bytes | None, now_ms: int) -> None:
+        """Appends the whole batches of what a leader has sent; raises `ApiError`, `StorageError`.
+
+        A log that begins within a batch at the leader, where records were deleted, begins with the
+        whole batch here (Kafka: `UnexpectedAppendOffsetException`).
+        """
+        size = whole_size(records) if records else 0
+        if not records or not size:
+            return
+        log = self.partition.log
+        whole = records if size == len(records) else memoryview(records)[:size]
+        first = batch_at(whole, 0)
+        is_empty = log.log_start_offset == log.log_end_offset
+        if is_empty and first.base_offset < log.log_end_offset <= first.last_offset:
+            log.maintenance.truncate_fully_and_start_at(first.base_offset, now_ms=now_ms)
+            self.truncated()
+        log.writer.append_as_follower(whole, now_ms=now_ms)
+        self.write_out()
+
+    def truncated(self) -> None:
+        self.hosted.written_out()
+        self._replicas.manager.truncated(self.place)

@@ -1,0 +1,119 @@
+"""Brokers of one cluster on disks in memory: what orders and fetches make of their logs."""
+
+from typing import Any
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.broker.broker import Broker
+from tests.support.brokers import batch, disk
+from tests.support.replicated_brokers import (
+    PartitionOrders,
+    open_member,
+    refused,
+    replicas_of,
+)
+
+ORDERS = TopicPartition("orders", 0)
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        replicas_of(broker).listeners.append(self)
+
+    def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None:
+        self.events.append(("leader", partition, leader_epoch))
+
+    def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
+        self.events.append(("follower", partition, leader_epoch))
+
+    def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
+        self.events.append(("stopped", partition, delete))
+
+
+def test_a_listener_hears_who_leads_follows_and_stops() -> None:
+    broker = open_member(1, disk("/d"))
+    heard, orders = Heard(broker), PartitionOrders(ORDERS, (1, 2))
+    orders.lead(1, {1: broker})
+    orders.lead(2, {1: broker})
+    orders.stop({1: broker}, delete=True)
+    assert heard.events == [
+        ("leader", ORDERS, 0),
+        ("follower", ORDERS, 1),
+        ("stopped", ORDERS, True),
+    ]
+
+
+def test_a_lost_session_makes_a_follower_of_a_leader() -> None:
+    broker = open_member(1, disk("/d"))
+    heard, orders = Heard(broker), PartitionOrders(ORDERS, (1,))
+    orders.lead(1, {1: broker})
+    replicas_of(broker).fence()
+    with pytest.raises(ApiError) as error:
+        broker.append(orders.partition(broker), batch(b"late"), now_ms=0)
+    assert error.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert heard.events[-1] == ("follower", ORDERS, 0)
+
+
+def test_what_one_broker_has_alone_is_not_read() -> None:
+    broker = open_member(1, disk("/d"))
+    orders = PartitionOrders(ORDERS, (1, 2))
+    orders.lead(1, {1: broker})
+    partition = orders.partition(broker)
+    broker.append(partition, batch(b"one", b"two"), now_ms=0)
+    broker.write_out()
+    assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 2)
+
+
+def test_what_its_only_replica_has_is_read_at_once() -> None:
+    broker = open_member(1, disk("/d"))
+    orders = PartitionOrders(ORDERS, (1,))
+    orders.lead(1, {1: broker})
+    partition = orders.partition(broker)
+    broker.append(partition, batch(b"one", b"two"), now_ms=0)
+    broker.write_out()
+    assert partition.log.high_watermark == 2
+
+
+def test_a_deleted_replica_leaves_neither_log_nor_topic() -> None:
+    file_system = disk("/d")
+    broker = open_member(1, file_system)
+    orders = PartitionOrders(ORDERS, (1,))
+    orders.lead(1, {1: broker})
+    orders.stop({1: broker}, delete=True)
+    assert broker.topics.find("orders") is None
+    broker.close()
+    assert open_member(1, file_system).topics.find("orders") is None
+
+
+def test_a_broker_that_returns_has_the_partitions_that_it_had_and_no_others() -> None:
+    file_system = disk("/d")
+    broker = open_member(1, file_system)
+    third = PartitionOrders(TopicPartition("orders", 2), (1,))
+    third.lead(1, {1: broker})
+    broker.append(third.partition(broker), batch(b"one"), now_ms=0)
+    broker.close()
+    again = open_member(1, file_system)
+    assert list(again.topics.get("orders").partitions) == [2]
+    assert third.partition(again).log.high_watermark == 1
+    with pytest.raises(ApiError) as error:
+        again.append(third.partition(again), batch(b"two"), now_ms=0)
+    assert error.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_of_another_id_is_refused_and_stays() -> None:
+    file_system = disk("/d")
+    broker = open_member(1, file_system)
+    orders = PartitionOrders(ORDERS, (1,))
+    orders.lead(1, {1: broker})
+    broker.append(orders.partition(broker), batch(b"one"), now_ms=0)
+    broker.close()
+    again = open_member(1, file_system)
+    other = PartitionOrders(ORDERS, (1,), topic_id=again.new_id())
+    assert refused(other.lead(1, {1: again})) == {1: [ErrorCode.INCONSISTENT_TOPIC_ID]}
+    assert orders.partition(again).log.log_end_offset == 1
