@@ -122,6 +122,7 @@ class Client:
             {
                 "bootstrap.servers": f"127.0.0.1:{port}",
                 "transactional.id": "tx",
+                "metadata.recovery.strategy": "none",
                 "linger.ms": 0,
                 "log_level": 0,
                 "retry.backoff.ms": backoff_ms,

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import random
+import signal
 import socket
 import ssl
 import threading
@@ -453,6 +454,22 @@ def test_certificates_are_changed_under_load_and_no_request_fails(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_a_forked_child_gives_up_listeners_and_the_parent_serves_on(tmp_path: Path) -> None:
+    """While a handshake is under way, whose thread the child lacks."""
+    with serving(tls_broker(tmp_path)) as server:
+        with socket.create_connection(of_tls(server), PATIENCE_S):
+            with WireClient(of_tls(server), trusting()) as client:
+                client.ask(VERSIONS, 0)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(PATIENCE_S)
+                server.abandon()
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        with WireClient(of_tls(server), trusting()) as client:
+            assert client.ask(VERSIONS, 0).error_code == 0
+
+
 def test_a_client_is_served_among_a_thousand_handshakes_that_go_no_further(tmp_path: Path) -> None:
     count = 1000
     hello = begun()

@@ -107,15 +107,16 @@ class Turn:
     def free(self) -> None:
         """Empties what was given to `freed_in_turns`."""
         while self.to_free:
+            self.empty(self.to_free.pop())
+
+    def empty(self, items: list[Any] | dict[Any, Any]) -> None:
+        while items:
             self.give_way()
-            items = self.to_free.pop()
-            while items:
-                self.give_way()
-                if isinstance(items, list):
-                    del items[-PART_SIZE:]
-                    continue
-                for _ in range(min(PART_SIZE, len(items))):
-                    items.popitem()
+            if isinstance(items, list):
+                del items[-PART_SIZE:]
+                continue
+            for _ in range(min(PART_SIZE, len(items))):
+                items.popitem()
 
     def end(self) -> None:
         """Lets go of whom it belongs to, so that the two need not wait for the collector."""

@@ -8,7 +8,7 @@ from functools import cache
 from sys import getrefcount
 from typing import Any, Final
 
-from ottla.base.turns import CURRENT, PART_SIZE, give_way
+from ottla.base.turns import CURRENT, Turn
 from ottla.codec.schema import Message, Struct
 
 
@@ -17,36 +17,35 @@ def free_in_turns(message: Message) -> None:
 
     The caller holds the message, and nobody else needs it.
     """
-    if CURRENT.get() is not None:
-        _free(message)
+    turn = CURRENT.get()
+    if turn is not None:
+        _free(message, turn)
 
 
-def _free(struct: Struct) -> None:
+def _free(struct: Struct, turn: Turn) -> None:
     for name, has_structs in _arrays(type(struct)):
         if _holders(struct, name) != _ALONE:
             continue
         items = getattr(struct, name)
         if type(items) is not list:
             continue
-        if has_structs:
-            _free_each(items)
-            continue
-        while items:
-            give_way()
-            del items[-PART_SIZE:]
+        if has_structs and _have_arrays(items):
+            _free_each(items, turn)
+        else:
+            turn.empty(items)
 
 
-def _free_each(items: list[Struct]) -> None:
+def _free_each(items: list[Struct], turn: Turn) -> None:
     """Lets structs go one by one, each with its own arrays emptied before."""
-    has_arrays = bool(items) and bool(_arrays(type(items[-1])))
     while items:
-        give_way()
-        if not has_arrays:
-            del items[-PART_SIZE:]
-            continue
+        turn.give_way()
         one = items.pop()
         if getrefcount(one) == _ALONE_IN_VARIABLE:
-            _free(one)
+            _free(one, turn)
+
+
+def _have_arrays(structs: list[Struct]) -> bool:
+    return bool(structs) and bool(_arrays(type(structs[-1])))
 
 
 @cache

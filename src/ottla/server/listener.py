@@ -166,9 +166,9 @@ class Server:
         for connection in self._connections:
             connection.is_closed = True
             connection.socket.close()
+        self._acceptors.abandon()
         with contextlib.suppress(OSError):  # Kqueue's descriptor is not inherited.
-            self._acceptors.close()
-        self._selector.close()
+            self._selector.close()
         self._wake_receiver.close()
         self._wake_sender.close()
 
