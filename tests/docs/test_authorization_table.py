@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.unit.server.test_authorization import ROWS, Row
+from tests.unit.server.authorization.row import Row
+from tests.unit.server.authorization.rows import ROWS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 

@@ -157,6 +157,27 @@ class TestSessionsWithAnEnd:
             client.send(GROUPS, 4)
             assert client.receive_frame() is None
 
+    def test_the_first_time_comes_at_once_and_further_ones_a_second_later(
+        self, tmp_path: Path
+    ) -> None:
+        """As in Kafka: a token that is used late in its life is over within the second."""
+        clock = FakeClock()
+        broker = login_broker(tmp_path, connections_max_reauth_ms="500")
+        with serving(broker, clock) as server, WireClient(server.address) as client:
+            assert log_in(client).session_lifetime_ms == 500
+            clock.advance(450)
+            assert log_in(client).session_lifetime_ms == 500
+            clock.advance(450)
+            assert shake_hands(client, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+            clock.advance(549)
+            client.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            assert client.receive_frame() is None, "the login has expired meanwhile"
+        broker = login_broker(tmp_path / "b", connections_max_reauth_ms="5000")
+        with serving(broker, clock) as server, WireClient(server.address) as client:
+            for _ in range(4):
+                assert log_in(client).session_lifetime_ms == 5000
+                clock.advance(1000)
+
     @pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "bob"), ("SCRAM-SHA-256", USER)])
     def test_it_stays_the_same_user_by_the_same_mechanism(
         self, tmp_path: Path, mechanism: str, user: str

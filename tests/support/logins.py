@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from ottla.base.scram import salt_password
+from ottla.base.scram import CODES_OF_MECHANISMS, salt_password
 from ottla.broker.broker import Broker
-from ottla.broker.security.users import CODES_OF_MECHANISMS, ScramUpsertion
+from ottla.broker.security.users import ScramUpsertion
 from ottla.client.scram import ScramClient
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest

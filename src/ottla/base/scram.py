@@ -18,6 +18,8 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISM_CODES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """Kafka's numbers of the mechanisms."""
 
+CODES_OF_MECHANISMS = {name: code for code, name in MECHANISM_CODES.items()}
+
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Kafka's bounds for a credential: fewer give the password away, more keep a client busy."""

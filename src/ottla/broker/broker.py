@@ -329,8 +329,7 @@ class Broker:
         """Raises `ApiError` for a topic that the client may not read; it need not exist."""
         name = wanted.topic
         if name is None and wanted.topic_id is not None:
-            topic = self.topics.find_by_id(wanted.topic_id)
-            name = None if topic is None else topic.name
+            name = self.topics.name_by_id(wanted.topic_id)
         if name is not None and not may_read(name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

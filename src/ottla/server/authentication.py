@@ -10,7 +10,8 @@ Kafka's counterpart: `SaslServerAuthenticator`.
 """
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
@@ -34,6 +35,7 @@ from ottla.broker.security.sasl import (
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import Listener
 from ottla.config.security import jaas_of
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.framing import FrameReader
@@ -44,10 +46,12 @@ from ottla.protocol.messages.sasl_authenticate import (
 )
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.server.apis import APIS
+from ottla.server.connection_events import LoginOutcome
 from ottla.server.request_context import Client, PendingResponse
 
 MIN_REAUTHENTICATION_MS = 1000.0
-"""A client may not log in again more often than this."""
+"""A client may not log in again more often than this. As in Kafka the first time may come at
+once: a token that is used late in its life leaves little time (`KafkaChannel`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,16 +114,23 @@ class Holds(Protocol):
 class Authentication:
     """Stands between a connection and the dispatcher of requests."""
 
-    def __init__(self, broker: Broker, settings: LoginSettings, connection: Holds) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: LoginSettings,
+        counts: Counter[LoginOutcome],
+        connection: Holds,
+    ) -> None:
         self._broker = broker
         self._settings = settings
+        self._counts = counts
         self._connection = connection
         self._state = State.HANDSHAKE
         self._mechanism = ""
         self._server: SaslServer | None = None
         self._login: Login | None = None
         self._expires_ms: float | None = None
-        self._begun_ms = 0.0
+        self._begun_again_ms: float | None = None
 
     def dispatch(
         self, frame: Buffer, output: Output, dispatcher: Dispatches
@@ -153,11 +164,14 @@ class Authentication:
         """Whether a client that has logged in does so once more; raises `ProtocolError`."""
         if self._expires_ms is None:
             return False
-        is_handshake = api_key == ApiKey.SASL_HANDSHAKE
-        if is_handshake and at.monotonic_ms - self._begun_ms >= MIN_REAUTHENTICATION_MS:
+        begun_ms = self._begun_again_ms
+        is_soon = begun_ms is not None and at.monotonic_ms - begun_ms < MIN_REAUTHENTICATION_MS
+        if api_key == ApiKey.SASL_HANDSHAKE and not is_soon:
+            self._begun_again_ms = at.monotonic_ms
             self._state = State.HANDSHAKE
             return True
         if at.monotonic_ms > self._expires_ms:
+            self._counts[LoginOutcome.EXPIRED] += 1
             raise ProtocolError(f"the login of {self._connection.peer.principal} has expired")
         return False
 
@@ -165,7 +179,6 @@ class Authentication:
         self, mechanism: str, header: RequestHeader, output: Output, at: Timestamps
     ) -> PendingResponse | None:
         response = SaslHandshakeResponse(mechanisms=list(self._settings.mechanisms))
-        self._begun_ms = at.monotonic_ms
         is_other = self._login is not None and mechanism != self._mechanism
         if mechanism not in self._settings.mechanisms or is_other:
             response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -223,6 +236,8 @@ class Authentication:
         return challenge
 
     def _complete(self, login: Login, at: Timestamps) -> None:
+        is_first = self._login is None
+        self._counts[LoginOutcome.SUCCEEDED if is_first else LoginOutcome.AGAIN] += 1
         self._login = login
         self._server = None
         self._state = State.COMPLETE
@@ -239,33 +254,32 @@ class Authentication:
         self, response: Message | None, header: RequestHeader | None, at: Timestamps
     ) -> PendingResponse:
         self._state = State.FAILED
+        self._counts[LoginOutcome.FAILED] += 1
         until_ms = at.monotonic_ms + self._settings.failure_delay_ms
         return DelayedRefusal(self._broker, until_ms, response, header, self._connection)
 
 
 class Logins:
-    """Has the connections of a listener log in, under settings that are read once."""
+    """Has the connections of a listener log in.
 
-    def __init__(self, broker: Broker) -> None:
+    Its settings are read once: none of them can be changed while the broker runs.
+    """
+
+    def __init__(self, broker: Broker, counts: Counter[LoginOutcome]) -> None:
         self._broker = broker
+        self._counts = counts
         self._settings: dict[str, LoginSettings] = {}
 
     def begin(self, connection: Holds, listener: str) -> Authentication:
         """What takes the requests of a client that has not shown yet who it is."""
         connection.reader.limit(self._broker.config.sasl_server_max_receive_size)
-        return Authentication(self._broker, self._settings_of(listener), connection)
+        return Authentication(self._broker, self._settings[listener], self._counts, connection)
 
-    def prepare(self, listeners: Iterable[str]) -> None:
-        """Reads the settings of listeners; raises `UserError` where nobody could log in."""
+    def prepare(self, listeners: Sequence[Listener], config: BrokerConfig) -> None:
+        """Reads the settings of new listeners; raises `UserError` where nobody could log in."""
         for listener in listeners:
-            self._settings_of(listener)
-
-    def _settings_of(self, listener: str) -> LoginSettings:
-        settings = self._settings.get(listener)
-        if settings is None:
-            settings = login_settings(self._broker.config, listener)
-            self._settings[listener] = settings
-        return settings
+            if listener.has_login and listener.name not in self._settings:
+                self._settings[listener.name] = login_settings(config, listener.name)
 
 
 class DelayedRefusal(PendingResponse):

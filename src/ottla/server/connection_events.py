@@ -6,7 +6,7 @@ and `connection-close` of a `Selector`'s metrics.
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
 
 class CloseReason(Enum):
@@ -29,6 +29,15 @@ class Refusal(Enum):
     HANDSHAKE = "its TLS handshake failed"
 
 
+class LoginOutcome(Enum):
+    """What became of a login by SASL; `AGAIN`: on a connection that had logged in before."""
+
+    SUCCEEDED = auto()
+    AGAIN = auto()
+    FAILED = auto()
+    EXPIRED = auto()
+
+
 class ConnectionCounts:
     """Since the start; `open` is now."""
 
@@ -37,6 +46,7 @@ class ConnectionCounts:
         self.accepted = 0
         self.refused: Counter[Refusal] = Counter()
         self.closed: Counter[CloseReason] = Counter()
+        self.logins: Counter[LoginOutcome] = Counter()
 
     def came(self) -> None:
         self.open += 1

@@ -24,7 +24,8 @@ from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserEr
 from ottla.base.principal import ANONYMOUS
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.config.listeners import Listener
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import Listener, client_listeners
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.foreign import ForeignProtocolError
 from ottla.protocol.headers import read_request_header
@@ -99,7 +100,7 @@ class Server:
         self._report = broker.on_event
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
-        self._logged_in = [one.name for one in listeners if one.has_login]
+        self._listeners = listeners
         self._acceptors = Acceptors(listeners, broker.config, self._selector, self._add, self.wake)
         self.connection_counts = self._acceptors.connection_counts
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -107,7 +108,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._config = broker.config
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
-        self._logins = Logins(broker)
+        self._logins = Logins(broker, self.connection_counts.logins)
         self._address_hint = AdvertisedAddressHint()
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
@@ -181,13 +182,13 @@ class Server:
             self._broker.groups.loaded(at)
             self._broker.transactions.loaded(at)
             load_first_handlers()
-            self._logins.prepare(self._logged_in)
+            self._logins.prepare(self._listeners, self._config)
             self._acceptors.open()
         except UserError:
             self._close_all()
             raise
         self._broker.run_long_work_in(self._background)
-        self._broker.check_configs_with(check_tls)
+        self._broker.check_configs_with(self._check_config)
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, EVENT_READ, None)
@@ -499,12 +500,16 @@ class Server:
         Returns the connections of listeners that are gone.
         """
         self._config = self._broker.config
-        self._logins = Logins(self._broker)
         changes = self._acceptors.follow(self._config)
         for listener in changes.readvertised:
             for connection in self._connections_of(listener):
                 connection.advertise(listener.advertised)
         return [one for listener in changes.gone for one in self._connections_of(listener)]
+
+    def _check_config(self, config: BrokerConfig) -> None:
+        """Raises `UserError` where a listener of it could let nobody in."""
+        check_tls(config)
+        self._logins.prepare(client_listeners(config), config)
 
     def _connections_of(self, listener: Listener) -> list[Connection]:
         return [one for one in self._connections if one.peer.listener == listener.name]

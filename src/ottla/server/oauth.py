@@ -15,17 +15,18 @@ from http.client import HTTPException
 from time import monotonic, time
 from typing import Any, Final
 
-from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.principal import USER, Principal
 from ottla.broker.security.sasl import Login, LoginError
 from ottla.config.security import SecurityConfig
+from ottla.config.setting import SettingError
 
 logger = logging.getLogger(__name__)
 
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
+KEYS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 FILE: Final = "file://"
 HTTPS: Final = "https://"
 HTTP: Final = "http://"
@@ -39,7 +40,7 @@ class TokenCheck:
     """Called with a token, it says whose login that is; raises `LoginError`."""
 
     def __init__(self, config: SecurityConfig) -> None:
-        """Raises `UserError` for keys that cannot be had."""
+        """Raises `SettingError` for keys that cannot be had."""
         with needed_for("sasl.enabled.mechanisms=OAUTHBEARER"):
             import cryptography  # noqa: F401
             import jwt
@@ -99,9 +100,7 @@ class FileKeys:
                 self._changed_ns = changed_ns
         except (OSError, ValueError) as error:
             if self._keys is None:
-                raise UserError(
-                    f"{self._path}: {error}; sasl.oauthbearer.jwks.endpoint.url names a JWKS"
-                ) from error
+                raise _no_keys(f"{self._path}: {error}; {KEYS_URL} names a JWKS") from error
             logger.error("%s: %s; the keys that were read before count", self._path, error)
 
 
@@ -157,10 +156,14 @@ def _keys_of(config: SecurityConfig) -> FileKeys | FetchedKeys:
                 url,
             )
         return FetchedKeys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms)
-    raise UserError(
-        f"sasl.oauthbearer.jwks.endpoint.url={url}: logins by OAUTHBEARER need the issuer's keys, "
-        "as https://... or file:///..."
+    raise _no_keys(
+        f"{KEYS_URL}={url}: logins by OAUTHBEARER need the issuer's keys, as https://... or "
+        "file:///..."
     )
+
+
+def _no_keys(reason: str) -> SettingError:
+    return SettingError(KEYS_URL, reason, reason)
 
 
 def _parsed(content: bytes) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.scram import (
-    HASHES,
+    CODES_OF_MECHANISMS,
     MAX_ITERATIONS,
     MECHANISM_CODES,
     MIN_ITERATIONS,
@@ -18,8 +18,6 @@ from ottla.base.scram import (
 )
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.security_file import Credentials
-
-CODES_OF_MECHANISMS = {name: code for code, name in MECHANISM_CODES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +95,3 @@ def describe_users(known: Credentials) -> dict[str, list[tuple[int, int]]]:
     for (user, mechanism), one in sorted(known.items()):
         users.setdefault(user, []).append((CODES_OF_MECHANISMS[mechanism], one.iterations))
     return users
-
-
-assert CODES_OF_MECHANISMS.keys() == HASHES.keys()

@@ -152,6 +152,11 @@ class Topics:
     def find_by_id(self, topic_id: bytes) -> Topic | None:
         return self._by_id.get(topic_id)
 
+    def name_by_id(self, topic_id: bytes) -> str | None:
+        """`None` for an id that is not known."""
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
+
     def partition(self, name: str, index: int) -> Partition:
         """As `get` and `Topic.partition`."""
         return self.get(name).partition(index)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ottla.base.errors import UnknownNameError
 from ottla.base.principal import USER, Principal
-from ottla.base.scram import MECHANISM_CODES, salt_password
+from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, salt_password
 from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
 from ottla.client.administration.security import (
     AclBinding,
@@ -39,7 +39,6 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 
-CODES = {name: code for code, name in MECHANISM_CODES.items()}
 SALT_SIZE = 16
 
 Kind = TypeVar("Kind", bound=IntEnum)
@@ -84,9 +83,9 @@ def alter_users(
 
 
 def _mechanism_code(name: str) -> int:
-    if name not in CODES:
-        raise UnknownNameError("mechanism", name, CODES)
-    return CODES[name]
+    if name not in CODES_OF_MECHANISMS:
+        raise UnknownNameError("mechanism", name, CODES_OF_MECHANISMS)
+    return CODES_OF_MECHANISMS[name]
 
 
 # Access rules

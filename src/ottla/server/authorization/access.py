@@ -13,7 +13,7 @@ from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.security.authorizer import Authorizer
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.request_context import Client, PendingResponse, RequestContext
+from ottla.server.request_context import Client, PendingResponse, RequestContext, amended
 
 logger = logging.getLogger("ottla.authorizer")
 
@@ -68,16 +68,12 @@ class Access:
         self._context = context
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        client = self._context.client
-        allowed = self._authorizer.allows(
-            client.principal, client.host, operation, resource_type, name
-        )
-        if not allowed:
-            context = self._context
-            self._audit.denied(
-                client, operation, (resource_type, name), context.header.api_key, context.at
-            )
-        return allowed
+        if self.sees(operation, resource_type, name):
+            return True
+        context = self._context
+        resource = (resource_type, name)
+        self._audit.denied(context.client, operation, resource, context.header.api_key, context.at)
+        return False
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """As `allows`, for what the client has not asked for by name: nothing is logged."""
@@ -122,6 +118,19 @@ class Access:
         for one in in_turns(elements):
             (allowed if may(one) else denied).append(one)
         return allowed, denied
+
+
+def joined(allowed: Sequence[Any], rest: Callable[[], Answer], refusal: Any, field: str) -> Answer:
+    """The handler's answer about what is `allowed`, with the refusals of the list `field` added.
+
+    Where nothing is allowed the handler is not called: even a request for nothing may change
+    something, as one that has an internal topic created.
+    """
+    if not allowed:
+        answer: Answer = refusal
+        return answer
+    refused = getattr(refusal, field)
+    return amended(rest(), lambda answer: getattr(answer, field).extend(refused))
 
 
 Guard = Callable[[Any, RequestContext, Access, Handle], Answer]

@@ -1,6 +1,7 @@
 """Guards of groups: members, offsets, and who may see and delete them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
@@ -15,7 +16,11 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from ottla.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -30,6 +35,7 @@ from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsRes
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
@@ -49,7 +55,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.server.authorization.access import Access, Answer, Guard, Handle
+from ottla.server.authorization.access import Access, Answer, Guard, Handle, joined
 from ottla.server.operations import GROUP_OPERATIONS
 from ottla.server.request_context import RequestContext, amended
 
@@ -103,7 +109,12 @@ def find_coordinator(
         for key, code in codes.items()
         if code
     ]
-    return amended(handle(request, context), lambda answer: answer.coordinators.extend(refused))
+    return joined(
+        request.coordinator_keys,
+        partial(handle, request, context),
+        FindCoordinatorResponse(coordinators=refused),
+        "coordinators",
+    )
 
 
 def _topic_name(topic: Any, context: RequestContext) -> str | None:
@@ -111,8 +122,7 @@ def _topic_name(topic: Any, context: RequestContext) -> str | None:
     if context.api_version < FIRST_TOPIC_ID_VERSION:
         name: str = topic.name
         return name
-    known = context.broker.topics.find_by_id(topic.topic_id)
-    return None if known is None else known.name
+    return context.broker.topics.name_by_id(topic.topic_id)
 
 
 def _splits(
@@ -144,9 +154,9 @@ def offset_commit(
         allowed, denied = _splits(request.topics, Operation.READ, context, access)
     else:
         code, allowed, denied = DENIED, [], request.topics
-    refused = [_refused_commit(one, code) for one in in_turns(denied)]
+    refusal = OffsetCommitResponse(topics=[_refused_commit(one, code) for one in in_turns(denied)])
     request.topics = allowed
-    return amended(handle(request, context), lambda answer: answer.topics.extend(refused))
+    return joined(allowed, partial(handle, request, context), refusal, "topics")
 
 
 def offset_fetch(
@@ -267,7 +277,8 @@ def delete_groups(
         request.groups_names, lambda one: access.group(Operation.DELETE, one)
     )
     refused = [DeletableGroupResult(group_id=one, error_code=DENIED) for one in in_turns(denied)]
-    return amended(handle(request, context), lambda answer: answer.results.extend(refused))
+    refusal = DeleteGroupsResponse(results=refused)
+    return joined(request.groups_names, partial(handle, request, context), refusal, "results")
 
 
 def list_groups(

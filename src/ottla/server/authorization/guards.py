@@ -10,9 +10,11 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
+from ottla.protocol.messages.delete_records import DeleteRecordsResponse
 from ottla.protocol.messages.describe_acls import DescribeAclsResponse
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
+from ottla.protocol.messages.describe_producers import DescribeProducersResponse
 from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
@@ -21,6 +23,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupResponse
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesResponse
+from ottla.protocol.messages.list_offsets import ListOffsetsResponse
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
@@ -37,7 +40,9 @@ TEXT: Final = DENIED.description
 GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
     ApiKey.PRODUCE: records.produce,
     ApiKey.FETCH: records.fetch,
-    ApiKey.LIST_OFFSETS: by_topic(Operation.DESCRIBE, records.refused_list_offsets),
+    ApiKey.LIST_OFFSETS: by_topic(
+        Operation.DESCRIBE, ListOffsetsResponse, records.refused_list_offsets
+    ),
     ApiKey.METADATA: topics.metadata,
     ApiKey.OFFSET_COMMIT: groups.offset_commit,
     ApiKey.OFFSET_FETCH: groups.offset_fetch,
@@ -52,7 +57,9 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
     ApiKey.API_VERSIONS: None,
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
-    ApiKey.DELETE_RECORDS: by_topic(Operation.DELETE, records.refused_delete_records),
+    ApiKey.DELETE_RECORDS: by_topic(
+        Operation.DELETE, DeleteRecordsResponse, records.refused_delete_records
+    ),
     ApiKey.INIT_PRODUCER_ID: records.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: records.offset_for_leader_epoch,
     ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
@@ -95,7 +102,9 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: needs(Operation.ALTER, cluster.refused_alter_users),
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-    ApiKey.DESCRIBE_PRODUCERS: by_topic(Operation.READ, records.refused_describe_producers),
+    ApiKey.DESCRIBE_PRODUCERS: by_topic(
+        Operation.READ, DescribeProducersResponse, records.refused_describe_producers
+    ),
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe,
     ApiKey.LIST_TRANSACTIONS: transactions.list_all,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,

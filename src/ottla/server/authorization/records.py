@@ -29,6 +29,7 @@ from ottla.protocol.messages.list_offsets import (
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
     OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
@@ -39,8 +40,8 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.server.authorization.access import Access, Answer, AuditLog, Handle
-from ottla.server.request_context import Handler, RequestContext, amended
+from ottla.server.authorization.access import Access, Answer, AuditLog, Handle, joined
+from ottla.server.request_context import Handler, RequestContext
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -66,9 +67,7 @@ def produce(
         return handle(request, context)
     refusal = _refused_produce(request, denied, DENIED)
     request.topic_data = allowed
-    return amended(
-        handle(request, context), lambda answer: answer.responses.extend(refusal.responses)
-    )
+    return joined(allowed, partial(handle, request, context), refusal, "responses")
 
 
 def quick_produce(handle: Handler, authorizer: Authorizer, audit: AuditLog) -> Handler:
@@ -92,13 +91,11 @@ def quick_produce(handle: Handler, authorizer: Authorizer, audit: AuditLog) -> H
 
 
 def _may_write(topic: TopicProduceData, context: RequestContext, access: Access) -> bool:
-    name = topic.name
+    name: str | None = topic.name
     if context.api_version >= FIRST_PRODUCE_BY_ID:
-        known = context.broker.topics.find_by_id(topic.topic_id)
-        if known is None:
-            return True  # the handler answers UNKNOWN_TOPIC_ID: ids are no secret
-        name = known.name
-    return access.allows(Operation.WRITE, ResourceType.TOPIC, name)
+        name = context.broker.topics.name_by_id(topic.topic_id)
+    # Of an id that is not known the handler says so: ids are no secret.
+    return name is None or access.topic(Operation.WRITE, name)
 
 
 def _refused_produce(
@@ -131,7 +128,7 @@ def fetch(request: FetchRequest, context: RequestContext, access: Access, handle
 
 
 def by_topic(
-    operation: Operation, refused: Callable[[Any], Any]
+    operation: Operation, response: Callable[..., Any], refused: Callable[[Any], Any]
 ) -> Callable[[Any, RequestContext, Access, Handle], Answer]:
     """A guard of requests whose `topics` have names, and that are answered topic by topic."""
 
@@ -141,8 +138,8 @@ def by_topic(
             request.topics, lambda one: access.topic(operation, getattr(one, name))
         )
         request.topics = allowed
-        answers = [refused(one) for one in in_turns(denied)]
-        return amended(handle(request, context), lambda answer: answer.topics.extend(answers))
+        refusal = response(topics=[refused(one) for one in in_turns(denied)])
+        return joined(allowed, partial(handle, request, context), refusal, "topics")
 
     return guard
 
@@ -197,7 +194,8 @@ def offset_for_leader_epoch(
     """Followers, and consumers that may describe the topic."""
     if access.sees(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return handle(request, context)
-    return by_topic(Operation.DESCRIBE, refused_epochs)(request, context, access, handle)
+    guard = by_topic(Operation.DESCRIBE, OffsetForLeaderEpochResponse, refused_epochs)
+    return guard(request, context, access, handle)
 
 
 def init_producer_id(

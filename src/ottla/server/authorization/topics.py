@@ -1,6 +1,7 @@
 """Guards of topics: what may be described, made, changed and deleted, and settings of all kinds."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
@@ -10,6 +11,7 @@ from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from ottla.protocol.messages.create_topics import (
@@ -21,9 +23,10 @@ from ottla.protocol.messages.create_topics import (
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ottla.protocol.messages.describe_configs import DescribeConfigsResult
+from ottla.protocol.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
 from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -35,7 +38,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from ottla.server.authorization.access import Access, Answer, Handle
+from ottla.server.authorization.access import Access, Answer, Handle, joined
 from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.server.request_context import RequestContext, amended
 from ottla.server.resources import ResourceType as ConfigType
@@ -171,6 +174,9 @@ def create_topics(
         for one in in_turns({one.name: one for one in denied}.values())
     ]
 
+    if not request.topics:
+        return CreateTopicsResponse(topics=refused)
+
     def amend(response: CreateTopicsResponse) -> None:
         for one in in_turns(response.topics):
             if not one.error_code and not access.sees(
@@ -193,10 +199,9 @@ def delete_topics(
     def may_delete(one: DeleteTopicState) -> bool:
         name = one.name
         if name is None:
-            known = context.broker.topics.find_by_id(one.topic_id)
-            if known is None:
-                return True  # the handler answers UNKNOWN_TOPIC_ID
-            name = known.name
+            name = context.broker.topics.name_by_id(one.topic_id)
+        if name is None:
+            return True  # the handler answers UNKNOWN_TOPIC_ID
         if access.sees(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME) or access.topic(
             Operation.DELETE, name
         ):
@@ -216,7 +221,9 @@ def delete_topics(
     request.topic_names = [
         name for name in in_turns(request.topic_names) if may_delete(DeleteTopicState(name=name))
     ]
-    return amended(handle(request, context), lambda answer: answer.responses.extend(refused))
+    allowed = [*request.topics, *request.topic_names]
+    refusal = DeleteTopicsResponse(responses=refused)
+    return joined(allowed, partial(handle, request, context), refusal, "responses")
 
 
 def create_partitions(
@@ -229,7 +236,8 @@ def create_partitions(
         CreatePartitionsTopicResult(name=name, error_code=DENIED, error_message=DENIED.description)
         for name in in_turns(dict.fromkeys(one.name for one in denied))
     ]
-    return amended(handle(request, context), lambda answer: answer.results.extend(refused))
+    refusal = CreatePartitionsResponse(results=refused)
+    return joined(request.topics, partial(handle, request, context), refusal, "results")
 
 
 CONFIG_RESOURCES = {
@@ -247,7 +255,7 @@ def _config_resource(one: Any) -> tuple[ResourceType, str, ErrorCode]:
 
 
 def configs(
-    operation: Operation, result: type[Any], answers: str
+    operation: Operation, response: Callable[..., Any], result: type[Any], answers: str
 ) -> Callable[[Any, RequestContext, Access, Handle], Answer]:
     """A guard of requests about the settings of `resources`, answered one by one."""
 
@@ -270,15 +278,24 @@ def configs(
                     resource_name=one.resource_name,
                 )
             )
-        return amended(
-            handle(request, context), lambda answer: getattr(answer, answers).extend(refused)
-        )
+        refusal = response(**{answers: refused})
+        return joined(request.resources, partial(handle, request, context), refusal, answers)
 
     return guard
 
 
-describe_configs = configs(Operation.DESCRIBE_CONFIGS, DescribeConfigsResult, "results")
-alter = configs(Operation.ALTER_CONFIGS, alter_configs.AlterConfigsResourceResponse, "responses")
+describe_configs = configs(
+    Operation.DESCRIBE_CONFIGS, DescribeConfigsResponse, DescribeConfigsResult, "results"
+)
+alter = configs(
+    Operation.ALTER_CONFIGS,
+    alter_configs.AlterConfigsResponse,
+    alter_configs.AlterConfigsResourceResponse,
+    "responses",
+)
 alter_incrementally = configs(
-    Operation.ALTER_CONFIGS, incremental_alter_configs.AlterConfigsResourceResponse, "responses"
+    Operation.ALTER_CONFIGS,
+    incremental_alter_configs.IncrementalAlterConfigsResponse,
+    incremental_alter_configs.AlterConfigsResourceResponse,
+    "responses",
 )

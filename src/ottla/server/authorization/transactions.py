@@ -1,5 +1,7 @@
 """Guards of transactions."""
 
+from functools import partial
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
 from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -26,6 +28,7 @@ from ottla.protocol.messages.list_transactions import (
 from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitRequest,
     TransactionOffsetCommitRequestTopic,
+    TransactionOffsetCommitResponse,
     TransactionOffsetCommitResponsePartition,
     TransactionOffsetCommitResponseTopic,
 )
@@ -36,7 +39,7 @@ from ottla.protocol.messages.write_transaction_markers import (
     WriteTransactionMarkersRequest,
     WriteTransactionMarkersResponse,
 )
-from ottla.server.authorization.access import Access, Answer, Handle
+from ottla.server.authorization.access import Access, Answer, Handle, joined
 from ottla.server.request_context import RequestContext, amended
 
 DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -113,9 +116,11 @@ def commit_offsets(
         )
     if code:
         allowed, denied = [], request.topics
-    refused = [_refused_commit(one, code or TOPIC_DENIED) for one in in_turns(denied)]
+    refusal = TransactionOffsetCommitResponse(
+        topics=[_refused_commit(one, code or TOPIC_DENIED) for one in in_turns(denied)]
+    )
     request.topics = allowed
-    return amended(handle(request, context), lambda answer: answer.topics.extend(refused))
+    return joined(allowed, partial(handle, request, context), refusal, "topics")
 
 
 def _refused_commit(

@@ -57,10 +57,8 @@ def _known_name(topic: OffsetCommitRequestTopic, context: RequestContext) -> str
     """`None` for a topic that does not exist."""
     topics = context.broker.topics
     if context.api_version >= FIRST_TOPIC_ID_VERSION:
-        known = topics.find_by_id(topic.topic_id)
-    else:
-        known = topics.find(topic.name)
-    return known.name if known else None
+        return topics.name_by_id(topic.topic_id)
+    return None if topics.find(topic.name) is None else topic.name
 
 
 def _offset(partition: OffsetCommitRequestPartition) -> NewOffset:

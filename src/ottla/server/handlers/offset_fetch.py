@@ -96,7 +96,7 @@ def _group(
         wanted = freed_in_turns(
             [
                 _Wanted(
-                    name=_known_name(one.topic_id, context)
+                    name=context.broker.topics.name_by_id(one.topic_id)
                     if context.api_version >= FIRST_TOPIC_ID_VERSION
                     else one.name,
                     topic_id=one.topic_id,
@@ -123,11 +123,6 @@ def _group(
             for topic, found in in_turns(fetched)
         ],
     )
-
-
-def _known_name(topic_id: Uuid, context: RequestContext) -> str | None:
-    known = context.broker.topics.find_by_id(topic_id)
-    return known.name if known else None
 
 
 def _fetch(

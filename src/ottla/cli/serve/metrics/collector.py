@@ -156,6 +156,8 @@ class BrokerCollector:
             families.add("ottla_connections_refused", (refusal.name.lower(),), count)
         for reason, count in counts.closed.items():
             families.add("ottla_connections_closed", (reason.name.lower(),), count)
+        for outcome, count in counts.logins.items():
+            families.add("ottla_logins", (outcome.name.lower(),), count)
         throttled = self._broker.throttled_clients
         families.add("ottla_throttled_clients", (), len(throttled))
         families.add("ottla_throttled_requests", (), throttled.total)

@@ -192,6 +192,13 @@ SECTIONS = (
                 "Connections closed.",
                 "socket-server-metrics connection-close-total",
             ),
+            counter(
+                "logins",
+                ("outcome",),
+                "Logins by SASL that succeeded, succeeded again on their connection, failed, or "
+                "expired.",
+                "socket-server-metrics successful-authentication-total",
+            ),
             gauge(
                 "throttled_clients",
                 NONE,

@@ -1,15 +1,9 @@
 """A fetch that waits while what its client may read is changed."""
 
 from ottla.broker.security.acls import Permission
-from tests.unit.server.test_authorization import (
-    TOPIC_DENIED,
-    Judge,
-    Op,
-    T,
-    acl,
-    error_codes,
-    fetch_request,
-)
+from tests.unit.server.authorization.judge import Judge
+from tests.unit.server.authorization.record_rows import fetch_request
+from tests.unit.server.authorization.row import TOPIC_DENIED, Op, T, acl, error_codes
 
 
 def test_a_fetch_that_waits_brings_nothing_once_reading_is_denied() -> None:

@@ -1,0 +1,1 @@
+"""The matrix of requests and the rules that allow or deny them."""

@@ -1,0 +1,55 @@
+"""What is denied as a whole is answered without its handler, which might change something."""
+
+from typing import Any
+
+import pytest
+
+from ottla.codec.schema import Message
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.headers import RequestHeader
+from ottla.server.authorization.guards import guarded
+from ottla.server.request_context import RequestContext
+from tests.support.brokers import at
+from tests.unit.server.authorization import token_rows
+from tests.unit.server.authorization.judge import Judge
+from tests.unit.server.authorization.row import Need, Row, acl
+from tests.unit.server.authorization.rows import ROWS
+
+SHOW_THE_REST = {
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+}
+"""Their handlers change nothing, and answer more than the elements."""
+
+CASES = [
+    pytest.param(row, need, id=f"{key.name}-{at}-{need[0].name}-{need[1].name}")
+    for key, rows in ROWS.items()
+    for at, row in enumerate(rows)
+    for need in row.needs
+    if row.shows is None and key not in SHOW_THE_REST | set(token_rows.ROWS)
+]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    return Judge()
+
+
+def never(request: Message, context: RequestContext, *_: Any) -> None:
+    raise AssertionError(f"the handler is asked {request}")
+
+
+@pytest.mark.parametrize(("row", "need"), CASES)
+def test_nothing_that_is_denied_reaches_a_handler(judge: Judge, row: Row, need: Need) -> None:
+    assert judge.broker.authorizer is not None
+    judge.broker.authorizer.change([acl(one) for one in row.needs if one != need])
+    request = row.request()
+    api_key = ApiKey(request.API_KEY or 0)
+    header = RequestHeader(api_key, row.version, 1, "test")
+    context = RequestContext(judge.broker, at(0), header, judge.asker.client, False)
+    answer = guarded(api_key, never, judge.broker.authorizer)(request, context)
+    assert row.is_denied(answer, need)
