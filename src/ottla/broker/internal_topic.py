@@ -7,9 +7,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import islice
+from typing import Final, Protocol
 
-from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
@@ -33,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 READ_SIZE = 1 << 20
 
+STEP_RECORDS: Final = 256
+"""How many records a step of a loading takes in, which is well under a millisecond's work."""
+
 
 class Appender(Protocol):
     """What a coordinator needs of the broker it belongs to."""
@@ -51,6 +56,13 @@ class Appender(Protocol):
         acks: int = ...,
         origin: AppendOrigin,
     ) -> AppendInfo: ...
+
+
+class ClusterTopics(Protocol):
+    """What a member of a cluster knows of topics beyond its own partitions."""
+
+    def partition_count(self, topic: str) -> int | None:
+        """`None` for a topic that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +84,16 @@ class StoredRecord:
 class InternalTopic:
     """A compacted topic that is made for the first request that may write to it."""
 
-    def __init__(self, broker: Appender, new: NewTopic, compression: Compression) -> None:
+    def __init__(
+        self,
+        broker: Appender,
+        new: NewTopic,
+        compression: Compression,
+        cluster: ClusterTopics | None = None,
+    ) -> None:
         self._broker = broker
         self._new = new
+        self._cluster = cluster
         self._compression = compression
         self._is_being_made = False
         self.unread: set[int] = set()
@@ -86,7 +105,7 @@ class InternalTopic:
         A request that comes meanwhile waits. Why the topic cannot be made `append` reports.
         """
         topics, name = self._broker.topics, self._new.name
-        if topics.find(name) is not None:
+        if topics.find(name) is not None or self._cluster is not None:
             return
         before_making()
         while self._is_being_made and let_others():
@@ -115,6 +134,8 @@ class InternalTopic:
         """
         topic = self._broker.topics.find(self._new.name)
         if topic is None:
+            if self._cluster is not None:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             # A decision is being carried out: nobody else may decide before it is replayed.
             with at_once():
                 topic = self._create()
@@ -124,7 +145,7 @@ class InternalTopic:
             builder.producer_id, builder.producer_epoch = producer
         for record in records:
             builder.append(record.key, record.value, now_ms)
-        partition = topic.partition(partition_for(place, topic.partition_count))
+        partition = topic.partition(partition_for(place, self._partition_count))
         batch = bytearray(builder.build())
         origin = AppendOrigin.COORDINATOR
         return self._broker.append(partition, batch, now_ms=now_ms, origin=origin).first_offset
@@ -147,16 +168,35 @@ class InternalTopic:
         for index, partition in sorted(topic.partitions.items()):
             if partition.directory.is_offline:
                 continue
-            log = partition.log
             try:
-                cleaned_until = partition.directory.checkpoints.cleaned.get(
-                    TopicPartition(topic.name, index), 0
-                )
-                batches = batches_of(log, log.losses(cleaned_until))
-                yield from latest_records(batches, log.directory)
+                yield from latest_records(_batches_in(partition), partition.log.directory)
             except CorruptionError as error:
                 self.unread.add(index)
-                logger.error("%s; what %s keeps is not served", error, log.name)
+                logger.error("%s; what %s keeps is not served", error, partition.log.name)
+
+    def read_in_steps(self, index: int, take: Callable[[StoredRecord], None]) -> Iterator[None]:
+        """As `read_all`, of one partition; `take` gets a few records in each step.
+
+        Raises `CorruptionError` and `StorageError`, and so does a partition that is not there.
+        """
+        partition = self.partition(index)
+        partition.log.writer.write_out()
+        latest = _Latest()
+        for _ in latest.take_all(_batches_in(partition), partition.log.directory):
+            yield
+        records = latest.in_order()
+        while part := list(islice(records, STEP_RECORDS)):
+            for record in part:
+                take(record)
+            yield
+
+    def partition(self, index: int) -> Partition:
+        """One that this broker has; raises `StorageError` for any other."""
+        name = self._new.name
+        try:
+            return self._broker.topics.online_partition(name, index)
+        except ApiError as error:
+            raise StorageError(name, f"{name}-{index} is not at hand") from error
 
     def is_unread(self, place: str) -> bool:
         """Whether what the partition keeps that an id stands for could not be read."""
@@ -164,10 +204,15 @@ class InternalTopic:
 
     def partition_of(self, place: str) -> int:
         """The partition that an id stands for, or will when the topic is made."""
+        return partition_for(place, self._partition_count)
+
+    @property
+    def _partition_count(self) -> int:
+        """Of the topic as it is, or will be when it is made."""
+        if self._cluster is not None:
+            return self._cluster.partition_count(self._new.name) or self._new.partition_count
         topic = self._broker.topics.find(self._new.name)
-        count = self._new.partition_count if topic is None else topic.partition_count
-        assert count is not None
-        return partition_for(place, count)
+        return self._new.partition_count if topic is None else topic.partition_count
 
     def leader_epoch_of(self, place: str) -> int:
         """The leader epoch of the partition that an id stands for, which must be online."""
@@ -191,14 +236,15 @@ def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecor
     Raises `CorruptionError`, which names the place and the offset.
     """
     latest = _Latest()
-    offset = 0
-    try:
-        for batch in batches:
-            offset = batch.base_offset
-            latest.take(batch)
-    except InvalidBatchError as error:
-        raise CorruptionError(f"{place} at offset {offset}", 0, str(error)) from error
-    return iter(latest.records())
+    for _ in latest.take_all(batches, place):
+        pass
+    return iter(sorted(latest.in_order(), key=lambda one: one.offset))
+
+
+def _batches_in(partition: Partition) -> Iterator[Batch]:
+    place = TopicPartition(partition.topic, partition.index)
+    cleaned_until = partition.directory.checkpoints.cleaned.get(place, 0)
+    return batches_of(partition.log, partition.log.losses(cleaned_until))
 
 
 def batches_of(log: PartitionLog, losses: KnownLosses = NO_LOSSES) -> Iterator[Batch]:
@@ -227,21 +273,38 @@ def _check_gap(log: PartitionLog, lost: tuple[int, int] | None) -> None:
 
 @dataclass(slots=True)
 class _Latest:
-    """The last value of each key with its offset; a transaction's count when it is committed."""
+    """The last value of each key with its offset; a transaction's count when it is committed.
+
+    A key that comes again goes to the end, so that what is read out in steps has an order.
+    """
 
     values: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
     open: dict[int, dict[bytes, tuple[int, bytes | None]]] = field(default_factory=dict)
 
-    def take(self, batch: Batch) -> None:
+    def take_all(self, batches: Iterable[Batch], place: str) -> Iterator[None]:
+        """In steps; raises `CorruptionError`, which names the place and the offset."""
+        offset = 0
+        try:
+            for batch in batches:
+                offset = batch.base_offset
+                yield from self._take(batch)
+        except InvalidBatchError as error:
+            raise CorruptionError(f"{place} at offset {offset}", 0, str(error)) from error
+
+    def _take(self, batch: Batch) -> Iterator[None]:
         if batch.is_control:
             self._end_transaction(batch)
             return
         values = self.values
         if isinstance(batch, RecordBatch) and batch.is_transactional:
             values = self.open.setdefault(batch.producer_id, {})
-        for record in read_records(batch):
+        for number, record in enumerate(read_records(batch), 1):
             if record.key is not None:
+                values.pop(record.key, None)
                 values[record.key] = (record.offset, record.value)
+            if not number % STEP_RECORDS:
+                yield
+        yield
 
     def _end_transaction(self, batch: Batch) -> None:
         marker = parse_end_transaction_marker(batch)
@@ -251,19 +314,15 @@ class _Latest:
         for key, (offset, value) in values.items():
             known = self.values.get(key)
             if known is None or known[0] < offset:
+                self.values.pop(key, None)
                 self.values[key] = (offset, value)
 
-    def records(self) -> list[StoredRecord]:
-        found = [
-            StoredRecord(key, value, offset)
-            for key, (offset, value) in self.values.items()
-            if value is not None
-        ]
+    def in_order(self) -> Iterator[StoredRecord]:
+        """Those that count, and after them those of open transactions."""
+        for key, (offset, value) in self.values.items():
+            if value is not None:
+                yield StoredRecord(key, value, offset)
         for producer_id, values in self.open.items():
-            found += [
-                StoredRecord(key, value, offset, producer_id)
-                for key, (offset, value) in values.items()
-                if value is not None
-            ]
-        found.sort(key=lambda one: one.offset)
-        return found
+            for key, (offset, value) in values.items():
+                if value is not None:
+                    yield StoredRecord(key, value, offset, producer_id)

@@ -144,6 +144,14 @@ class GroupCoordinatorConfig:
         "The longest text that a client may commit with an offset.",
         is_dynamic=False,
     )
+    offsets_commit_timeout_ms: int = setting(
+        "offsets.commit.timeout.ms",
+        "int",
+        5000,
+        "In a cluster, how long commits and changes of groups wait until they are replicated.",
+        at_least=1,
+        is_dynamic=False,
+    )
     offsets_retention_check_interval_ms: int = setting(
         "offsets.retention.check.interval.ms",
         "long",

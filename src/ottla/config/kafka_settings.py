@@ -83,7 +83,6 @@ num.network.threads                                   int       3
 num.replica.alter.log.dirs.threads                    int       null
 num.replica.fetchers                                  int       1
 offsets.commit.required.acks                          short     -1
-offsets.commit.timeout.ms                             int       5000
 offsets.load.buffer.size                              int       5242880
 password.encoder.cipher.algorithm                     string    AES/CBC/PKCS5Padding
 password.encoder.iterations                           int       4096

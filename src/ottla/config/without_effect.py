@@ -148,7 +148,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "of the coordinators of groups and transactions, which decide this themselves": (
         "group.consumer.*",
         "group.coordinator.*",
-        "offsets.commit.*",
+        "offsets.commit.required.acks",
         "offsets.load.buffer.size",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.state.log.compression.codec",

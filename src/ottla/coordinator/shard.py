@@ -11,7 +11,7 @@ Kafka's counterparts: `GroupCoordinatorShard`, `GroupMetadataManager`.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -19,6 +19,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import PART_SIZE
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.group import ClassicGroup
@@ -47,7 +48,7 @@ from ottla.coordinator.consumer.requests import (
 )
 from ottla.coordinator.consumer.validation import check_heartbeat, is_leaving
 from ottla.coordinator.deadlines import Due, TimerKey
-from ottla.coordinator.decision import Answer, AnswerT, Decision, Draft
+from ottla.coordinator.decision import Answer, AnswerT, Decision, Draft, Reply
 from ottla.coordinator.offsets.commits import (
     CommitRequest,
     Commits,
@@ -78,14 +79,15 @@ class GroupCoordinatorShard:
         catalog: TopicCatalog,
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
-        is_unread: Callable[[str], bool] = lambda _: False,
+        refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE,
     ) -> None:
-        """`is_unread` says of a group whether what the log keeps of it could not be read."""
+        """`refusal` says of a group why it cannot be known here, or NONE: what the log keeps of it
+        could not be read, is still being read, or is kept by another broker."""
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = CommittedOffsets()
         self._config = config
         self._new_id = new_id
-        self.is_unread = is_unread
+        self.refusal = refusal
         self._timers: Timers[Hashable] = Timers()
         self._commits = Commits(config, self.offsets)
         self._sessions = Sessions(group_configs)
@@ -138,15 +140,38 @@ class GroupCoordinatorShard:
 
     def loaded(self, at: Timestamps) -> None:
         """Everything is replayed: the members have a session from now on to show up."""
-        for group in list(self.groups.values()):
-            draft = Draft(group.group_id, at)
-            plan = self._plan(group, draft)
-            if isinstance(plan, Rebalance):
-                plan.watch()
-            else:
-                self._sessions.watch(plan)
-            self.adopt(plan.decide())
-        self._set_expiry_timer(at)
+        for _ in self.loaded_in_steps(lambda: at):
+            pass
+
+    def loaded_in_steps(self, at: Callable[[], Timestamps]) -> Iterator[None]:
+        """As `loaded`, in short steps."""
+        for number, group in enumerate(list(self.groups.values()), 1):
+            self._watch(group, at())
+            if not number % PART_SIZE:
+                yield
+        self._set_expiry_timer(at())
+
+    def _watch(self, group: AnyGroup, at: Timestamps) -> None:
+        plan = self._plan(group, Draft(group.group_id, at))
+        if isinstance(plan, Rebalance):
+            plan.watch()
+        else:
+            self._sessions.watch(plan)
+        self.adopt(plan.decide())
+
+    def give_up(self, code: ErrorCode) -> Iterator[list[Reply]]:
+        """Another coordinator has the groups: members that wait here are refused, and everything
+        is forgotten, in short steps."""
+        while self.groups or self.offsets.forget_some(PART_SIZE):
+            replies: list[Reply] = []
+            for _ in range(min(PART_SIZE, len(self.groups))):
+                _, group = self.groups.popitem()
+                if isinstance(group, ClassicGroup):
+                    replies += [
+                        Reply(pending_id, blank.refused(code))
+                        for pending_id, blank in waiting(group).items()
+                    ]
+            yield replies
 
     def _plan(self, group: AnyGroup, draft: Draft) -> Rebalance | ConsumerPlan:
         if isinstance(group, ClassicGroup):
@@ -226,8 +251,8 @@ class GroupCoordinatorShard:
         coordinator, and again until there is one. Kafka's counterpart: a `CoordinatorContext` that
         has failed to load.
         """
-        if self.is_unread(group_id):
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        if code := self.refusal(group_id):
+            raise ApiError(code)
         return self.groups.get(group_id)
 
     # Members of classic groups

@@ -5,14 +5,21 @@ before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorServic
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.ids import Uuid
 from ottla.base.timestamps import Timestamps
-from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
+from ottla.broker.coordinator_shards import Shard, Shards, earliest
+from ottla.broker.internal_topic import (
+    Appender,
+    ClusterTopics,
+    EncodedRecord,
+    InternalTopic,
+    StoredRecord,
+)
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
@@ -20,7 +27,7 @@ from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer.requests import (
     GroupConfigLookup,
 )
-from ottla.coordinator.decision import Answer, Decision
+from ottla.coordinator.decision import Answer, Decision, Reply
 from ottla.coordinator.offsets.committed_offsets import NO_OFFSET
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
@@ -33,7 +40,10 @@ REFUSALS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.INVALID_REPLICATION_FACTOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
 }
 """Errors for members when the log takes no records.
 
@@ -46,7 +56,9 @@ TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 class GroupCoordinator:
     """The groups of this broker. What comes later comes through `take_answered`.
 
-    Handlers have the `loaded` machine decide, and this carries the decision out.
+    Handlers have the `machine_of` a group decide, and this carries the decision out. A single
+    broker has one machine for all groups, and a member of a cluster one for each partition of the
+    offsets topic that it leads.
     """
 
     def __init__(
@@ -55,13 +67,27 @@ class GroupCoordinator:
         config: GroupCoordinatorConfig,
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
+        cluster: ClusterTopics | None = None,
     ) -> None:
         self._topic = InternalTopic(
-            broker, offsets_topic(config), Compression(config.offsets_topic_compression_codec)
+            broker,
+            offsets_topic(config),
+            Compression(config.offsets_topic_compression_codec),
+            cluster,
         )
-        self.machine = GroupCoordinatorShard(
-            config, broker.topics, new_id, group_configs, self._topic.is_unread
-        )
+
+        def new_machine(refusal: Callable[[str], ErrorCode]) -> GroupCoordinatorShard:
+            return GroupCoordinatorShard(config, broker.topics, new_id, group_configs, refusal)
+
+        self.machine = new_machine(self._refusal)
+        """That of all groups of a single broker. In a cluster it refuses those of other brokers."""
+        self.shards: Shards[GroupCoordinatorShard] | None = None
+        if cluster is not None:
+            self.shards = Shards(
+                lambda: new_machine(lambda _: ErrorCode.NONE), self._load_shard, self._unload_shard
+            )
+        self._commit_timeout_ms = config.offsets_commit_timeout_ms
+        self._at: Timestamps | None = None
         self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
         self._gone_topics: set[str] = set()
@@ -72,8 +98,29 @@ class GroupCoordinator:
         to it; `before_making` is called unless it is there."""
         self._topic.prepare(before_making)
 
+    def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
+        """The machine that decides for a group; where that is another broker's, one that refuses.
+
+        Raises `UserError` as `loaded`.
+        """
+        if self.shards is None:
+            return self.loaded(at)
+        self._at = at
+        self._forget_gone_topics(at)
+        shard = self._shard_of(group_id)
+        return self.machine if shard is None else shard.machine
+
+    def machines(self, at: Timestamps) -> list[GroupCoordinatorShard]:
+        """All that have groups here."""
+        if self.shards is None:
+            return [self.loaded(at)]
+        return [one.machine for one in self.shards.served]
+
     def loaded(self, at: Timestamps) -> GroupCoordinatorShard:
-        """The machine, for whom the log is replayed first, once. Raises `UserError`."""
+        """A single broker's machine, for whom the log is replayed first, once.
+
+        Raises `UserError`.
+        """
         if not self._is_loaded:
             self._load(at)
         # Before new offsets of a topic that was created again, which would go with the old ones.
@@ -83,7 +130,7 @@ class GroupCoordinator:
     def _load(self, at: Timestamps) -> None:
         try:
             for record in self._topic.read_all():
-                self._replay_stored(record)
+                self._replay_stored(record, self.machine)
         except StorageError as error:
             raise UserError(
                 f"cannot read what groups have committed: {error}; restore {CONSUMER_OFFSETS}, "
@@ -103,7 +150,54 @@ class GroupCoordinator:
         """
         return self._topic.is_online(group_id) and not self._topic.is_unread(group_id)
 
-    def _replay_stored(self, record: StoredRecord) -> None:
+    # In a cluster
+
+    def _shard_of(self, group_id: str) -> Shard[GroupCoordinatorShard] | None:
+        """`None` of a group that is not answered for here, or not yet."""
+        assert self.shards is not None
+        shard = self.shards.find(self._topic.partition_of(group_id))
+        return None if shard is None or shard.refusal else shard
+
+    def _refusal(self, group_id: str) -> ErrorCode:
+        if self.shards is not None:
+            return self.shards.refusal(self._topic.partition_of(group_id))
+        return ErrorCode.NOT_COORDINATOR if self._topic.is_unread(group_id) else ErrorCode.NONE
+
+    def _load_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
+        machine = shard.machine
+        yield from self._topic.read_in_steps(
+            shard.index, lambda record: self._replay_stored(record, machine)
+        )
+        yield from machine.loaded_in_steps(self._now)
+        # What is not committed yet will be, under this leader: until then answers wait.
+        log = self._topic.partition(shard.index).log
+        shard.appended_end, shard.committed_end = log.log_end_offset, log.high_watermark
+
+    def _unload_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
+        for replies in shard.machine.give_up(ErrorCode.NOT_COORDINATOR):
+            self._answer(replies)
+            yield
+
+    def _now(self) -> Timestamps:
+        assert self._at is not None
+        return self._at
+
+    def uncommitted(self, group_id: str, at: Timestamps) -> Waiting[ErrorCode] | None:
+        """What an answer about a group must wait for: the records that it was decided on, and all
+        before them. `None` where these are committed, and for a single broker."""
+        shard = None if self.shards is None else self._shard_of(group_id)
+        if shard is None or shard.is_committed:
+            return None
+        waiting: Waiting[ErrorCode] = Waiting()
+
+        def deliver(error: ErrorCode) -> None:
+            waiting.result = REFUSALS.get(error, error)
+            self._answered.append(waiting)
+
+        shard.defer(deliver, at.monotonic_ms + self._commit_timeout_ms)
+        return waiting
+
+    def _replay_stored(self, record: StoredRecord, machine: GroupCoordinatorShard) -> None:
         try:
             key = decode_key(record.key)
             value = None if key is None else decode_value(key, record.value)
@@ -111,11 +205,21 @@ class GroupCoordinator:
             logger.error("%s, offset %d: %s", CONSUMER_OFFSETS, record.offset, error)
             return
         if key is not None:
-            self.machine.replay(key, value, record.offset, producer_id=record.producer_id)
+            machine.replay(key, value, record.offset, producer_id=record.producer_id)
 
-    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction is in the offsets topic."""
-        if self._is_loaded:
+    def check_marker(self, index: int) -> None:
+        """Raises `ApiError` while a partition of the offsets topic is not to take markers: the
+        machine that is being filled from it would miss them."""
+        if self.shards is not None and self.shards.refusal(index):
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def end_transaction(self, index: int, producer_id: int, *, is_commit: bool) -> None:
+        """The marker of a producer's transaction is in a partition of the offsets topic."""
+        shard = None if self.shards is None else self.shards.find(index)
+        if shard is not None:
+            shard.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
+            shard.appended_end = self._topic.partition(index).log.log_end_offset
+        elif self._is_loaded:
             self.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def topic_deleted(self, name: str) -> None:
@@ -124,28 +228,40 @@ class GroupCoordinator:
 
     def _forget_gone_topics(self, at: Timestamps) -> None:
         if self._gone_topics:
-            for decision in self.machine.forget_topics(self._gone_topics, at):
-                self._run(decision, at)
-            self._gone_topics.clear()
+            gone, self._gone_topics = self._gone_topics, set()
+            for machine in self.machines(at):
+                for decision in machine.forget_topics(gone, at):
+                    self._run(decision, at)
 
     # Time
 
     @property
     def next_deadline_ms(self) -> float | None:
         """When `advance` will have something to do, on the monotonic clock."""
-        return self.machine.next_deadline_ms
+        if self.shards is None:
+            return self.machine.next_deadline_ms
+        deadlines = (one.machine.next_deadline_ms for one in self.shards.served)
+        return earliest(deadlines, self.shards.next_deadline_ms)
 
     def advance(self, at: Timestamps) -> None:
         """Does what is due; groups that nobody has asked for since the start can wait."""
-        if not self._is_loaded:
+        if self.shards is not None:
+            self._at = at
+            self.shards.advance(at.monotonic_ms)
+        elif not self._is_loaded:
             return
         self._forget_gone_topics(at)
-        while (due := self.machine.advance(at)) is not None:
-            self._run(due, at)
+        for machine in self.machines(at):
+            while (due := machine.advance(at)) is not None:
+                self._run(due, at)
 
     @property
     def has_answers(self) -> bool:
         return bool(self._answered)
+
+    def hand_back(self, waiting: Waiting[Any]) -> None:
+        """Another's answer that has come, to go the same way."""
+        self._answered.append(waiting)
 
     def take_answered(self) -> list[Waiting[Any]]:
         """The waiting requests that now have their `result`."""
@@ -168,24 +284,62 @@ class GroupCoordinator:
         return waiting if answer is None else answer
 
     def _run(self, decision: Decision[AnswerT], at: Timestamps) -> AnswerT | None:
+        shard, machine = None, self.machine
+        if self.shards is not None:
+            shard = self._shard_of(decision.key)
+            if shard is None:
+                return self._refuse_elsewhere(decision)
+            machine = shard.machine
         first_offset, producer_id = NO_OFFSET, None
         if decision.records:
             try:
                 first_offset = self._append(decision, at)
                 producer_id = decision.producer and decision.producer[0]
+                if shard is not None:
+                    shard.appended_end = first_offset + len(decision.records)
             except ApiError as error:
                 logger.error("group %s: cannot write: %s", decision.key, error)
                 too_large = decision.too_large if error.code in TOO_LARGE else None
                 code = too_large or REFUSALS.get(error.code) or ErrorCode.UNKNOWN_SERVER_ERROR
-                decision = self.machine.refused(decision, code, at)
-        self.machine.adopt(decision, first_offset, producer_id=producer_id)
+                decision = machine.refused(decision, code, at)
+        machine.adopt(decision, first_offset, producer_id=producer_id)
         for event in decision.events:
             self._on_event(event)
-        for reply in decision.replies:
+        if decision.replies:
+            if shard is None:
+                self._answer(decision.replies)
+            else:
+                self._answer_when_committed(decision.replies, shard, at)
+        return decision.answer
+
+    def _refuse_elsewhere(self, decision: Decision[AnswerT]) -> AnswerT | None:
+        """Another broker leads the group's partition since it was decided, or nobody knows yet."""
+        code = self._refusal(decision.key) or ErrorCode.NOT_COORDINATOR
+        if decision.answer is None:
+            self._answer(
+                [Reply(one.pending_id, one.answer.refused(code)) for one in decision.replies]
+            )
+            return None
+        return decision.answer if not decision.records else decision.answer.refused(code)
+
+    def _answer(self, replies: Iterable[Reply]) -> None:
+        for reply in replies:
             assert isinstance(reply.pending_id, Waiting)
             reply.pending_id.result = reply.answer
             self._answered.append(reply.pending_id)
-        return decision.answer
+
+    def _answer_when_committed(
+        self, replies: Sequence[Reply], shard: Shard[GroupCoordinatorShard], at: Timestamps
+    ) -> None:
+        def deliver(error: ErrorCode) -> None:
+            code = REFUSALS.get(error, error)
+            self._answer(
+                [Reply(one.pending_id, one.answer.refused(code)) for one in replies]
+                if code
+                else replies
+            )
+
+        shard.defer(deliver, at.monotonic_ms + self._commit_timeout_ms)
 
     def _append(self, decision: Decision[Any], at: Timestamps) -> int:
         encoded = [

@@ -8,17 +8,28 @@ Kafka's counterparts: `TransactionCoordinator`, `TransactionMarkerChannelManager
 """
 
 import logging
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import PART_SIZE
+from ottla.broker.coordinator_shards import Shard, Shards, earliest
 from ottla.broker.groups.coordinator import REFUSALS, GroupCoordinator
-from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
+from ottla.broker.internal_topic import (
+    Appender,
+    ClusterTopics,
+    EncodedRecord,
+    InternalTopic,
+    StoredRecord,
+)
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
+from ottla.broker.transactions.marker_sender import MarkerRequest, MarkerSender
 from ottla.broker.transactions.markers import Marker, Markers
+from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, Decision
@@ -53,6 +64,13 @@ NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUC
 under a later epoch."""
 
 
+class ClusterPartitions(ClusterTopics, Protocol):
+    """What a member of a cluster knows of other brokers' partitions."""
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """-1 where nobody leads, and `None` of a partition that does not exist."""
+
+
 class TransactionBroker(Appender, Protocol):
     """What the coordinator needs of the broker it belongs to."""
 
@@ -62,7 +80,11 @@ class TransactionBroker(Appender, Protocol):
 
 
 class TransactionCoordinator:
-    """The transactions of this broker; `must_verify` is a setting that may change."""
+    """The transactions of this broker; `must_verify` is a setting that may change.
+
+    As the groups, they have one machine on a single broker, and in a cluster one for each partition
+    of the state topic that this broker leads. There, markers are sent as a `MarkerSender` says.
+    """
 
     def __init__(
         self,
@@ -70,13 +92,24 @@ class TransactionCoordinator:
         groups: GroupCoordinator,
         config: TransactionConfig,
         must_verify: Callable[[], bool],
+        cluster: ClusterPartitions | None = None,
     ) -> None:
-        self.machine = TransactionMachine(config, broker.allocate_producer_id)
+        def new_machine() -> TransactionMachine:
+            return TransactionMachine(config, broker.allocate_producer_id)
+
+        self.machine = new_machine()
+        """That of all transactions of a single broker."""
+        self.shards: Shards[TransactionMachine] | None = None
+        self.sender: MarkerSender | None = None
+        if cluster is not None:
+            self.shards = Shards(new_machine, self._load_shard, self._unload_shard)
+            self.sender = MarkerSender(cluster.leader_of)
+        self._commit_timeout_ms = config.offsets_commit_timeout_ms
         self.markers = Markers(broker, groups)
         self._broker = broker
         self._must_verify = must_verify
         self._groups = groups
-        self._topic = InternalTopic(broker, state_topic(config), Compression.NONE)
+        self._topic = InternalTopic(broker, state_topic(config), Compression.NONE, cluster)
         self._is_loaded = False
         self._at: Timestamps | None = None
         self._decided: dict[str, None] = {}
@@ -88,8 +121,27 @@ class TransactionCoordinator:
         """As `GroupCoordinator.prepare`, of `__transaction_state`."""
         self._topic.prepare(before_making)
 
+    def machines(self, at: Timestamps) -> list[TransactionMachine]:
+        """All that have transactions here."""
+        if self.shards is None:
+            return [self.loaded(at)]
+        return [one.machine for one in self.shards.served]
+
+    def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine:
+        """The machine that decides for an id; raises `ApiError` where that is not here, and
+        `UserError` as `loaded`."""
+        if self.shards is None:
+            return self.loaded(at)
+        self._at = at
+        shard = self._shard_of(transactional_id)
+        if shard is None:
+            raise ApiError(self._refusal(transactional_id, at) or ErrorCode.NOT_COORDINATOR)
+        return shard.machine
+
     def loaded(self, at: Timestamps) -> TransactionMachine:
-        """The machine, for whom the log is replayed first, once. Raises `UserError`.
+        """A single broker's machine, for whom the log is replayed first, once.
+
+        Raises `UserError`.
 
         What a crash has left prepared is finished with the next `write_out`.
         """
@@ -101,7 +153,7 @@ class TransactionCoordinator:
     def _load(self, at: Timestamps) -> None:
         try:
             for record in self._topic.read_all():
-                self._replay_stored(record)
+                self._replay_stored(record, self.machine)
         except StorageError as error:
             raise UserError(
                 f"cannot read how transactions stand: {error}; restore {TRANSACTION_STATE}, or "
@@ -120,11 +172,14 @@ class TransactionCoordinator:
 
     def _refusal(self, transactional_id: str, at: Timestamps) -> ErrorCode:
         """What to answer a producer whose transactions nobody knows; see `GroupCoordinator`."""
+        if self.shards is not None:
+            self._at = at
+            return self.shards.refusal(self._topic.partition_of(transactional_id))
         self.loaded(at)
         is_unread = self._topic.is_unread(transactional_id)
         return ErrorCode.NOT_COORDINATOR if is_unread else ErrorCode.NONE
 
-    def _replay_stored(self, record: StoredRecord) -> None:
+    def _replay_stored(self, record: StoredRecord, machine: TransactionMachine) -> None:
         try:
             key = decode_key(record.key)
             value = None if key is None else decode_value(record.value)
@@ -132,7 +187,96 @@ class TransactionCoordinator:
             logger.error("%s, offset %d: %s", TRANSACTION_STATE, record.offset, error)
             return
         if key is not None:
-            self.machine.replay(key, value)
+            machine.replay(key, value)
+
+    # In a cluster
+
+    def partition_of(self, transactional_id: str) -> int:
+        """The partition of the state topic that keeps an id."""
+        return self._topic.partition_of(transactional_id)
+
+    def _shard_of(self, transactional_id: str) -> Shard[TransactionMachine] | None:
+        """`None` of an id that is not answered for here, or not yet."""
+        assert self.shards is not None
+        shard = self.shards.find(self._topic.partition_of(transactional_id))
+        return None if shard is None or shard.refusal else shard
+
+    def _load_shard(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
+        machine = shard.machine
+        yield from self._topic.read_in_steps(
+            shard.index, lambda record: self._replay_stored(record, machine)
+        )
+        yield from machine.loaded_in_steps(self._now)
+        # What is not committed yet will be, under this leader: until then answers wait.
+        log = self._topic.partition(shard.index).log
+        shard.appended_end, shard.committed_end = log.log_end_offset, log.high_watermark
+        for prepared in machine.prepared:
+            self._send_when_committed(prepared.transactional_id, shard)
+
+    def _unload_shard(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
+        assert self.sender is not None
+        self.sender.drop_shard(shard.index)
+        known = shard.machine.transactions
+        while known:
+            for _ in range(min(PART_SIZE, len(known))):
+                known.popitem()
+            yield
+
+    def _now(self) -> Timestamps:
+        assert self._at is not None
+        return self._at
+
+    def _send_when_committed(self, transactional_id: str, shard: Shard[TransactionMachine]) -> None:
+        """No partition gets the marker of a decision that another coordinator might not find."""
+
+        def deliver(error: ErrorCode) -> None:
+            known = shard.machine.transactions.get(transactional_id)
+            if error or known is None or not known.is_prepared or self.sender is None:
+                return
+            prepared = shard.machine.markers_of(known)
+            marker = _marker(prepared, shard.leader_epoch)
+            self.sender.add(shard.index, transactional_id, marker, prepared.partitions)
+
+        shard.defer(deliver, math.inf)
+
+    def take_marker_requests(self, at: Timestamps) -> list[MarkerRequest]:
+        """What is to be sent to brokers now; `markers_answered` comes after."""
+        return [] if self.sender is None else self.sender.take_requests(at.monotonic_ms)
+
+    def markers_answered(
+        self,
+        number: int,
+        errors: Mapping[tuple[int, TopicPartition], ErrorCode] | None,
+        at: Timestamps,
+    ) -> None:
+        """A broker's answer to a request, or `None` where there is none."""
+        assert self.sender is not None
+        self.sender.answered(number, errors or {}, at.monotonic_ms)
+
+    def _complete(self, at: Timestamps) -> None:
+        assert self.sender is not None
+        for key in self.sender.take_complete():
+            shard = self._shard_of(key)
+            known = None if shard is None else shard.machine.transactions.get(key)
+            if shard is None or known is None or not known.is_prepared:
+                continue
+            if self._run(shard.machine.complete(key, at), at).error:
+                # The markers are asked for again, and found to be there.
+                self._send_when_committed(key, shard)
+
+    def uncommitted(self, transactional_id: str, at: Timestamps) -> Waiting[ErrorCode] | None:
+        """As `GroupCoordinator.uncommitted`."""
+        shard = None if self.shards is None else self._shard_of(transactional_id)
+        if shard is None or shard.is_committed:
+            return None
+        waiting: Waiting[ErrorCode] = Waiting()
+
+        def deliver(error: ErrorCode) -> None:
+            waiting.result = REFUSALS.get(error, error)
+            self._groups.hand_back(waiting)
+
+        shard.defer(deliver, at.monotonic_ms + self._commit_timeout_ms)
+        return waiting
 
     # Producers
 
@@ -143,12 +287,17 @@ class TransactionCoordinator:
         """
         if refusal := self._refusal(request.transactional_id, at):
             return ProducerAnswer(error=refusal)
-        decision = self.machine.init_producer(request, at)
+        machine = self.machine_of(request.transactional_id, at)
+        decision = machine.init_producer(request, at)
         answer = self._run(decision, at)
-        if decision.records and answer.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+        if (
+            self.shards is None
+            and decision.records
+            and answer.error is ErrorCode.CONCURRENT_TRANSACTIONS
+        ):
             # Kafka sends the producer away to ask again, since the markers take their time.
             self._broker.write_out()
-            answer = self._run(self.machine.init_producer(request, at), at)
+            answer = self._run(machine.init_producer(request, at), at)
         return answer
 
     def add_partitions(
@@ -161,7 +310,8 @@ class TransactionCoordinator:
     ) -> Outcome:
         if refusal := self._refusal(claim.transactional_id, at):
             return Outcome(error=refusal)
-        decision = self.machine.add_partitions(claim, partitions, at, client_version=client_version)
+        machine = self.machine_of(claim.transactional_id, at)
+        decision = machine.add_partitions(claim, partitions, at, client_version=client_version)
         return self._run(decision, at)
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
@@ -174,7 +324,7 @@ class TransactionCoordinator:
         """Whether each partition belongs to the open transaction; see the machine's `verify`."""
         if refusal := self._refusal(claim.transactional_id, at):
             return dict.fromkeys(partitions, refusal)
-        return self.machine.verify(claim, partitions)
+        return self.machine_of(claim.transactional_id, at).verify(claim, partitions)
 
     def admit(
         self, claim: ProducerClaim, where: TopicPartition, at: Timestamps, *, can_add: bool
@@ -197,7 +347,8 @@ class TransactionCoordinator:
     ) -> ProducerAnswer:
         if refusal := self._refusal(claim.transactional_id, at):
             return ProducerAnswer(error=refusal)
-        decision = self.machine.end(claim, at, is_commit=is_commit, client_version=client_version)
+        machine = self.machine_of(claim.transactional_id, at)
+        decision = machine.end(claim, at, is_commit=is_commit, client_version=client_version)
         return self._run(decision, at)
 
     # Time
@@ -205,6 +356,9 @@ class TransactionCoordinator:
     @property
     def next_deadline_ms(self) -> float | None:
         """When `advance` will have something to do, on the monotonic clock."""
+        if self.shards is not None and self.sender is not None:
+            deadlines = (one.machine.next_deadline_ms for one in self.shards.served)
+            return earliest(deadlines, self.shards.next_deadline_ms, self.sender.next_deadline_ms)
         deadline_ms = self.machine.next_deadline_ms
         if self._late:
             return self._retry_ms if deadline_ms is None else min(deadline_ms, self._retry_ms)
@@ -215,11 +369,16 @@ class TransactionCoordinator:
 
         The rest is done by the `write_out` that must follow.
         """
-        if not self._is_loaded:
+        if self.shards is not None:
+            self._at = at
+            self.shards.advance(at.monotonic_ms)
+            self._complete(at)
+        elif not self._is_loaded:
             return
         self._at = at
-        while (due := self.machine.advance(at)) is not None:
-            self._run_all(due, at)
+        for machine in self.machines(at):
+            while (due := machine.advance(at)) is not None:
+                self._run_all(due, at)
         if self._late and self._retry_ms <= at.monotonic_ms:
             self._try_again()
 
@@ -246,12 +405,7 @@ class TransactionCoordinator:
     def _mark(self, prepared: MarkersToWrite, at: Timestamps) -> bool:
         """Appends the markers that are missing; whether none is any more."""
         key = prepared.transactional_id
-        marker = Marker(
-            producer_id=prepared.producer_id,
-            epoch=prepared.epoch,
-            is_commit=prepared.is_commit,
-            coordinator_epoch=self._topic.leader_epoch_of(key),
-        )
+        marker = _marker(prepared, self._topic.leader_epoch_of(key))
         is_complete = True
         for topic, index in sorted(prepared.partitions):
             try:
@@ -300,35 +454,62 @@ class TransactionCoordinator:
         return answer
 
     def _run_all(self, decision: Decision[AnswerT], at: Timestamps) -> AnswerT | None:
+        shard, machine = None, self.machine
+        if self.shards is not None:
+            shard = self._shard_of(decision.key)
+            if shard is None:
+                answer = decision.answer
+                return None if answer is None else answer.refused(ErrorCode.NOT_COORDINATOR)
+            machine = shard.machine
         if decision.records:
             try:
-                self._append(decision, at)
+                end = self._append(decision, at)
             except ApiError as error:
                 logger.error("transaction %s: cannot write: %s", decision.key, error)
                 refusal = REFUSALS.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR)
-                return self.machine.refused(decision, refusal, at).answer
-            self._replay(decision)
+                return machine.refused(decision, refusal, at).answer
+            if shard is not None:
+                shard.appended_end = end
+            self._replay(decision, machine, shard)
         for event in decision.events:
             self._broker.on_event(event)
         return decision.answer
 
-    def _append(self, decision: Decision[Any], at: Timestamps) -> None:
+    def _append(self, decision: Decision[Any], at: Timestamps) -> int:
+        """Returns the offset after the records."""
         encoded = []
         for record in decision.records:
             assert isinstance(record.key, TransactionLogKey)
             assert record.value is None or isinstance(record.value, TransactionLogValue)
             value = None if record.value is None else encode_value(record.value)
             encoded.append(EncodedRecord(encode_key(record.key), value))
-        self._topic.append(decision.key, encoded, now_ms=at.now_ms)
+        return self._topic.append(decision.key, encoded, now_ms=at.now_ms) + len(encoded)
 
-    def _replay(self, decision: Decision[Any]) -> None:
+    def _replay(
+        self,
+        decision: Decision[Any],
+        machine: TransactionMachine,
+        shard: Shard[TransactionMachine] | None,
+    ) -> None:
         for record in decision.records:
             assert isinstance(record.key, TransactionLogKey)
             assert record.value is None or isinstance(record.value, TransactionLogValue)
-            self.machine.replay(record.key, record.value)
-        known = self.machine.transactions.get(decision.key)
+            machine.replay(record.key, record.value)
+        known = machine.transactions.get(decision.key)
         if known is not None and known.is_prepared:
-            self._decided[decision.key] = None
+            if shard is None:
+                self._decided[decision.key] = None
+            else:
+                self._send_when_committed(decision.key, shard)
+
+
+def _marker(prepared: MarkersToWrite, coordinator_epoch: int) -> Marker:
+    return Marker(
+        producer_id=prepared.producer_id,
+        epoch=prepared.epoch,
+        is_commit=prepared.is_commit,
+        coordinator_epoch=coordinator_epoch,
+    )
 
 
 def state_topic(config: TransactionConfig) -> NewTopic:

@@ -22,7 +22,10 @@ ACKS_LEADER = 1
 class OffsetsInTransactions(Protocol):
     """The receiver of markers in the offsets topic."""
 
-    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None: ...
+    def check_marker(self, index: int) -> None:
+        """Raises `ApiError` while a partition is not to take any."""
+
+    def end_transaction(self, index: int, producer_id: int, *, is_commit: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,8 @@ class Markers:
         )
         partition = self._broker.topics.online_partition(topic, index)
         _check(marker, end, partition.log.producers)
+        if topic == CONSUMER_OFFSETS:
+            self._offsets.check_marker(index)
         batch = build_end_transaction_marker(
             end,
             producer_id=marker.producer_id,
@@ -73,7 +78,7 @@ class Markers:
             origin=AppendOrigin.COORDINATOR,
         )
         if topic == CONSUMER_OFFSETS:
-            self._offsets.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+            self._offsets.end_transaction(index, marker.producer_id, is_commit=marker.is_commit)
 
 
 def _check(marker: Marker, end: EndTransactionMarker, producers: ProducerState) -> None:

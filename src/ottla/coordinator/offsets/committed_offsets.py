@@ -129,6 +129,12 @@ class CommittedOffsets:
             if not offsets:
                 del self._by_group[group_id]
 
+    def forget_some(self, count: int) -> bool:
+        """Forgets some groups, whose offsets another coordinator has; whether there are more."""
+        for _ in range(min(count, len(self._by_group))):
+            self._by_group.popitem()
+        return bool(self._by_group)
+
     # Questions
 
     def __contains__(self, group_id: str) -> bool:

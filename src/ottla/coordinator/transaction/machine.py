@@ -21,6 +21,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps, silent_since_ms
+from ottla.base.turns import PART_SIZE
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
 from ottla.coordinator.events import TransactionTimedOut
@@ -86,13 +87,21 @@ class TransactionMachine:
 
         Which is never more than all of it, though the clock may have been set back.
         """
+        for _ in self.loaded_in_steps(lambda: at):
+            pass
+
+    def loaded_in_steps(self, now: Callable[[], Timestamps]) -> Iterator[None]:
+        """As `loaded`, in short steps."""
         limit_ms = self._config.transactional_id_expiration_ms
-        for key, one in self.transactions.items():
+        for number, (key, one) in enumerate(list(self.transactions.items()), 1):
+            at = now()
             self._quiet_since_ms[key] = silent_since_ms(at, one.update_ms, limit_ms)
             if one.is_ongoing:
                 left_ms = one.start_ms + one.timeout_ms - at.now_ms
                 self._set_timeout(key, min(max(left_ms, 0), one.timeout_ms), at)
-        self._set_expiry_timer(at)
+            if not number % PART_SIZE:
+                yield
+        self._set_expiry_timer(now())
 
     # Producers
 
@@ -210,9 +219,9 @@ class TransactionMachine:
     @property
     def prepared(self) -> list[MarkersToWrite]:
         """The transactions that are decided and not complete."""
-        return [self._markers(self.transactions[one]) for one in self._prepared]
+        return [self.markers_of(self.transactions[one]) for one in self._prepared]
 
-    def _markers(self, known: Transaction) -> MarkersToWrite:
+    def markers_of(self, known: Transaction) -> MarkersToWrite:
         return MarkersToWrite(
             transactional_id=known.transactional_id,
             producer_id=known.producer_id,

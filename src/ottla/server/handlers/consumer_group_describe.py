@@ -45,9 +45,9 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    groups = context.broker.groups.loaded(context.at)
-    if groups.is_unread(group_id):
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
+    groups = context.broker.groups.machine_of(group_id, context.at)
+    if refusal := groups.refusal(group_id):
+        return DescribedGroup(group_id=group_id, error_code=refusal)
     found = groups.describe_consumer(group_id)
     if found is not None:
         return _group(found, context)

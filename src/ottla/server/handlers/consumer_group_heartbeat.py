@@ -28,7 +28,9 @@ def handle(
         return _response(HeartbeatAnswer(error=code, message=code.description))
     groups, at = context.broker.groups, context.at
     groups.prepare(context.may_take_long)
-    decision = groups.loaded(at).consumer_heartbeat(_request(request, context), at)
+    decision = groups.machine_of(request.group_id, at).consumer_heartbeat(
+        _request(request, context), at
+    )
     return _response(groups.carry_out(decision, at))
 
 

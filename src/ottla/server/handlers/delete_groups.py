@@ -20,7 +20,9 @@ def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroup
         results=[
             DeletableGroupResult(
                 group_id=group_id,
-                error_code=groups.carry_out(groups.loaded(at).delete_group(group_id, at), at).error,
+                error_code=groups.carry_out(
+                    groups.machine_of(group_id, at).delete_group(group_id, at), at
+                ).error,
             )
             for group_id in in_turns(dict.fromkeys(in_turns(request.groups_names)))
         ]

@@ -34,12 +34,12 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
 
 
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
-    groups = context.broker.groups.loaded(context.at)
+    groups = context.broker.groups.machine_of(group_id, context.at)
     found = groups.describe(group_id)
     if found is not None:
         return _group(found)
-    if groups.is_unread(group_id):
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
+    if refusal := groups.refusal(group_id):
+        return DescribedGroup(group_id=group_id, error_code=refusal)
     group = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if context.api_version >= FIRST_NOT_FOUND_VERSION:
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND

@@ -16,5 +16,5 @@ def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatRespo
         instance_id=request.group_instance_id,
     )
     groups, at = context.broker.groups, context.at
-    decision = groups.loaded(at).heartbeat(claim, at)
+    decision = groups.machine_of(request.group_id, at).heartbeat(claim, at)
     return HeartbeatResponse(error_code=groups.carry_out(decision, at).error)

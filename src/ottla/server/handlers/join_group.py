@@ -26,7 +26,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> Message | Pend
     groups, at = context.broker.groups, context.at
     groups.prepare(context.may_take_long)
     waiting: Waiting[JoinAnswer] = Waiting()
-    decision = groups.loaded(at).join(_request(request, context), waiting, at)
+    decision = groups.machine_of(request.group_id, at).join(_request(request, context), waiting, at)
     answer = groups.carry_out_or_wait(decision, waiting, at)
     no_protocol = None if context.api_version >= FIRST_NULL_PROTOCOL_VERSION else ""
     return respond(answer, lambda known: _response(known, no_protocol))

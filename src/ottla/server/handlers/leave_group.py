@@ -19,7 +19,9 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
     groups, at = context.broker.groups, context.at
     if context.api_version < FIRST_BATCH_VERSION:
         only = Leaving(member_id=request.member_id)
-        answer = groups.carry_out(groups.loaded(at).leave(request.group_id, (only,), at), at)
+        answer = groups.carry_out(
+            groups.machine_of(request.group_id, at).leave(request.group_id, (only,), at), at
+        )
         return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
     leaving = freed_in_turns(
         [
@@ -27,7 +29,9 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
             for one in in_turns(request.members)
         ]
     )
-    answer = groups.carry_out(groups.loaded(at).leave(request.group_id, leaving, at), at)
+    answer = groups.carry_out(
+        groups.machine_of(request.group_id, at).leave(request.group_id, leaving, at), at
+    )
     members = [
         MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=code)
         for one, code in in_turns(zip(leaving, answer.errors, strict=False))

@@ -86,7 +86,9 @@ def _commit(
         retention_ms=None if retention_ms == NONE_GIVEN else retention_ms,
     )
     groups, at = context.broker.groups, context.at
-    errors = groups.carry_out(groups.loaded(at).commit(commit, at), at).partitions
+    errors = groups.carry_out(
+        groups.machine_of(request.group_id, at).commit(commit, at), at
+    ).partitions
     if context.api_version >= FIRST_NEW_CODES_VERSION:
         return dict(errors)
     return {where: OLD_CODES.get(code, code) for where, code in errors.items()}

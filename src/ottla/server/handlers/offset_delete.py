@@ -27,7 +27,9 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
     groups, at = context.broker.groups, context.at
     errors: dict[TopicPartition, ErrorCode] = freed_in_turns({})
     for part in parts_in_turns(wanted) if wanted else [wanted]:
-        decision = groups.loaded(at).delete_offsets(request.group_id, part, at)
+        decision = groups.machine_of(request.group_id, at).delete_offsets(
+            request.group_id, part, at
+        )
         answer = groups.carry_out(decision, at)
         if answer.error:
             return OffsetDeleteResponse(error_code=answer.error)

@@ -144,7 +144,9 @@ def _fetch(
                 for index in in_turns(one.indexes)
             ]
         )
-    fetched = context.broker.groups.loaded(context.at).fetch_offsets(claim, places)
+    fetched = context.broker.groups.machine_of(claim.group_id, context.at).fetch_offsets(
+        claim, places
+    )
     if wanted is None:
         wanted = _all_topics(fetched, context)
     return freed_in_turns(

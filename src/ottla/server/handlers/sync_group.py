@@ -22,7 +22,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pend
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     groups, at = context.broker.groups, context.at
     waiting: Waiting[SyncAnswer] = Waiting()
-    decision = groups.loaded(at).sync(_request(request), waiting, at)
+    decision = groups.machine_of(request.group_id, at).sync(_request(request), waiting, at)
     answer = groups.carry_out_or_wait(decision, waiting, at)
     return respond(answer, _response)
 

@@ -103,5 +103,7 @@ def _commit(
         producer=(request.producer_id, request.producer_epoch),
     )
     groups, at = context.broker.groups, context.at
-    errors = groups.carry_out(groups.loaded(at).commit(commit, at), at).partitions
+    errors = groups.carry_out(
+        groups.machine_of(request.group_id, at).commit(commit, at), at
+    ).partitions
     return {where: OLD_CODES.get(code, code) for where, code in errors.items()}

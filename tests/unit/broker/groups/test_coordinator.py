@@ -285,7 +285,7 @@ def test_a_log_that_cannot_be_read_answers_for_no_group(
     file = file_system.open(f"{partition.log.directory}/{0:020}.log", writable=True)
     file.pwrite(batch[61:], 61)
     coordinator = GroupCoordinator(broker, broker.config, broker.new_id, broker.settings.groups.of)
-    assert coordinator.loaded(at(0)).is_unread("g")
+    assert coordinator.loaded(at(0)).refusal("g") is ErrorCode.NOT_COORDINATOR
 
 
 # Those who wait

@@ -1,0 +1,228 @@
+"""The partitions of an internal topic that this broker leads in a cluster, each with its machine.
+
+A shard begins when this broker becomes the partition's leader. Its machine is filled from the log
+in short steps, and refuses until then; it is dropped when another broker leads. What its records
+decide is answered when they are committed. A single broker has one machine and no shards.
+
+Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `TransactionStateManager`.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, Generic, TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import CorruptionError, StorageError
+
+logger = logging.getLogger(__name__)
+
+MachineT = TypeVar("MachineT")
+
+Deliver = Callable[[ErrorCode], None]
+
+DONE: Final = object()
+
+AT_ONCE_MS: Final = 0.0
+"""The deadline of what is to continue in the next round."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Deferred:
+    """To be delivered when all before `end` is committed, or when it is too late for that."""
+
+    end: int
+    deliver: Deliver
+    deadline_ms: float
+
+
+class Shard(Generic[MachineT]):
+    """`appended_end` and `committed_end` are offsets after what its machine has decided on."""
+
+    __slots__ = (
+        "_deferred",
+        "_loading",
+        "appended_end",
+        "committed_end",
+        "has_failed",
+        "index",
+        "leader_epoch",
+        "machine",
+    )
+
+    def __init__(self, index: int, leader_epoch: int, machine: MachineT) -> None:
+        self.index = index
+        self.leader_epoch = leader_epoch
+        self.machine = machine
+        self.appended_end = 0
+        self.committed_end = 0
+        self.has_failed = False
+        self._loading: Iterator[None] | None = None
+        self._deferred: list[_Deferred] = []
+
+    # Loading
+
+    def begin_loading(self, steps: Iterator[None]) -> None:
+        self._loading = steps
+
+    @property
+    def is_loading(self) -> bool:
+        return self._loading is not None
+
+    def load_on(self) -> None:
+        """One short step. A log that cannot be read is not served."""
+        assert self._loading is not None
+        try:
+            next(self._loading)
+        except StopIteration:
+            self._loading = None
+        except (CorruptionError, StorageError) as error:
+            self._loading, self.has_failed = None, True
+            logger.error("%s; what partition %d keeps is not served", error, self.index)
+
+    @property
+    def refusal(self) -> ErrorCode:
+        if self.is_loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR if self.has_failed else ErrorCode.NONE
+
+    # Answers that wait until records are committed
+
+    @property
+    def is_committed(self) -> bool:
+        return self.appended_end <= self.committed_end
+
+    def defer(self, deliver: Deliver, deadline_ms: float) -> None:
+        """Delivers at once where all is committed."""
+        if self.is_committed:
+            deliver(ErrorCode.NONE)
+        else:
+            self._deferred.append(_Deferred(self.appended_end, deliver, deadline_ms))
+
+    def committed(self, end: int) -> None:
+        """All before an offset is committed."""
+        if end <= self.committed_end:
+            return
+        self.committed_end = end
+        if not self._deferred:
+            return
+        done = [one for one in self._deferred if one.end <= end]
+        self._deferred = [one for one in self._deferred if one.end > end]
+        _deliver(done, ErrorCode.NONE)
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        return min((one.deadline_ms for one in self._deferred), default=None)
+
+    def expire(self, monotonic_ms: float) -> None:
+        """The records stay, and may be committed later."""
+        late = [one for one in self._deferred if one.deadline_ms <= monotonic_ms]
+        if late:
+            self._deferred = [one for one in self._deferred if one.deadline_ms > monotonic_ms]
+            _deliver(late, ErrorCode.REQUEST_TIMED_OUT)
+
+    def give_up(self) -> None:
+        """Another broker leads: nobody here can say what becomes of the records."""
+        given_up, self._deferred, self._loading = self._deferred, [], None
+        _deliver(given_up, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _deliver(deferred: Iterable[_Deferred], error: ErrorCode) -> None:
+    for one in deferred:
+        one.deliver(error)
+
+
+class Shards(Generic[MachineT]):
+    """`new_machine` makes an empty machine; `load` has the steps that fill a shard's, and `unload`
+    those that answer who waits for a shard that is given up."""
+
+    def __init__(
+        self,
+        new_machine: Callable[[], MachineT],
+        load: Callable[[Shard[MachineT]], Iterator[None]],
+        unload: Callable[[Shard[MachineT]], Iterator[None]],
+    ) -> None:
+        self._new_machine = new_machine
+        self._load = load
+        self._unload = unload
+        self._shards: dict[int, Shard[MachineT]] = {}
+        self._loading: dict[int, None] = {}
+        self._unloading: deque[Iterator[None]] = deque()
+
+    def __iter__(self) -> Iterator[Shard[MachineT]]:
+        return iter(self._shards.values())
+
+    @property
+    def served(self) -> list[Shard[MachineT]]:
+        """Those that answer."""
+        return [one for one in self._shards.values() if not one.refusal]
+
+    @property
+    def is_loading(self) -> bool:
+        return bool(self._loading)
+
+    def find(self, index: int) -> Shard[MachineT] | None:
+        return self._shards.get(index)
+
+    def refusal(self, index: int) -> ErrorCode:
+        """NONE for a shard that answers."""
+        shard = self._shards.get(index)
+        return ErrorCode.NOT_COORDINATOR if shard is None else shard.refusal
+
+    # Leadership
+
+    def became_leader(self, index: int, leader_epoch: int) -> None:
+        """A later epoch of a leadership that continues changes nothing else."""
+        known = self._shards.get(index)
+        if known is not None and not known.has_failed:
+            known.leader_epoch = max(known.leader_epoch, leader_epoch)
+            return
+        shard = Shard(index, leader_epoch, self._new_machine())
+        self._shards[index] = shard
+        self._loading[index] = None
+        shard.begin_loading(self._load(shard))
+
+    def resigned(self, index: int, leader_epoch: float) -> None:
+        """Another leads since this epoch, or nobody; what is older is not listened to."""
+        shard = self._shards.get(index)
+        if shard is None or leader_epoch < shard.leader_epoch:
+            return
+        del self._shards[index]
+        self._loading.pop(index, None)
+        shard.give_up()
+        self._unloading.append(self._unload(shard))
+
+    def committed(self, index: int, end: int) -> None:
+        shard = self._shards.get(index)
+        if shard is not None:
+            shard.committed(end)
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        if self._loading or self._unloading:
+            return AT_ONCE_MS
+        deadlines = (one.next_deadline_ms for one in self._shards.values())
+        return min((one for one in deadlines if one is not None), default=None)
+
+    def advance(self, monotonic_ms: float) -> None:
+        """One step of each, the loading and the unloading that were begun first, and refusals of
+        what took too long."""
+        if self._unloading and next(self._unloading[0], DONE) is DONE:
+            self._unloading.popleft()
+        index = next(iter(self._loading), None)
+        if index is not None:
+            shard = self._shards[index]
+            shard.load_on()
+            if not shard.is_loading:
+                del self._loading[index]
+        for one in list(self._shards.values()):
+            one.expire(monotonic_ms)
+
+
+def earliest(deadlines: Iterable[float | None], *others: float | None) -> float | None:
+    """The first deadline of those that there are."""
+    return min((one for one in chain(deadlines, others) if one is not None), default=None)

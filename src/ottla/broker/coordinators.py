@@ -1,0 +1,45 @@
+"""Groups and transactions come and go with the leadership of their internal topics' partitions.
+
+Only a member of a cluster has this. Kafka's counterparts: `GroupCoordinator.onElection` and
+`onResignation`, `RequestHandlerHelper.onLeadershipChange`.
+"""
+
+import math
+from typing import Any
+
+from ottla.base.partitions import TopicPartition
+from ottla.broker.coordinator_shards import Shards
+from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.transactions.coordinator import TransactionCoordinator
+
+
+class Coordinators:
+    """Listens to a broker's replicas. What is begun here continues in `Broker.advance`."""
+
+    def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
+        assert groups.shards is not None
+        assert transactions.shards is not None
+        self._shards: dict[str, Shards[Any]] = {
+            CONSUMER_OFFSETS: groups.shards,
+            TRANSACTION_STATE: transactions.shards,
+        }
+
+    def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None:
+        if partition.topic in self._shards:
+            self._shards[partition.topic].became_leader(partition.partition, leader_epoch)
+
+    def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
+        if partition.topic in self._shards:
+            self._shards[partition.topic].resigned(partition.partition, leader_epoch)
+
+    def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
+        if partition.topic in self._shards:
+            self._shards[partition.topic].resigned(partition.partition, math.inf)
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """Who waits for records that are committed now is answered."""
+        if partition.topic in self._shards:
+            end = partition.log.high_watermark
+            self._shards[partition.topic].committed(partition.index, end)

@@ -1,0 +1,190 @@
+"""The markers of transactions on their way to the brokers that lead the partitions: a machine.
+
+A marker is sent to the leader of its partition, this broker included, and again, after a pause,
+until that broker has it on all in-sync replicas. One request to a broker is on its way at a time;
+what comes meanwhile goes with the next one. Kafka's counterparts:
+`TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.broker.transactions.markers import Marker
+
+RETRY_MS: Final = 100.0
+"""How soon a broker is asked again that did not take a marker, as in Kafka."""
+
+NO_LEADER: Final = -1
+
+DONE: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+"""The partition has the marker, can have none, or was ended by an administrator under a later
+epoch."""
+
+FENCED: Final = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+"""A later coordinator of the transaction has sent its own marker."""
+
+LeaderOf = Callable[[TopicPartition], int | None]
+"""The broker that leads a partition; -1 for none, `None` where there is no such partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentMarker:
+    """The marker of one transaction for partitions of one broker."""
+
+    transactional_id: str
+    marker: Marker
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerRequest:
+    """To be sent as one WriteTxnMarkers; the number comes with the answer."""
+
+    number: int
+    broker: int
+    markers: tuple[SentMarker, ...]
+
+
+@dataclass(slots=True)
+class _Ending:
+    """A transaction whose markers are not all written; `left` are the partitions without."""
+
+    shard: int
+    marker: Marker
+    left: set[TopicPartition] = field(default_factory=set)
+
+
+class MarkerSender:
+    def __init__(self, leader_of: LeaderOf) -> None:
+        self._leader_of = leader_of
+        self._endings: dict[str, _Ending] = {}
+        self._unsent: dict[tuple[str, TopicPartition], None] = {}
+        self._on_way: dict[int, MarkerRequest] = {}
+        self._paused_until_ms: dict[int, float] = {}
+        self._numbers = count()
+        self._has_news = False
+        self._complete: list[str] = []
+
+    def add(
+        self,
+        shard: int,
+        transactional_id: str,
+        marker: Marker,
+        partitions: Iterable[TopicPartition],
+    ) -> None:
+        """Takes the place of what was to be sent for the transaction before."""
+        self.drop(transactional_id)
+        ending = _Ending(shard=shard, marker=marker, left=set(partitions))
+        self._endings[transactional_id] = ending
+        self._unsent.update(((transactional_id, one), None) for one in sorted(ending.left))
+        self._has_news = True
+        self._check_complete(transactional_id, ending)
+
+    def drop(self, transactional_id: str) -> None:
+        ending = self._endings.pop(transactional_id, None)
+        if ending is not None:
+            for partition in ending.left:
+                self._unsent.pop((transactional_id, partition), None)
+
+    def drop_shard(self, shard: int) -> None:
+        """Another coordinator has the partition of the state topic, and sends its markers."""
+        for key in [key for key, one in self._endings.items() if one.shard == shard]:
+            self.drop(key)
+
+    def take_complete(self) -> list[str]:
+        """The transactions whose markers are all written since the last call."""
+        complete, self._complete = self._complete, []
+        return complete
+
+    # Requests
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When `take_requests` may have something; at once where something is new."""
+        if self._has_news or self._complete:
+            return 0.0
+        return min(self._paused_until_ms.values(), default=None) if self._unsent else None
+
+    def take_requests(self, monotonic_ms: float) -> list[MarkerRequest]:
+        """What is to be sent now, one request for each broker."""
+        self._has_news = False
+        for broker, until_ms in list(self._paused_until_ms.items()):
+            if until_ms <= monotonic_ms:
+                del self._paused_until_ms[broker]
+        busy = {one.broker for one in self._on_way.values()} | self._paused_until_ms.keys()
+        by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
+        for key, partition in list(self._unsent):
+            leader = self._leader_of(partition)
+            if leader is None:
+                # Deleted, and the transaction in it.
+                del self._unsent[key, partition]
+                self._done(key, partition)
+            elif leader == NO_LEADER:
+                self._paused_until_ms.setdefault(NO_LEADER, monotonic_ms + RETRY_MS)
+            elif leader not in busy:
+                del self._unsent[key, partition]
+                by_broker.setdefault(leader, {}).setdefault(key, []).append(partition)
+        return [self._request(broker, markers) for broker, markers in by_broker.items()]
+
+    def _request(self, broker: int, markers: Mapping[str, list[TopicPartition]]) -> MarkerRequest:
+        number = next(self._numbers)
+        request = self._on_way[number] = MarkerRequest(
+            number,
+            broker,
+            tuple(
+                SentMarker(key, self._endings[key].marker, tuple(partitions))
+                for key, partitions in markers.items()
+            ),
+        )
+        return request
+
+    def answered(
+        self,
+        number: int,
+        errors: Mapping[tuple[int, TopicPartition], ErrorCode],
+        monotonic_ms: float,
+    ) -> None:
+        """The broker's answer by producer id and partition; what it does not name is sent again."""
+        request = self._on_way.pop(number)
+        self._has_news = True
+        for sent in request.markers:
+            key, ending = sent.transactional_id, self._endings.get(sent.transactional_id)
+            if ending is None or ending.marker != sent.marker:
+                continue
+            for partition in sent.partitions:
+                error = errors.get(
+                    (sent.marker.producer_id, partition), ErrorCode.UNKNOWN_SERVER_ERROR
+                )
+                if error in DONE:
+                    self._done(key, partition)
+                elif error is FENCED:
+                    self.drop(key)
+                    break
+                else:
+                    self._unsent[key, partition] = None
+                    self._paused_until_ms[request.broker] = monotonic_ms + RETRY_MS
+
+    def failed(self, number: int, monotonic_ms: float) -> None:
+        """The broker could not be asked, or nobody knows what it did: all is sent again."""
+        self.answered(number, {}, monotonic_ms)
+
+    def _done(self, key: str, partition: TopicPartition) -> None:
+        ending = self._endings[key]
+        ending.left.discard(partition)
+        self._check_complete(key, ending)
+
+    def _check_complete(self, key: str, ending: _Ending) -> None:
+        if not ending.left:
+            del self._endings[key]
+            self._complete.append(key)
