@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import check
@@ -36,6 +37,15 @@ class Committed:
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+
+class ReadUpTo(NamedTuple):
+    """What a group commits of a partition: Kafka's `OffsetAndMetadata`."""
+
+    offset: int
+    """That of the next record to read."""
+    epoch: int = -1
+    """In which the record before was written, where that is known (KIP-320)."""
 
 
 def committed_here(connection: Connection) -> Iterator[Committed]:

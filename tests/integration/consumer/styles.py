@@ -8,6 +8,10 @@ from typing import Any
 
 import ottla.aio
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
+from ottla.broker.broker import Broker
+from ottla.client.cluster import CoordinatorKind
+from ottla.client.groups import committed_by
 from ottla.client.target import Target, open_target
 from ottla.client.transactions import add_partitions, end_transaction, init_producer
 from ottla.embedded.log import Log
@@ -78,6 +82,23 @@ class Place:
             self.log.create_topic(topic, partitions=partitions)
         for number in range(count):
             self.log.append(topic, b"%d" % number, partition=number % partitions)
+
+    def elect(self, topic: str) -> None:
+        """Another leader comes, which has everything."""
+
+        def deed(_: Broker, at: Timestamps) -> None:
+            self.log.find_partition(topic, 0).leader_epoch += 1
+
+        self.log.hold(deed)
+
+    def committed(self, group: str, topic: str) -> tuple[int, int]:
+        """Offset and epoch of the first partition."""
+        with open_target(self.log) as cluster:
+            (one,) = cluster.ask_coordinator(
+                CoordinatorKind.GROUP, group, lambda broker: list(committed_by(broker, group))
+            )
+        assert (one.topic, one.partition) == (topic, 0)
+        return one.offset, one.leader_epoch
 
     def write_transaction(self, topic: str, value: bytes, *, is_commit: bool) -> None:
         with open_target(self.log) as cluster:

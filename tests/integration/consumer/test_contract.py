@@ -198,6 +198,31 @@ def test_offsets_are_committed_as_asked(place: Place, protocol: str) -> None:
         assert consumer.poll(PATIENCE_S).offset == 3
 
 
+def test_a_commit_says_in_which_epoch_the_last_record_was_written(
+    place: Place, protocol: str
+) -> None:
+    place.fill("t", 2)
+    place.elect("t")
+    place.fill("t", 2)
+    with place.consumer("g", enable_auto_commit=False, group_protocol=protocol) as consumer:
+        consumer.subscribe("t")
+        records = consumer.consume(3, PATIENCE_S)
+        assert [one.leader_epoch for one in records] == [0, 0, 1]
+        consumer.commit(records[1])
+        assert place.committed("g", "t") == (2, 0)
+        consumer.commit()
+        assert place.committed("g", "t") == (3, 1)
+        consumer.pause(T0)
+        consumer.resume(T0)
+        consumer.commit(offsets={T0: 1})
+        assert place.committed("g", "t") == (1, -1)
+        consumer.commit()
+        assert place.committed("g", "t") == (3, 1)
+        assert consumer.poll(PATIENCE_S).value == b"1"
+        consumer.commit()
+        assert place.committed("g", "t") == (4, 1)
+
+
 def test_automatic_commits_follow_what_was_handed_out(place: Place) -> None:
     place.fill("t", 9)
     with place.consumer("g", auto_commit_interval_ms=0, max_poll_records=1) as consumer:

@@ -86,6 +86,18 @@ def test_a_cut_above_what_the_application_has_seen_is_none_of_its_business(
 
 
 @pytest.mark.slow
+def test_a_group_continues_where_the_log_was_cut_while_it_was_away(broker: LocalBroker) -> None:
+    settings = {"auto.offset.reset": "earliest"}
+    with ottla.Consumer(broker.address, "g", settings=settings) as consumer:
+        consumer.assign([PLACE])
+        read(consumer, 10)
+    elect(broker, 6)
+    with ottla.Consumer(broker.address, "g", settings=settings) as consumer:
+        consumer.assign([PLACE])
+        assert read(consumer, 1) == ["new 0"]
+
+
+@pytest.mark.slow
 def test_another_leader_that_has_everything_is_read_without_a_gap(broker: LocalBroker) -> None:
     with consumer_of(broker, "none") as consumer:
         read(consumer, 10)

@@ -11,6 +11,7 @@ from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.records import ConsumerRecord, Decoding
+from ottla.client.groups import ReadUpTo
 from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
 from ottla.config.consumer import ConsumerConfig, consumer_config
@@ -77,13 +78,15 @@ def positions_of(partitions: Placed) -> dict[TopicPartition, int | None]:
 
 def offsets_to_commit(
     record: ConsumerRecord | None, offsets: Offsets | None
-) -> dict[TopicPartition, int] | None:
+) -> dict[TopicPartition, ReadUpTo] | None:
     """`None` for the positions of all partitions."""
     if record is not None and offsets is not None:
         raise UserError("commit either a record or offsets, not both")
     if record is not None:
-        return {record.topic_partition: record.offset + 1}
-    return None if offsets is None else {TopicPartition(*one): at for one, at in offsets.items()}
+        return {record.topic_partition: ReadUpTo(record.offset + 1, record.leader_epoch)}
+    if offsets is None:
+        return None
+    return {TopicPartition(*one): ReadUpTo(at) for one, at in offsets.items()}
 
 
 def map_places(partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:

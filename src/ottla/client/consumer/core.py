@@ -34,7 +34,7 @@ from ottla.client.consumer.handed import Handed, cut
 from ottla.client.consumer.membership import Event, EventKind, MemberOptions, Membership
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.groups import OUTSIDER, Committed, GroupMemberId
+from ottla.client.groups import OUTSIDER, Committed, GroupMemberId, ReadUpTo
 from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.refusals import RefusedError
 from ottla.config.consumer import ConsumerConfig, reset_duration_ms
@@ -94,7 +94,7 @@ class ConsumerCore:
         self._looked_up_s = 0.0
         self._handed: Handed | None = None
         self._lists: Iterator[list[ConsumerRecord]] = iter(())
-        self._end_of_lists: tuple[TopicPartition, int, int] | None = None
+        self._end_of_lists: tuple[TopicPartition, int, ReadUpTo] | None = None
         self._handed_count = 0
         self._commits = ThreadPoolExecutor(1, "ottla commits") if group is not None else None
         self._committed: dict[TopicPartition, int] = {}
@@ -191,23 +191,31 @@ class ConsumerCore:
     def position(self, place: TopicPartition) -> int | None:
         with self._changed:
             self._check_assigned(place)
-            handed = self._current()
-            if handed is not None and handed.place == place:
-                return handed.position()
-            return self._queue.readings[place].position
+            at = self._read_up_to(place)
+            return None if at is None else at.offset
 
-    def positions(self) -> dict[TopicPartition, int]:
+    def positions(self) -> dict[TopicPartition, ReadUpTo]:
         """Of all partitions whose position is known."""
         with self._changed:
-            found = {place: self.position(place) for place in self._queue.readings}
-            return {place: offset for place, offset in found.items() if offset is not None}
+            found = {place: self._read_up_to(place) for place in self._queue.readings}
+            return {place: at for place, at in found.items() if at is not None}
 
-    def seek(self, place: TopicPartition, offset: int | None, epoch: int = -1) -> None:
+    def _read_up_to(self, place: TopicPartition) -> ReadUpTo | None:
+        before = self._queue.readings[place].read_up_to
+        handed = self._current()
+        if before is None or handed is None or handed.place != place:
+            return before
+        return handed.read_up_to(before)
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        self._seek(place, ReadUpTo(offset))
+
+    def _seek(self, place: TopicPartition, to: ReadUpTo | None) -> None:
         with self._changed:
             self._check_assigned(place)
             if self._handed is not None and self._handed.place == place:
                 self._handed.end()
-            self._queue.seek(place, offset, epoch)
+            self._queue.seek(place, to)
             self._next_work_s = 0.0
             self._changed.notify_all()
 
@@ -224,7 +232,7 @@ class ConsumerCore:
             for place in partitions:
                 self._check_assigned(place)
                 # What was fetched is dropped, and is fetched again after `resume`.
-                self.seek(place, self.position(place))
+                self._seek(place, self._read_up_to(place))
                 self._queue.readings[place].is_paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
@@ -289,10 +297,10 @@ class ConsumerCore:
             records = next(self._lists, None)
         except UserError:
             # The next attempt shall find the same, not what follows.
-            self._queue.seek(place, reading.position)
+            self._queue.seek(place, reading.read_up_to)
             raise
         if records is None:
-            reading.position = end
+            reading.read_up_to = end
             self._end_of_lists = None
             return None
         self._handed_count += 1
@@ -303,11 +311,11 @@ class ConsumerCore:
         chunk = self._queue.next_chunk()
         if chunk is None:
             return False
-        position = self._queue.readings[chunk.place].position
-        assert position is not None
-        decoded = self._decoding.records(chunk.place, chunk.fetched, position)
+        at = self._queue.readings[chunk.place].read_up_to
+        assert at is not None
+        decoded = self._decoding.records(chunk.place, chunk.fetched, at.offset)
         self._lists = cut(decoded, self.config.max_poll_records)
-        self._end_of_lists = chunk.place, chunk.version, chunk.fetched.next_offset
+        self._end_of_lists = chunk.place, chunk.version, chunk.end
         self._changed.notify_all()  # There is room for more.
         return True
 
@@ -322,7 +330,9 @@ class ConsumerCore:
     def _settle_handed(self) -> None:
         handed, self._handed = self._current(), None
         if handed is not None:
-            self._queue.readings[handed.place].position = handed.position()
+            reading = self._queue.readings[handed.place]
+            assert reading.read_up_to is not None
+            reading.read_up_to = handed.read_up_to(reading.read_up_to)
 
     def _progress(self) -> object:
         handed = self._handed
@@ -445,15 +455,15 @@ class ConsumerCore:
         committed = self.committed(wanted) if self.group is not None else {}
         with self._changed:
             for place, found in committed.items():
-                self._place(place, wanted[place], found.offset, found.leader_epoch)
+                self._place(place, wanted[place], ReadUpTo(found.offset, found.leader_epoch))
                 self._committed.setdefault(place, found.offset)
         self._reset({one: wanted[one] for one in wanted if one not in committed})
 
-    def _place(self, place: TopicPartition, version: int, offset: int, epoch: int = -1) -> None:
+    def _place(self, place: TopicPartition, version: int, at: ReadUpTo) -> None:
         """Sets a position that was asked for, unless there has been a seek meanwhile."""
         reading = self._queue.readings.get(place)
         if reading is not None and reading.version == version:
-            self.seek(place, offset, epoch)
+            self._seek(place, at)
 
     def _reset(self, versions: Mapping[TopicPartition, int]) -> None:
         """Where partitions begin that have no position, or one that is out of range."""
@@ -475,7 +485,7 @@ class ConsumerCore:
         found |= self.list_offsets(dict.fromkeys(late, LATEST))
         with self._changed:
             for place, offset in found.items():
-                self._place(place, versions[place], offset)
+                self._place(place, versions[place], ReadUpTo(offset))
 
     def _find_leaders(self) -> None:
         with self._changed:
@@ -553,20 +563,28 @@ class ConsumerCore:
             require_stable=self._isolation == READ_COMMITTED,
         )
 
-    def commit_later(self, offsets: Mapping[TopicPartition, int] | None = None) -> "Future[None]":
+    def commit_later(
+        self, offsets: Mapping[TopicPartition, ReadUpTo] | None = None
+    ) -> "Future[None]":
         """Commits, in the order of the calls, in a thread of its own; positions by default."""
         group = self.check_group()
         assert self._commits is not None
         positions = self.positions() if offsets is None else dict(offsets)
         return self._commits.submit(self._commit, group, positions)
 
-    def _commit(self, group: str, offsets: dict[TopicPartition, int]) -> None:
-        changed = {one: at for one, at in offsets.items() if self._committed.get(one) != at}
+    def _commit(self, group: str, offsets: dict[TopicPartition, ReadUpTo]) -> None:
+        changed = {one: at for one, at in offsets.items() if self._committed.get(one) != at.offset}
         if not changed:
             return
         entries = [
-            Committed(group=group, topic=place.topic, partition=place.partition, offset=offset)
-            for place, offset in changed.items()
+            Committed(
+                group=group,
+                topic=place.topic,
+                partition=place.partition,
+                offset=at.offset,
+                leader_epoch=at.epoch,
+            )
+            for place, at in changed.items()
         ]
         for tries_left in reversed(range(COMMIT_TRIES)):
             try:
@@ -582,7 +600,7 @@ class ConsumerCore:
                 if error.code not in COMMIT_AGAIN:
                     raise RefusedError(f"group {group}: commit", error) from error
                 time.sleep(self.config.retry_backoff_ms / MILLISECONDS)
-        self._committed.update(changed)
+        self._committed.update((place, at.offset) for place, at in changed.items())
 
     def _identity(self) -> GroupMemberId:
         """Who commits; raises `ApiError` for one that should be a member and is not."""

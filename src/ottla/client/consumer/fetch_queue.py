@@ -14,6 +14,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import PASSING, PartitionLeader
 from ottla.client.fetching import whole_batches
+from ottla.client.groups import ReadUpTo
 from ottla.client.reading import Fetched, FetchFrom
 from ottla.record.batch import InvalidBatchError
 
@@ -29,8 +30,8 @@ OTHER_LEADER = PASSING | {
 class Reading:
     """One assigned partition. `version` changes with every seek."""
 
-    position: int | None = None
-    """The offset of the next record that the application has not seen, once it is known."""
+    read_up_to: ReadUpTo | None = None
+    """What the application has seen, once it is known where it begins."""
     fetch_offset: int = -1
     version: int = 0
     is_paused: bool = False
@@ -63,6 +64,8 @@ class Chunk:
     place: TopicPartition
     version: int
     fetched: Fetched
+    end: ReadUpTo
+    """Where the application is when it has all of it."""
 
 
 @dataclass(slots=True)
@@ -86,15 +89,12 @@ class FetchQueue:
             self.readings.pop(one, None)
         self._drop_stale()
 
-    def seek(self, place: TopicPartition, offset: int | None, epoch: int = -1) -> None:
-        """Continues at an offset; with `None` where a committed one or a reset will say.
-
-        `epoch` is that of the record before, where it is known.
-        """
+    def seek(self, place: TopicPartition, to: ReadUpTo | None) -> None:
+        """Continues at an offset; with `None` where a committed one or a reset will say."""
         reading = self.readings[place]
-        reading.position = offset
-        reading.fetch_offset = -1 if offset is None else offset
-        reading.fetched_epoch = epoch
+        reading.read_up_to = to
+        offset, epoch = to or ReadUpTo(-1)
+        reading.fetch_offset, reading.fetched_epoch = offset, epoch
         reading.is_doubtful = 0 <= epoch < reading.leader_epoch
         reading.version = self._next_version()
         reading.queued_size = 0
@@ -105,7 +105,7 @@ class FetchQueue:
         return [
             place
             for place, one in self.readings.items()
-            if one.position is None and one.refusal is None
+            if one.read_up_to is None and one.refusal is None
         ]
 
     def without_leader(self) -> list[TopicPartition]:
@@ -124,7 +124,7 @@ class FetchQueue:
         return {
             place: one
             for place, one in self.readings.items()
-            if one.is_doubtful and one.leader is not None and one.position is not None
+            if one.is_doubtful and one.leader is not None and one.read_up_to is not None
         }
 
     def plan(self, leader: int) -> list[PlannedFetch]:
@@ -142,7 +142,7 @@ class FetchQueue:
             )
             for place, one in self.readings.items()
             if one.leader == leader
-            and one.position is not None
+            and one.read_up_to is not None
             and one.refusal is None
             and not one.is_paused
             and not one.is_doubtful
@@ -177,10 +177,12 @@ class FetchQueue:
         if last is None:
             return
         whole = replace(found, records=records, next_offset=last.next_offset)
-        self._chunks.append(Chunk(place=planned.place, version=planned.version, fetched=whole))
+        end = ReadUpTo(last.next_offset, last.partition_leader_epoch)
+        self._chunks.append(
+            Chunk(place=planned.place, version=planned.version, fetched=whole, end=end)
+        )
         reading.queued_size += len(records)
-        reading.fetch_offset = last.next_offset
-        reading.fetched_epoch = last.partition_leader_epoch
+        reading.fetch_offset, reading.fetched_epoch = end
         self.readings[planned.place] = self.readings.pop(planned.place)
 
     def next_chunk(self) -> Chunk | None:

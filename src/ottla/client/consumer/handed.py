@@ -7,6 +7,7 @@ from operator import length_hint
 
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.records import ConsumerRecord
+from ottla.client.groups import ReadUpTo
 
 
 @dataclass(slots=True)
@@ -31,6 +32,12 @@ class Handed:
         """The offset of the next of them."""
         count = self.count()
         return self.records[-count].offset if count else self.records[-1].offset + 1
+
+    def read_up_to(self, before: ReadUpTo) -> ReadUpTo:
+        """The same with the epoch of the last that was seen, `before` where there is none."""
+        seen = len(self.records) - self.count()
+        epoch = self.records[seen - 1].leader_epoch if seen else before.epoch
+        return ReadUpTo(self.position(), epoch)
 
 
 def cut(lists: Iterable[list[ConsumerRecord]], size: int) -> Iterator[list[ConsumerRecord]]:
