@@ -13,7 +13,9 @@ from ottla.runtime.loops import BlockingCallError
 PLACE = ottla.TopicPartition("orders", 0)
 
 PRODUCER: dict[str, tuple[Any, ...]] = {
+    "send": ("orders", b"tea"),
     "flush": (),
+    "close": (),
     "partitions_for": ("orders",),
     "init_transactions": (),
     "begin_transaction": (),
@@ -23,6 +25,7 @@ PRODUCER: dict[str, tuple[Any, ...]] = {
 }
 CONSUMER: dict[str, tuple[Any, ...]] = {
     "poll": (),
+    "close": (),
     "seek_to_beginning": (PLACE,),
     "seek_to_end": (PLACE,),
     "seek_to_time": (0, PLACE),

@@ -258,14 +258,17 @@ def test_transactions_in_an_event_loop(target: Target, log: Log) -> None:
 
 def test_a_blocking_call_in_a_loop_says_what_to_call_instead(log: Log) -> None:
     async def deed() -> None:
-        with ottla.Producer(log) as producer:
-            sent = producer.send("one", b"x")
-            with pytest.raises(BlockingCallError, match=r"ottla\.aio\.Producer\.flush"):
-                producer.flush()
-            while not sent.done():
-                await asyncio.sleep(0)
+        with pytest.raises(BlockingCallError, match=r"ottla\.aio\.Producer\.send"):
+            producer.send("t", b"x")
+        sent = producer.send("one", b"x")  # The topic is known: there is nothing to wait for.
+        with pytest.raises(BlockingCallError, match=r"ottla\.aio\.Producer\.flush"):
+            producer.flush()
+        while not sent.done():
+            await asyncio.sleep(0)
 
-    run(deed)
+    with ottla.Producer(log) as producer:
+        producer.send("one", b"x").result()
+        run(deed)
 
 
 # What needs one transport only

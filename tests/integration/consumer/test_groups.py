@@ -10,9 +10,11 @@ import pytest
 import ottla
 import ottla.aio
 from ottla.base.partitions import TopicPartition
+from ottla.client.consumer import group
 from ottla.client.consumer.assignors import GroupMember
 from ottla.embedded.log import Log
 from ottla.runtime.loops import BlockingCallError
+from ottla.testing import LocalBroker
 from tests.integration.consumer.styles import EARLIEST, SETTINGS
 from tests.support.patience import PATIENCE_S
 
@@ -128,6 +130,29 @@ def test_a_static_member_that_comes_back_has_its_partitions_at_once(log: Log) ->
                 stays.poll(0.01)
             assert back.assignment() == before
         assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "joins", "leaves"),
+    [
+        ("classic", "join_group", "leave_group"),
+        ("consumer", "consumer_group_heartbeat", "consumer_group_heartbeat"),
+    ],
+)
+def test_a_consumer_that_is_closed_while_it_joins_leaves_nothing_in_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str, joins: str, leaves: str
+) -> None:
+    monkeypatch.setattr(group, "ENTERING_PATIENCE_S", PATIENCE_S)
+    with LocalBroker(tmp_path, SETTINGS) as broker:
+        broker.create_topic("t")
+        broker.delay(joins, 0.1, times=1)
+        consumer = ottla.Consumer(broker.address, "g", settings={"group.protocol": protocol})
+        consumer.subscribe("t")
+        while not broker.requests(joins):
+            consumer.poll(0.01)
+        consumer.close()
+        assert broker.requests(leaves) > (1 if leaves == joins else 0)
+        assert all(one.is_empty for one in ottla.Admin(broker.log).describe_all_groups())
 
 
 def test_a_call_that_waits_in_an_event_loop_says_what_to_call(log: Log) -> None:

@@ -195,9 +195,20 @@ class ClassicMember:
         # A static member does not leave: it may come back within its session timeout (KIP-345).
         if not was_member or instance_id is not None:
             return None
+        return self._leave_as(leaving)
+
+    @property
+    def is_entering(self) -> bool:
+        is_static = self.options.instance_id is not None
+        return self.state is State.JOINING and not self.member_id and not is_static
+
+    def leave_after(self, answer: Any) -> Message | None:
+        return self._leave_as(answer.member_id) if answer.member_id else None
+
+    def _leave_as(self, member_id: str) -> LeaveGroupRequest:
         return LeaveGroupRequest(
             group_id=self.options.group_id,
-            members=[MemberIdentity(member_id=leaving, reason="the consumer is being closed")],
+            members=[MemberIdentity(member_id=member_id, reason="the consumer is being closed")],
         )
 
     def rejoin(self) -> None:

@@ -60,6 +60,8 @@ class Consumer(ConsumerBase):
         self._close(commits=True)
 
     def _close(self, *, commits: bool) -> None:
+        if not self._core.is_closed:
+            check_may_block("close()", "await ottla.aio.Consumer.close()")
         for one in self._streams:
             one._close(commits=commits)
         if self._core.is_closed:

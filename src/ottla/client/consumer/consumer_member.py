@@ -51,6 +51,8 @@ class ConsumerMember:
     is_coordinator_lost: bool = False
     epoch: int = JOIN
     has_left: bool = False
+    _is_joining: bool = False
+    """Whether the last request was one to join."""
     _topics: frozenset[str] = frozenset()
     _regex: str | None = None
     _has_new_topics: bool = True
@@ -70,6 +72,10 @@ class ConsumerMember:
         return GroupMemberId(
             member_id=self.member_id, epoch=self.epoch, instance_id=self.options.instance_id
         )
+
+    @property
+    def is_entering(self) -> bool:
+        return self._is_joining and self.epoch == JOIN and not self.has_left
 
     @property
     def is_settled(self) -> bool:
@@ -111,7 +117,7 @@ class ConsumerMember:
         if now_ms < self.due_ms(now_ms) or (self.epoch == JOIN and self.events):
             return None
         options = self.options
-        is_joining = self.epoch == JOIN
+        is_joining = self._is_joining = self.epoch == JOIN
         sends_all = is_joining or self._must_send_all
         request = ConsumerGroupHeartbeatRequest(
             group_id=options.group_id,
@@ -178,8 +184,12 @@ class ConsumerMember:
         was_member = self.epoch > JOIN and not self.has_left
         self._start_again()
         self.has_left = True
-        if not was_member:
-            return None
+        return self._farewell() if was_member else None
+
+    def leave_after(self, answer: Any) -> Message | None:
+        return self._farewell() if answer.member_epoch > JOIN else None
+
+    def _farewell(self) -> ConsumerGroupHeartbeatRequest:
         is_static = self.options.instance_id is not None
         return ConsumerGroupHeartbeatRequest(
             group_id=self.options.group_id,

@@ -21,6 +21,8 @@ from ottla.config.consumer import ConsumerConfig
 
 MILLISECONDS = 1000
 IDLE_S = 1.0
+ENTERING_PATIENCE_S = 5.0
+"""For an answer that comes at once where the coordinator is well; otherwise a session times out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,15 @@ class GroupThread:
         """Leaves the group, and returns when the thread has ended."""
         with self.changed:
             self.is_stopped = True
+            is_entering = self.member.is_entering
             farewell = self.member.leave()
             connection = self._connection
             self.on_change()
         if farewell is not None:
             self._tell(farewell)
         if self._thread is not None:
+            if is_entering:
+                self._thread.join(ENTERING_PATIENCE_S)
             # A join may be waiting for other members.
             if connection is not None:
                 connection.close()
@@ -153,12 +158,19 @@ class GroupThread:
 
     def _ask(self, request: Message) -> None:
         assert self._connection is not None
-        answer = self._connection.ask(request)
         with self.changed:
             if self.is_stopped:
                 return
-            self.member.answered(request, answer, _now_ms())
-            self.on_change()
+            is_entering = self.member.is_entering
+        answer = self._connection.ask(request)
+        with self.changed:
+            if not self.is_stopped:
+                self.member.answered(request, answer, _now_ms())
+                self.on_change()
+                return
+            farewell = self.member.leave_after(answer) if is_entering else None
+        if farewell is not None:
+            self._tell(farewell)
 
     def _connect(self) -> None:
         if self._connection is not None:

@@ -113,8 +113,18 @@ class Membership(Protocol):
     def handled(self) -> None:
         """The application has taken note of the first event."""
 
+    @property
+    def is_entering(self) -> bool:
+        """Whether an answer is on its way that makes the coordinator's first note of this member.
+
+        It comes at once, whatever the other members do.
+        """
+
     def leave(self) -> Message | None:
         """Ends the membership: partitions are lost, and this is what to ask the coordinator."""
+
+    def leave_after(self, answer: Any) -> Message | None:
+        """The same for an answer that came after `leave`, to a request that entered the group."""
 
     def rejoin(self) -> None:
         """After `leave`: enters the group again."""

@@ -142,6 +142,11 @@ class ProducerCore:
                 self.sender.flush_count -= 1
             return sum(one.count for one in wanted if not one.is_done)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether there is nothing left that could be sent."""
+        return self._end_of_use is not None
+
     def close(self, timeout_s: float | None) -> None:
         """Sends what is left, for so long, and gives everything back."""
         with self._lock:

@@ -103,10 +103,10 @@ class Producer(Closing):
 
     def _make_way(self, topic: str, row: Row) -> None:
         """Waits for what a record lacks: the topic's partitions, or room."""
+        check_may_block("send", "await ottla.aio.Producer.send")
         if not self._core.knows(topic):
             self._core.look_up(topic)
         else:
-            check_may_block("send", "await ottla.aio.Producer.send")
             self._core.wait_for_room(row)
 
     def flush(self, timeout: float | None = None) -> int:
@@ -128,7 +128,9 @@ class Producer(Closing):
         Traceback (most recent call last):
         ottla.base.errors.UserError: ...
         """
-        self._core.close(timeout)
+        if not self._core.is_closed:
+            check_may_block("close", "await ottla.aio.Producer.close")
+            self._core.close(timeout)
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic, asked for now.

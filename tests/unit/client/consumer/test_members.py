@@ -173,6 +173,19 @@ def test_only_a_dynamic_member_tells_the_coordinator_that_it_leaves() -> None:
     assert static.leave() is None
 
 
+def test_a_member_that_left_before_it_was_known_leaves_by_the_id_that_the_answer_brings() -> None:
+    member = classic("range")
+    assert not member.is_entering
+    assert member.next_request(0) is not None
+    assert member.is_entering
+    assert member.leave() is None
+    answer = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m")
+    farewell = member.leave_after(answer)
+    assert isinstance(farewell, LeaveGroupRequest)
+    assert [one.member_id for one in farewell.members] == ["m"]
+    assert member.leave_after(JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)) is None
+
+
 # The consumer protocol
 
 
@@ -242,6 +255,19 @@ def test_after_a_lost_answer_everything_is_said_again(modern: ConsumerMember) ->
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     assert request.subscribed_topic_names == ["t"]
     assert request.topic_partitions == [TopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1])]
+
+
+def test_a_member_that_left_while_it_joined_says_so_once_it_is_in() -> None:
+    member = ConsumerMember(OPTIONS, "m")
+    member.subscribe(["t"])
+    assert member.next_request(0) is not None
+    assert member.is_entering
+    assert member.leave() is None
+    refused = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    assert member.leave_after(refused) is None
+    farewell = member.leave_after(ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1))
+    assert isinstance(farewell, ConsumerGroupHeartbeatRequest)
+    assert (farewell.member_id, farewell.member_epoch) == ("m", -1)
 
 
 @pytest.mark.parametrize(
