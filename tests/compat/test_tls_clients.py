@@ -13,7 +13,7 @@ from ottla.broker.topics.topics import NewTopic
 from tests.compat.java import needs_java_client
 from tests.compat.java_clients import read_values, record, send_all
 from tests.compat.node_clients import NODE, absence
-from tests.support.certificates import authority, client_context
+from tests.support.certificates import authority, client_context, pkcs12_store
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
@@ -195,7 +195,7 @@ def by_kafkajs(place: Place) -> list[bytes | None]:
 def test_javas_client_reads_what_it_has_produced(place: Place) -> None:
     """With a truststore of PEM and a keystore of PKCS12, as its users have them."""
     store = place.trusted.with_name("client.p12")
-    store.write_bytes(authority().client("ana", "Acme").pkcs12("sesame", authority()))
+    store.write_bytes(pkcs12_store(authority().client("ana", "Acme"), "sesame"))
     settings = {
         "security_protocol": "SSL",
         "ssl_truststore_type": "PEM",

@@ -1,78 +1,114 @@
-"""Certificates for tests, made when they are needed: an authority, a server's, a client's.
+"""Certificates for tests, made when they are needed: an authority, and those that it signs.
 
-Needs `cryptography`. They are valid for localhost and 127.0.0.1, for thirty days.
+Needs `cryptography`. They are valid for thirty days, a server's for localhost and 127.0.0.1.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ottla.base.extras import needed_for
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-
+PEM = serialization.Encoding.PEM
+PKCS8 = serialization.PrivateFormat.PKCS8
+SERVER = "localhost"
+SERVER_NAMES = (x509.DNSName(SERVER), x509.IPAddress(ip_address("127.0.0.1")))
 VALID = timedelta(days=30)
+CLOCK_SKEW = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A private key and its certificate."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    def key_pem(self, password: str = "") -> str:
+        locked: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password:
+            locked = serialization.BestAvailableEncryption(password.encode())
+        return self.key.private_bytes(PEM, PKCS8, locked).decode()
+
+    @property
+    def certificate_pem(self) -> str:
+        return self.certificate.public_bytes(PEM).decode()
+
+    def write(self, path: Path, password: str = "") -> Path:
+        """Both in one file of PEM, as Kafka's keystores have them."""
+        path.write_text(self.key_pem(password) + self.certificate_pem)
+        return path
+
+
+class Authority:
+    """Signs with one key; `certificate` is what its clients and servers trust."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        name = f"Authority {x509.random_serial_number()}"
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+        self.certificate = self._signed(self._name, self._key, [], is_authority=True)
+
+    @property
+    def pem(self) -> str:
+        return self.certificate.public_bytes(PEM).decode()
+
+    def write(self, path: Path) -> Path:
+        path.write_text(self.pem)
+        return path
+
+    def server(self) -> Identity:
+        """Of localhost."""
+        return self.client(SERVER)
+
+    def client(self, name: str, organization: str = "") -> Identity:
+        attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+        if organization:
+            attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = SERVER_NAMES if name == SERVER else ()
+        return Identity(key=key, certificate=self._signed(x509.Name(attributes), key, names))
+
+    def _signed(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        names: Sequence[x509.GeneralName],
+        *,
+        is_authority: bool = False,
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - CLOCK_SKEW)
+            .not_valid_after(now + VALID)
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self._key, hashes.SHA256())
 
 
 class Certificates:
     """Files of PEM in a directory: `authority`, whom clients trust, and what it has signed."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises `UserError` without `cryptography`."""
-        with needed_for("certificates for tests"):
-            from cryptography.hazmat.primitives.asymmetric import ec
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._authority = self._signed("authority of tests", self._key, is_authority=True)
-        self.authority = directory / "authority.pem"
-        self.authority.write_bytes(_pem(self._authority))
-        self.server = self.made_for("localhost")
+        self._authority = Authority()
+        self.authority = self._authority.write(directory / "authority.pem")
+        self.server = self.made_for(SERVER)
         """Key and certificate of the broker, in one file."""
 
     def made_for(self, name: str) -> Path:
         """A key and its certificate in one file, as a client shows them that is called so."""
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        key = ec.generate_private_key(ec.SECP256R1())
-        text = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        path = self._directory / f"{name}.pem"
-        path.write_bytes(text + _pem(self._signed(name, key)))
-        return path
-
-    def _signed(
-        self, name: str, key: "ec.EllipticCurvePrivateKey", *, is_authority: bool = False
-    ) -> "x509.Certificate":
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.x509.oid import NameOID
-
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        now = datetime.now(UTC)
-        here = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject if is_authority else self._authority.subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - VALID)
-            .not_valid_after(now + VALID)
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName(here), critical=False)
-        )
-        return builder.sign(self._key, hashes.SHA256())
-
-
-def _pem(certificate: "x509.Certificate") -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return certificate.public_bytes(serialization.Encoding.PEM)
+        return self._authority.client(name).write(self._directory / f"{name}.pem")

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ottla.base.extras import needed_for
 from ottla.client.admin import Admin
 from ottla.client.administration.security import UserScramCredentialUpsertion
 from ottla.client.target import open_target
 from ottla.config.listeners import PLAINTEXT
 from ottla.embedded.log import Log
-from ottla.testing.certificates import Certificates
+
+if TYPE_CHECKING:
+    from ottla.testing.certificates import Certificates
 
 USERS: Mapping[str, str] = {"tester": "secret"}
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -22,7 +26,7 @@ class LocalSecurity:
         """Raises `UserError` without `cryptography`, where certificates are needed."""
         self.protocol = protocol
         self.users = users
-        self.certificates = Certificates(directory) if protocol.endswith("SSL") else None
+        self.certificates = _certificates(directory) if protocol.endswith("SSL") else None
 
     def settings(self) -> dict[str, str]:
         """The broker's."""
@@ -81,3 +85,9 @@ class LocalSecurity:
                 "sasl.password": self.users[name],
             }
         return found
+
+
+def _certificates(directory: Path) -> "Certificates":
+    with needed_for("certificates for tests"):
+        from ottla.testing.certificates import Certificates
+    return Certificates(directory)

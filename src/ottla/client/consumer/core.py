@@ -50,6 +50,7 @@ COMMIT_LOST = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
     }
 )
 COMMIT_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})

@@ -9,7 +9,7 @@ from ottla.config.broker import broker_config
 from ottla.config.listeners import Listener
 from ottla.config.setting import SettingError
 from ottla.server.tls.contexts import Tls, make_tls
-from tests.support.certificates import Authority, authority
+from tests.support.certificates import Authority, authority, pkcs12_store
 
 LISTENER = Listener(name="OUTSIDE", address=("127.0.0.1", 0), protocol="SSL")
 PEM = {"ssl_keystore_type": "PEM"}
@@ -55,7 +55,7 @@ def test_keys_stand_in_the_settings_themselves(written: Callable[[str], str]) ->
 
 def test_keystores_and_truststores_of_pkcs12_are_taken(tmp_path: Path) -> None:
     path = tmp_path / "server.p12"
-    path.write_bytes(authority().server().pkcs12("sesame", authority()))
+    path.write_bytes(pkcs12_store(authority().server(), "sesame"))
     settings = {
         "ssl_keystore_location": str(path),
         "ssl_truststore_location": str(path),
