@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
@@ -20,10 +20,10 @@ from ottla.client.cluster import Cluster
 from ottla.client.connection import UnreachableError
 from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
 from ottla.client.consumer.classic_member import ClassicMember
+from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.consumer_member import ConsumerMember
 from ottla.client.consumer.errors import (
     ClosedError,
-    CommitFailedError,
     LogTruncatedError,
     NoOffsetError,
 )
@@ -43,20 +43,6 @@ logger = logging.getLogger(__name__)
 
 MILLISECONDS = 1000
 WORK_PAUSE_S = 0.1
-
-COMMIT_LOST = frozenset(
-    {
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-    }
-)
-COMMIT_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})
-"""The group moved on meanwhile; the same member may commit in its new generation."""
-
-COMMIT_TRIES = 20
 
 
 class ConsumerCore:
@@ -97,8 +83,10 @@ class ConsumerCore:
         self._lists: Iterator[list[ConsumerRecord]] = iter(())
         self._end_of_lists: tuple[TopicPartition, int, ReadUpTo] | None = None
         self._handed_count = 0
-        self._commits = ThreadPoolExecutor(1, "ottla commits") if group is not None else None
-        self._committed: dict[TopicPartition, int] = {}
+        backoff_s = config.retry_backoff_ms / MILLISECONDS
+        self._commits = (
+            Commits(group, self._cluster, self._identity, backoff_s) if group is not None else None
+        )
         self._commit_due_s = time.monotonic() + config.auto_commit_interval_ms / MILLISECONDS
         self._unchecked: set[str] = set()
         self._next_work_s = 0.0
@@ -172,7 +160,7 @@ class ConsumerCore:
         if left is not None and left.is_started:
             assert self._commits is not None
             self._thread = self._make_group()
-            self._commits.submit(left.stop)
+            self._commits.after(left.stop)
 
     def assignment(self) -> set[TopicPartition]:
         with self._changed:
@@ -369,8 +357,8 @@ class ConsumerCore:
                 self._add(event.partitions)
             else:
                 self._drop(event.partitions)
-                for one in event.partitions:
-                    self._committed.pop(one, None)
+                assert self._commits is not None
+                self._commits.forget(event.partitions)
 
     def handled(self, event: Event) -> None:
         """The application has heard of the event: the membership continues."""
@@ -457,7 +445,8 @@ class ConsumerCore:
         with self._changed:
             for place, found in committed.items():
                 self._place(place, wanted[place], ReadUpTo(found.offset, found.leader_epoch))
-                self._committed.setdefault(place, found.offset)
+                assert self._commits is not None
+                self._commits.found(place, found.offset)
         self._reset({one: wanted[one] for one in wanted if one not in committed})
 
     def _place(self, place: TopicPartition, version: int, at: ReadUpTo) -> None:
@@ -568,40 +557,9 @@ class ConsumerCore:
         self, offsets: Mapping[TopicPartition, ReadUpTo] | None = None
     ) -> "Future[None]":
         """Commits, in the order of the calls, in a thread of its own; positions by default."""
-        group = self.check_group()
+        self.check_group()
         assert self._commits is not None
-        positions = self.positions() if offsets is None else dict(offsets)
-        return self._commits.submit(self._commit, group, positions)
-
-    def _commit(self, group: str, offsets: dict[TopicPartition, ReadUpTo]) -> None:
-        changed = {one: at for one, at in offsets.items() if self._committed.get(one) != at.offset}
-        if not changed:
-            return
-        entries = [
-            Committed(
-                group=group,
-                topic=place.topic,
-                partition=place.partition,
-                offset=at.offset,
-                leader_epoch=at.epoch,
-            )
-            for place, at in changed.items()
-        ]
-        for tries_left in reversed(range(COMMIT_TRIES)):
-            try:
-                self._cluster.commit(entries, self._identity(), group)
-                break
-            except ApiError as error:
-                if error.code in COMMIT_LOST or (error.code in COMMIT_AGAIN and not tries_left):
-                    raise CommitFailedError(
-                        f"group {group}: offsets were not committed ({error.code.name}): the "
-                        "group gave the partitions to another member; take fewer records at once "
-                        "(max.poll.records), or raise max.poll.interval.ms"
-                    ) from error
-                if error.code not in COMMIT_AGAIN:
-                    raise RefusedError(f"group {group}: commit", error) from error
-                time.sleep(self.config.retry_backoff_ms / MILLISECONDS)
-        self._committed.update((place, at.offset) for place, at in changed.items())
+        return self._commits.later(self.positions() if offsets is None else offsets)
 
     def _identity(self) -> GroupMemberId:
         """Who commits; raises `ApiError` for one that should be a member and is not."""
@@ -695,7 +653,7 @@ class ConsumerCore:
         with self._changed:
             self._notify()
         if self._commits is not None:
-            self._commits.shutdown(wait=True)
+            self._commits.close()
         if self._thread is not None:
             self._thread.stop()
         self._fetcher.stop()

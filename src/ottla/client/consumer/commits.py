@@ -1,0 +1,97 @@
+"""What a consumer commits: in the order in which it was asked, in a thread of its own."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.client.consumer.errors import CommitFailedError
+from ottla.client.consumer.shared_cluster import SharedCluster
+from ottla.client.groups import Committed, GroupMemberId, ReadUpTo
+from ottla.client.refusals import RefusedError
+
+LOST = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+)
+AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})
+"""The group moved on meanwhile; the same member may commit in its new generation."""
+
+TRIES = 20
+
+
+class Commits:
+    """Commits of one group. `identity` raises `ApiError` for what should be a member and is not."""
+
+    def __init__(
+        self,
+        group: str,
+        cluster: SharedCluster,
+        identity: Callable[[], GroupMemberId],
+        retry_backoff_s: float,
+    ) -> None:
+        self._group = group
+        self._cluster = cluster
+        self._identity = identity
+        self._retry_backoff_s = retry_backoff_s
+        self._known: dict[TopicPartition, int] = {}
+        """What need not be committed again."""
+        self._thread = ThreadPoolExecutor(1, "ottla commits")
+
+    def later(self, offsets: Mapping[TopicPartition, ReadUpTo]) -> "Future[None]":
+        """The future raises `CommitFailedError` and `UserError`."""
+        return self._thread.submit(self._commit, dict(offsets))
+
+    def after(self, deed: Callable[[], None]) -> None:
+        """Does something when all that was asked before is committed."""
+        self._thread.submit(deed)
+
+    def found(self, place: TopicPartition, offset: int) -> None:
+        """This is committed already, as the coordinator said."""
+        self._known.setdefault(place, offset)
+
+    def forget(self, places: Iterable[TopicPartition]) -> None:
+        """Others may commit these from now on."""
+        for one in places:
+            self._known.pop(one, None)
+
+    def close(self) -> None:
+        """Waits for what is being committed."""
+        self._thread.shutdown(wait=True)
+
+    def _commit(self, offsets: dict[TopicPartition, ReadUpTo]) -> None:
+        changed = {one: at for one, at in offsets.items() if self._known.get(one) != at.offset}
+        if not changed:
+            return
+        entries = [
+            Committed(
+                group=self._group,
+                topic=place.topic,
+                partition=place.partition,
+                offset=at.offset,
+                leader_epoch=at.epoch,
+            )
+            for place, at in changed.items()
+        ]
+        for tries_left in reversed(range(TRIES)):
+            try:
+                self._cluster.commit(entries, self._identity(), self._group)
+                break
+            except ApiError as error:
+                if error.code in LOST or (error.code in AGAIN and not tries_left):
+                    raise CommitFailedError(
+                        f"group {self._group}: offsets were not committed ({error.code.name}): "
+                        "the group gave the partitions to another member; take fewer records at "
+                        "once (max.poll.records), or raise max.poll.interval.ms"
+                    ) from error
+                if error.code not in AGAIN:
+                    raise RefusedError(f"group {self._group}: commit", error) from error
+                time.sleep(self._retry_backoff_s)
+        self._known.update((place, at.offset) for place, at in changed.items())
