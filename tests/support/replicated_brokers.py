@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import FileSystem
@@ -11,10 +12,23 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.replicas import Replicas
+from ottla.broker.replication.fetches import (
+    AskEpochEnd,
+    AskOffsets,
+    EpochEnded,
+    Fetch,
+    Fetched,
+    FollowerRequest,
+    LeaderAnswer,
+    Offsets,
+)
+from ottla.broker.replication.replica_log import EpochEnd
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.partition import Partition
+from ottla.codec.schema import Message
 from ottla.config.broker import broker_config
+from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import (
     LeaderAndIsr,
     Order,
@@ -23,9 +37,38 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from ottla.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.record.batch import iter_batches
 from ottla.registries.brokers import BrokerRegistration
 from ottla.registries.topics import PartitionState, ReplicaAssignment
-from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, at, id_of
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
+from ottla.testing import CrashMode
+from tests.support.asking import Asker
+from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, at, batch, disk, id_of
 
 CONTROLLER = Sender(controller=1, controller_epoch=1)
 TOPIC_ID = id_of(77)
@@ -119,3 +162,239 @@ def refused(applied: dict[int, Applied]) -> dict[int, list[ErrorCode]]:
         for broker, each in applied.items()
     }
     return {broker: some for broker, some in errors.items() if some}
+
+
+class ClusterInProcess:
+    """Brokers that ask each other by the bytes of their requests, and a controller by hand."""
+
+    def __init__(self, place: TopicPartition, replicas: tuple[int, ...], **settings: str) -> None:
+        self._settings = settings
+        self.orders = PartitionOrders(place, replicas)
+        self.disks = {one: disk("/d") for one in replicas}
+        self.brokers: dict[int, Broker] = {}
+        self.askers: dict[int, Asker] = {}
+        for one in replicas:
+            self.start(one)
+
+    def start(self, broker_id: int) -> None:
+        broker = open_member(broker_id, self.disks[broker_id], **self._settings)
+        self.brokers[broker_id] = broker
+        self.askers[broker_id] = Asker(broker)
+
+    def kill(self, broker_id: int, mode: CrashMode = CrashMode.STRICT) -> None:
+        """Its process and what it had not synced are gone."""
+        self.brokers.pop(broker_id)
+        self.askers.pop(broker_id)
+        self.disks[broker_id] = self.disks[broker_id].crash(mode)
+
+    def lead(self, leader: int, isr: tuple[int, ...] | None = None) -> None:
+        assert refused(self.orders.lead(leader, self.brokers, isr)) == {}
+
+    def log(self, broker_id: int) -> PartitionLog:
+        return self.orders.partition(self.brokers[broker_id]).log
+
+    def records(self, broker_id: int) -> bytes:
+        """All bytes below the high watermark."""
+        log, found = self.log(broker_id), b""
+        offset = log.log_start_offset
+        while offset < log.high_watermark:
+            data = log.reader.read(offset, 1 << 20, Isolation.HIGH_WATERMARK)
+            assert data.records is not None
+            found += data.records.read()
+            offset = list(iter_batches(found))[-1].last_offset + 1
+        return found
+
+    # Clients
+
+    def produce(
+        self,
+        leader: int,
+        *values: bytes,
+        acks: int = -1,
+        timeout_ms: int = 1000,
+        producer_id: int = -1,
+    ) -> "Produced":
+        records = batch(*values, producer_id=producer_id)
+        data = PartitionProduceData(index=self.orders.place.partition, records=records)
+        topic = TopicProduceData(name=self.orders.place.topic, partition_data=[data])
+        request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+        return Produced(self, leader, request)
+
+    def fetch(self, broker_id: int, offset: int, **fields: Any) -> PartitionData:
+        """As a consumer that does not wait; `version`, `rack_id`, `isolation_level`."""
+        version = fields.pop("version", 12)
+        epoch = fields.pop("current_leader_epoch", -1)
+        place = self.orders.place
+        wanted = FetchPartition(
+            partition=place.partition,
+            fetch_offset=offset,
+            partition_max_bytes=1 << 20,
+            current_leader_epoch=epoch,
+        )
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            topics=[FetchTopic(topic=place.topic, partitions=[wanted])],
+            **fields,
+        )
+        found: PartitionData = self.ask(broker_id, request, version).responses[0].partitions[0]
+        return found
+
+    def ask(self, broker_id: int, request: Message, version: int) -> Any:
+        asker = self.askers[broker_id]
+        asker.monotonic_ms = self.orders.now_ms
+        return asker.ask(request, version)
+
+    def let_pass(self, ms: float) -> None:
+        self.orders.now_ms += ms
+        for broker in self.brokers.values():
+            broker.run_due_jobs(self.orders.at)
+
+    # Followers
+
+    def replicate(self, rounds: int = 6) -> None:
+        """All followers ask their leaders so often, and take what they are answered."""
+        for _ in range(rounds):
+            for broker_id in self.brokers:
+                self.follow(broker_id)
+
+    def follow(self, broker_id: int) -> None:
+        replicas = replicas_of(self.brokers[broker_id])
+        for leader, request in replicas.requests(self.orders.at):
+            if leader in self.brokers:
+                replicas.take(self._answer(leader, request), self.orders.at)
+
+    def _answer(self, leader: int, request: FollowerRequest) -> LeaderAnswer:
+        match request:
+            case Fetch():
+                return self._fetched(leader, request)
+            case AskEpochEnd():
+                return self._epoch_end(leader, request)
+            case AskOffsets():
+                return self._offsets(leader, request)
+
+    def _fetched(self, leader: int, asked: Fetch) -> Fetched:
+        wanted = FetchPartition(
+            partition=asked.partition.partition,
+            current_leader_epoch=asked.leader_epoch,
+            fetch_offset=asked.fetch_offset,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            log_start_offset=asked.log_start_offset,
+            partition_max_bytes=1 << 20,
+        )
+        state = ReplicaState(replica_id=asked.follower, replica_epoch=asked.broker_epoch)
+        request = FetchRequest(
+            replica_state=state,
+            max_wait_ms=0,
+            min_bytes=1,
+            topics=[FetchTopic(topic_id=self.orders.topic_id, partitions=[wanted])],
+        )
+        answer = self.ask(leader, request, 17).responses[0].partitions[0]
+        diverging = answer.diverging_epoch
+        return Fetched(
+            partition=asked.partition,
+            leader_epoch=asked.leader_epoch,
+            fetch_offset=asked.fetch_offset,
+            error=ErrorCode(answer.error_code),
+            high_watermark=answer.high_watermark,
+            log_start_offset=answer.log_start_offset,
+            diverging=diverging and EpochEnd(diverging.epoch, diverging.end_offset),
+            records=answer.records,
+        )
+
+    def _epoch_end(self, leader: int, asked: AskEpochEnd) -> EpochEnded:
+        wanted = OffsetForLeaderPartition(
+            partition=asked.partition.partition,
+            current_leader_epoch=asked.leader_epoch,
+            leader_epoch=asked.epoch,
+        )
+        topic = OffsetForLeaderTopic(topic=asked.partition.topic, partitions=[wanted])
+        request = OffsetForLeaderEpochRequest(replica_id=1, topics=[topic])
+        answer = self.ask(leader, request, 3).topics[0].partitions[0]
+        end = EpochEnd(answer.leader_epoch, answer.end_offset)
+        return EpochEnded(
+            partition=asked.partition,
+            leader_epoch=asked.leader_epoch,
+            epoch=asked.epoch,
+            error=ErrorCode(answer.error_code),
+            end=None if answer.end_offset < 0 else end,
+        )
+
+    def _offsets(self, leader: int, asked: AskOffsets) -> Offsets:
+        first, end = (self.list_offset(leader, one, asked.leader_epoch, 1) for one in (-2, -1))
+        return Offsets(
+            partition=asked.partition,
+            leader_epoch=asked.leader_epoch,
+            error=ErrorCode(first.error_code or end.error_code),
+            log_start_offset=first.offset,
+            log_end_offset=end.offset,
+        )
+
+    def list_offset(
+        self, broker_id: int, timestamp: int, leader_epoch: int = -1, replica_id: int = -1
+    ) -> ListOffsetsPartitionResponse:
+        wanted = ListOffsetsPartition(
+            partition_index=self.orders.place.partition,
+            current_leader_epoch=leader_epoch,
+            timestamp=timestamp,
+        )
+        topic = ListOffsetsTopic(name=self.orders.place.topic, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=replica_id, topics=[topic])
+        found: ListOffsetsPartitionResponse
+        found = self.ask(broker_id, request, 7).topics[0].partitions[0]
+        return found
+
+    # The ISR
+
+    def answer_isr_change(self, leader: int, error: ErrorCode = ErrorCode.NONE) -> tuple[int, ...]:
+        """Has the controller do what a leader asks for, or refuse it; the ISR that it asked for."""
+        replicas = replicas_of(self.brokers[leader])
+        (change,) = replicas.alter_partitions.next_request()
+        self.orders.partition_epoch += error is ErrorCode.NONE
+        state = PartitionState(
+            leader=leader,
+            leader_epoch=self.orders.leader_epoch,
+            controller_epoch=1,
+            isr=change.isr,
+        )
+        answer = AlteredAnswer(
+            change=change,
+            error=error,
+            state=None if error else state,
+            partition_epoch=self.orders.partition_epoch,
+        )
+        replicas.altered(replicas.alter_partitions.attempt, [answer], self.orders.at)
+        return change.isr
+
+
+class Produced:
+    """A produce request, and its answer when it has come."""
+
+    def __init__(self, cluster: ClusterInProcess, leader: int, request: ProduceRequest) -> None:
+        self._request = request
+        self._asker = cluster.askers[leader]
+        self._asker.monotonic_ms = cluster.orders.now_ms
+        self._now = cluster.orders
+        self._answer: PartitionProduceResponse | None = None
+        self._later, output = self._asker.send(request, 9)
+        if self._later is None and request.acks:
+            self._take(self._asker.decode(request, 9, output))
+
+    def _take(self, response: Any) -> None:
+        self._answer = response.responses[0].partition_responses[0]
+
+    @property
+    def answer(self) -> PartitionProduceResponse | None:
+        """`None` while it waits."""
+        later = self._later
+        if later is not None:
+            answered = self._asker.broker.take_answered(self._now.now_ms)
+            if later.pending_id in answered:
+                self._later = None
+                self._take(self._asker.finish(later, self._request, 9))
+        return self._answer
+
+    @property
+    def error(self) -> ErrorCode | None:
+        answer = self.answer
+        return None if answer is None else ErrorCode(answer.error_code)

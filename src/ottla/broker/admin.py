@@ -282,7 +282,9 @@ class Admin:
     def _delete_records(self, topic: str, index: int, offset: int) -> int:
         if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic}' is internal.")
-        log = self._topics.online_partition(topic, index).log
+        partition = self._topics.online_partition(topic, index)
+        partition.check_leader()
+        log = partition.log
         if "delete" not in log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted, never cut.")
         with storage_failures_answered():

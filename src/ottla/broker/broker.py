@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer
+from ottla.base.ids import Uuid
 from ottla.base.open_files import OpenFiles
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import freed_in_turns, in_turns
@@ -314,7 +315,8 @@ class Broker:
                 max_size = min(wanted.max_size, left)
                 data = self._read(partition, wanted, query, max_size, one_anyway)
             except ApiError as error:
-                results.append(error.without_traceback())
+                refusal = self.refusal(error, wanted.topic, wanted.index, wanted.topic_id)
+                results.append(refusal)
                 has_error = True
                 continue
             results.append(data)
@@ -324,6 +326,14 @@ class Broker:
                 left = max(0, left - read)
                 partition.bytes_out += read
         return FetchResult(results, size, has_error)
+
+    def refusal(
+        self, error: ApiError, topic: str | None, index: int, topic_id: Uuid | None = None
+    ) -> ApiError:
+        """The refusal as it is kept for an answer; another broker may have what is not here."""
+        if self.replicas is not None:
+            error = self.replicas.elsewhere(error, topic, topic_id, index)
+        return error.without_traceback()
 
     def _check_read(self, wanted: PartitionQuery, may_read: Callable[[str], bool]) -> None:
         """Raises `ApiError` for a topic that the client may not read; it need not exist."""
@@ -477,11 +487,12 @@ class Broker:
         `None` when no readable record is that late. Kafka: `Partition.fetchOffsetForTimestamp`.
         """
         partition = self.topics.online_partition(topic, index)
-        partition.check_leader_epoch(leader_epoch)
+        partition.check_leader(leader_epoch)
         log = partition.log
-        is_committed = isolation is Isolation.LAST_STABLE
-        end = log.last_stable_offset if is_committed else log.high_watermark
+        end = log.reader.bound(isolation)
         if timestamp_ms == LATEST_TIMESTAMP:
+            if partition.replication is not None:
+                partition.replication.check_end(end)
             return FoundOffset(end, -1, partition.leader_epoch)
         try:
             found = log.reader.find_timestamp(timestamp_ms)
@@ -491,8 +502,10 @@ class Broker:
             logger.error("cannot search %s-%d: %s", topic, index, error)
             raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
         sentinels = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
-        if timestamp_ms in sentinels or found is None or found.offset < end:
+        if timestamp_ms in sentinels or (found is not None and found.offset < end):
             return found
+        if partition.replication is not None:
+            partition.replication.check_end(end)
         return None
 
     # Producer ids

@@ -1,4 +1,4 @@
-"""Fetch sessions: what a consumer fetches is kept here, and only what changed goes over the wire.
+"""Fetch sessions: what a client fetches is kept here, and only what changed goes over the wire.
 
 A session begins with a full fetch (epoch 0). From then on each fetch carries the next epoch and
 only the partitions whose offsets moved; its answer names only partitions with records, an error, or
@@ -135,6 +135,8 @@ class FetchSession:
             known.offset = wanted.offset
             known.max_size = wanted.max_size
             known.leader_epoch = wanted.leader_epoch
+            known.last_fetched_epoch = wanted.last_fetched_epoch
+            known.replica_log_start = wanted.replica_log_start
         for key in fetch.forgotten:
             partitions.pop(key, None)
 
@@ -341,6 +343,8 @@ def _session_partition(wanted: PartitionQuery) -> SessionPartition:
         wanted.max_size,
         wanted.leader_epoch,
         wanted.topic_id,
+        wanted.last_fetched_epoch,
+        wanted.replica_log_start,
     )
 
 

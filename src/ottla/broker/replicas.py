@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
@@ -53,6 +54,7 @@ from ottla.storage.log.reader import FetchData, Isolation
 logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
+NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 TICKS_PER_LAG: Final = 2
 """Lagging followers are looked for twice in `replica.lag.time.max.ms`, as in Kafka."""
 
@@ -116,6 +118,18 @@ class Replicas:
     def metadata(self) -> MetadataCache:
         return self.manager.metadata
 
+    def elsewhere(
+        self, error: ApiError, topic: str | None, topic_id: Uuid | None, index: int
+    ) -> ApiError:
+        """The refusal of what is not here: of what another broker of the cluster has, that it is
+        not here."""
+        if error.code not in NOT_HERE:
+            return error
+        name = topic or self.metadata.name_of(topic_id)
+        if name is None or self.metadata.partition(TopicPartition(name, index)) is None:
+            return error
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     @property
     def alter_partitions(self) -> AlterPartitions:
         """The changes of ISRs that are to be sent; the answers go to `altered`."""
@@ -163,7 +177,7 @@ class Replicas:
         self, place: TopicPartition, pending: DelayedProduce, required_offset: int
     ) -> Hashable:
         """Has a produce wait; returns the key under which its result has this partition's error."""
-        key = (place, required_offset)
+        key = (place, required_offset)  # a request may name a partition twice
         pending.keys.add(key)
         if pending not in self._produces:
             self._produces.set(pending, pending.deadline_ms)
@@ -217,7 +231,8 @@ class Replicas:
         directories that have failed."""
         self._at = at
         for pending in self._produces.take_all_due(at.monotonic_ms):
-            for place in {key[0] for key in pending.keys if isinstance(key, tuple)}:
+            places = {key[0] for key in pending.keys if isinstance(key, tuple)}
+            for place in sorted(places):
                 self._carry_out(self.manager.expire(place, at.monotonic_ms))
         if at.monotonic_ms >= self._next_tick_ms:
             self._next_tick_ms = at.monotonic_ms + self.options.lag_time_max_ms / TICKS_PER_LAG
@@ -359,6 +374,11 @@ class ReplicatedPartition:
         if self._replicas.manager.leading(self.place) is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.partition.check_leader_epoch(known_epoch)
+
+    def check_end(self, end: int) -> None:
+        leading = self._replicas.manager.leading(self.place)
+        if leading is not None and leading.epoch_start > end:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def read(
         self, wanted: PartitionQuery, query: FetchQuery, max_size: int, one_anyway: bool

@@ -28,7 +28,8 @@ class Waiting(Generic[Result]):
 class DelayedProduce(Waiting[dict[Hashable, ErrorCode]]):
     """A produce with acks=all that waits until all in-sync replicas have its records.
 
-    Each of its partitions is awaited under a key and answered once; the result are the errors.
+    Each of its partitions is awaited under a key and answered once; the errors are the result, when
+    the last one is answered and `all_awaited` was called.
     """
 
     __slots__ = ("deadline_ms", "errors", "keys")
@@ -36,8 +37,12 @@ class DelayedProduce(Waiting[dict[Hashable, ErrorCode]]):
     def __init__(self, deadline_ms: float) -> None:
         super().__init__()
         self.deadline_ms = deadline_ms
-        self.keys: set[Hashable] = set()
+        self.keys: set[Hashable] = {None}
         self.errors: dict[Hashable, ErrorCode] = {}
+
+    def all_awaited(self) -> bool:
+        """No further partition comes; whether all are answered already."""
+        return self.answer(None, ErrorCode.NONE)
 
     def answer(self, key: Hashable, error: ErrorCode) -> bool:
         """Whether this was the last partition."""

@@ -58,6 +58,10 @@ class MetadataCache:
             controller=controller,
         )
 
+    def name_of(self, topic_id: Uuid | None) -> str | None:
+        """For refusals, which are rare: all topics are gone through."""
+        return next((name for name, one in self.topic_ids.items() if one == topic_id), None)
+
     def partition(self, place: TopicPartition) -> PartitionMetadata | None:
         return self.topics.get(place.topic, {}).get(place.partition)
 

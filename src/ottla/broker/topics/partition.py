@@ -37,7 +37,11 @@ class Replication(Protocol):
         """What a consumer or a follower may have of the log."""
 
     def check_leader(self, known_epoch: int) -> None:
-        """Before something is answered that only the leader knows."""
+        """Before something is answered that only the leader knows; raises `ApiError`."""
+
+    def check_end(self, end: int) -> None:
+        """Before an end is said that may be less than what was said in an earlier epoch (KIP-207);
+        raises `ApiError`."""
 
 
 class Partition:
@@ -71,6 +75,13 @@ class Partition:
         self.messages_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
+
+    def check_leader(self, known_epoch: int = -1) -> None:
+        """As `check_leader_epoch`, and NOT_LEADER_OR_FOLLOWER where another broker leads."""
+        if self.replication is not None:
+            self.replication.check_leader(known_epoch)
+        else:
+            self.check_leader_epoch(known_epoch)
 
     def check_leader_epoch(self, known_epoch: int) -> None:
         """Raises `ApiError` when a client knows another epoch than ours (KIP-320); -1 knows none.

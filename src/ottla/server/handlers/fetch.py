@@ -2,8 +2,8 @@
 
 Answers hold slices of files, never the records themselves, except for versions 0 to 3: those
 consumers know only the older formats, and get the records written again. From version 7 on a fetch
-may continue with a session (`broker/fetch_sessions.py`). Left out: followers, which this broker
-does not have, and with them `last_fetched_epoch` and the closest replica. Kafka's counterparts:
+may continue with a session (`broker/fetch_sessions.py`). In a cluster followers fetch as consumers
+do, and from version 11 on consumers may fetch from them. Kafka's counterparts:
 `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
@@ -22,11 +22,18 @@ from ottla.broker.fetch_sessions import (
     SessionFetch,
     key_of,
 )
-from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.fetching import (
+    Fetcher,
+    FetchQuery,
+    FetchResult,
+    NoRecordsError,
+    PartitionQuery,
+)
 from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -45,6 +52,9 @@ from ottla.storage.log.reader import FetchData, Isolation
 FIRST_TOPIC_ID_VERSION = 13
 FIRST_SOFT_LIMIT_VERSION = 3
 """From here on, a batch larger than all limits comes anyway if it is the first (KIP-74)."""
+
+FIRST_FOLLOWER_VERSION = 11
+"""From here on, consumers may read from followers (KIP-392)."""
 
 READ_COMMITTED = 1
 
@@ -68,6 +78,9 @@ def handle(
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     query = _query(request, fetch.partitions, context)
     query.may_read = may_read
+    if context.broker.replicas is not None:
+        context.broker.replicas.note_time(context.at)
+        query.fetcher = _fetcher(request, context.api_version)
     answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:
         return answering.answer(context.broker.fetch(query))
@@ -93,6 +106,8 @@ def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
             wanted.partition_max_bytes,
             wanted.current_leader_epoch,
             topic.topic_id if uses_topic_ids else None,
+            wanted.last_fetched_epoch,
+            wanted.log_start_offset,
         )
         for topic in topics
         for wanted in (
@@ -127,6 +142,16 @@ def _query(
         Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK,
         is_hard_limit=context.api_version < FIRST_SOFT_LIMIT_VERSION,
     )
+
+
+def _fetcher(request: FetchRequest, version: int) -> Fetcher | None:
+    """`None` of a consumer that fetches from leaders only."""
+    if request.replica_state is not None:
+        state = request.replica_state
+        return Fetcher(state.replica_id, state.replica_epoch, request.rack_id)
+    if request.replica_id >= 0 or version >= FIRST_FOLLOWER_VERSION:
+        return Fetcher(request.replica_id, rack=request.rack_id)
+    return None
 
 
 class _Answering:
@@ -168,6 +193,8 @@ class _Answering:
         return FetchResponse(session_id=response.session_id, responses=topics)
 
     def _partition(self, wanted: PartitionQuery, data: FetchData | ApiError) -> PartitionData:
+        if isinstance(data, NoRecordsError):
+            return _without_records(wanted.index, data)
         if isinstance(data, ApiError):
             return _refusal(wanted.index, data)
         answer = _data(wanted.index, data)
@@ -205,6 +232,15 @@ def _data(index: int, data: FetchData) -> PartitionData:
         # An empty field rather than null: old clients take the two for different things.
         records=b"" if data.records is None else data.records,
     )
+
+
+def _without_records(index: int, answer: NoRecordsError) -> PartitionData:
+    data = _data(index, answer.data)
+    data.preferred_read_replica = answer.preferred_replica
+    if answer.diverging is not None:
+        epoch, end_offset = answer.diverging
+        data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return data
 
 
 def _refusal(index: int, error: ApiError) -> PartitionData:

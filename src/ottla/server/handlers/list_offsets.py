@@ -23,8 +23,12 @@ from ottla.storage.log.reader import (
     Isolation,
 )
 
+CONSUMER = -1
 READ_COMMITTED = 1
 FIRST_EPOCH_VERSION = 4
+OFFSET_NOT_AVAILABLE = ErrorCode.OFFSET_NOT_AVAILABLE
+FIRST_NOT_AVAILABLE = 5
+"""The version from which on clients know that code (KIP-207)."""
 
 FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """From which version on a time below zero has a meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
@@ -33,6 +37,8 @@ FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     is_committed = request.isolation_level == READ_COMMITTED
     isolation = Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK
+    if request.replica_id != CONSUMER and context.broker.replicas is not None:
+        isolation = Isolation.LOG_END
     if any(_is_search(one.timestamp) for topic in request.topics for one in topic.partitions):
         context.may_take_long()
     topics = []
@@ -42,8 +48,11 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
             try:
                 answer = _find(topic.name, wanted, isolation, context)
             except ApiError as error:
+                code = context.broker.refusal(error, topic.name, wanted.partition_index).code
+                if code is OFFSET_NOT_AVAILABLE and context.api_version < FIRST_NOT_AVAILABLE:
+                    code = ErrorCode.LEADER_NOT_AVAILABLE
                 answer = ListOffsetsPartitionResponse(
-                    partition_index=wanted.partition_index, error_code=error.code
+                    partition_index=wanted.partition_index, error_code=code
                 )
             partitions.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
@@ -66,6 +75,7 @@ def _find(
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if context.api_version == 0:
         partition = context.broker.topics.online_partition(topic, index)
+        partition.check_leader()
         answer.old_style_offsets = _offsets_before(partition, wanted)
         return answer
     found = context.broker.find_offset(

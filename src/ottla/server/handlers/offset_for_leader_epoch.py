@@ -35,9 +35,9 @@ def _find(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext)
     answer = EpochEndOffset(partition=wanted.partition)
     try:
         partition = context.broker.topics.online_partition(topic, wanted.partition)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
+        partition.check_leader(wanted.current_leader_epoch)
     except ApiError as error:
-        answer.error_code = error.code
+        answer.error_code = context.broker.refusal(error, topic, wanted.partition).code
         return answer
     log = partition.log
     found = log.epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)

@@ -8,7 +8,7 @@ it is added here, and a log that does not know the producer takes only its first
 Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
@@ -20,6 +20,7 @@ from ottla.base.turns import in_turns
 from ottla.broker.background import Prepared
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic
+from ottla.broker.waiting import DelayedProduce
 from ottla.codec.compression import Compression
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
@@ -43,6 +44,7 @@ from ottla.server.request_context import PendingResponse, RequestContext
 from ottla.storage.log.append import InvalidRecordsError, LongPreparationError, PreparedRecords
 
 ACKS = (-1, 0, 1)
+ACKS_ALL: Final = -1
 
 FIRST_BATCH_VERSION: Final = 3
 """From here on, a partition's records are exactly one batch of magic 2 (KIP-98)."""
@@ -78,7 +80,7 @@ class LongAppend:
 class PendingProduce(PendingResponse):
     """The response to a request some of whose records are prepared elsewhere."""
 
-    __slots__ = ("_context", "_long", "_preparation", "_request", "_response")
+    __slots__ = ("_commit", "_context", "_long", "_preparation", "_request", "_response")
 
     def __init__(
         self,
@@ -86,7 +88,9 @@ class PendingProduce(PendingResponse):
         context: RequestContext,
         response: ProduceResponse,
         long: list[LongAppend],
+        commit: "Commit | None",
     ) -> None:
+        self._commit = commit
         self._preparation = context.broker.prepare([one.work for one in long])
         super().__init__(self._preparation)
         self._request = request
@@ -95,34 +99,80 @@ class PendingProduce(PendingResponse):
         self._long = long
         self.takes_long = len(long) > MANY
 
-    def finish(self, at: Timestamps) -> ProduceResponse | None:
+    def finish(self, at: Timestamps) -> ProduceResponse | PendingResponse | None:
         prepared = self._preparation.result
         assert prepared is not None
-        request, context = self._request, self._context.later(at)
+        request, context, commit = self._request, self._context.later(at), self._commit
         for one, records in in_turns(zip(self._long, prepared, strict=True)):
-            one.answers[one.place] = _append_prepared(one, records, request, context)
-        return _answer(self._response, request)
+            one.answers[one.place] = _append_prepared(one, records, request, context, commit)
+        return _answer(self._response, request, commit)
+
+
+class Commit:
+    """What a request with acks=all waits for in a cluster: that other replicas have its records."""
+
+    __slots__ = ("_awaited", "pending")
+
+    def __init__(self, deadline_ms: float) -> None:
+        self.pending = DelayedProduce(deadline_ms)
+        self._awaited: list[tuple[Hashable, PartitionProduceResponse]] = []
+
+    def wait(
+        self, partition: Partition, required_offset: int, answer: PartitionProduceResponse
+    ) -> None:
+        assert partition.replication is not None
+        key = partition.replication.await_commit(self.pending, required_offset)
+        self._awaited.append((key, answer))
+
+    def amend(self) -> None:
+        """Puts the errors into the answers."""
+        for key, answer in self._awaited:
+            error = self.pending.errors.get(key)
+            if error is not None:
+                answer.error_code = error
+
+
+class PendingCommit(PendingResponse):
+    """The response to a request with acks=all."""
+
+    __slots__ = ("_commit", "_response")
+
+    def __init__(self, commit: Commit, response: ProduceResponse) -> None:
+        super().__init__(commit.pending)
+        self._commit = commit
+        self._response = response
+
+    def finish(self, at: Timestamps) -> ProduceResponse:
+        self._commit.amend()
+        return self._response
 
 
 def handle(
     request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | PendingResponse | None:
     long: list[LongAppend] = []
+    commit: Commit | None = None
+    if context.broker.replicas is not None and request.acks == ACKS_ALL:
+        commit = Commit(context.at.monotonic_ms + request.timeout_ms)
     topics: Iterable[TopicProduceData] = request.topic_data
     if len(request.topic_data) > 1:
         topics = in_turns(topics)
     response = ProduceResponse(
-        responses=[_append_topic(one, request, context, long) for one in topics]
+        responses=[_append_topic(one, request, context, long, commit) for one in topics]
     )
     if long:
-        return PendingProduce(request, context, response, long)
-    return _answer(response, request)
+        return PendingProduce(request, context, response, long, commit)
+    return _answer(response, request, commit)
 
 
-def _answer(response: ProduceResponse, request: ProduceRequest) -> ProduceResponse | None:
+def _answer(
+    response: ProduceResponse, request: ProduceRequest, commit: Commit | None
+) -> ProduceResponse | PendingResponse | None:
     if request.acks == 0:
         _close_on_failure(response)
         return None
+    if commit is not None and not commit.pending.all_awaited():
+        return PendingCommit(commit, response)
     return response
 
 
@@ -131,6 +181,7 @@ def _append_topic(
     request: ProduceRequest,
     context: RequestContext,
     long: list[LongAppend],
+    commit: Commit | None,
 ) -> TopicProduceResponse:
     topic = _find_topic(wanted, context)
     answers: list[PartitionProduceResponse] = []
@@ -139,9 +190,9 @@ def _append_topic(
         partitions = in_turns(partitions)
     for data in partitions:
         try:
-            answers.append(_append(topic, data, request, context))
+            answers.append(_append(topic, data, request, context, None, commit))
         except ApiError as error:
-            answers.append(_refusal(data.index, error))
+            answers.append(_refusal(wanted, data.index, error, context))
         except LongPreparationError as work:
             long.append(LongAppend(wanted, data, answers, work))
             answers.append(PartitionProduceResponse(index=data.index))
@@ -164,15 +215,20 @@ def _find_topic(wanted: TopicProduceData, context: RequestContext) -> Topic | Ap
 
 
 def _append_prepared(
-    one: LongAppend, records: Prepared, request: ProduceRequest, context: RequestContext
+    one: LongAppend,
+    records: Prepared,
+    request: ProduceRequest,
+    context: RequestContext,
+    commit: Commit | None,
 ) -> PartitionProduceResponse:
     """Checks everything again except the records: others have been served meanwhile."""
-    if isinstance(records, ApiError):
-        return _refusal(one.data.index, records)
     try:
-        return _append(_find_topic(one.topic, context), one.data, request, context, records)
+        if isinstance(records, ApiError):
+            raise records
+        topic = _find_topic(one.topic, context)
+        return _append(topic, one.data, request, context, records, commit)
     except ApiError as error:
-        return _refusal(one.data.index, error)
+        return _refusal(one.topic, one.data.index, error, context)
 
 
 def _append(
@@ -180,7 +236,8 @@ def _append(
     data: PartitionProduceData,
     request: ProduceRequest,
     context: RequestContext,
-    prepared: PreparedRecords | None = None,
+    prepared: PreparedRecords | None,
+    commit: Commit | None,
 ) -> PartitionProduceResponse:
     acks = request.acks
     if acks not in ACKS:
@@ -200,12 +257,15 @@ def _append(
     info = context.broker.append(
         partition, prepared or batch or records, now_ms=context.at.now_ms, acks=acks
     )
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=data.index,
         base_offset=info.first_offset,
         log_append_time_ms=info.log_append_time_ms,
         log_start_offset=info.log_start_offset,
     )
+    if commit is not None:
+        commit.wait(partition, info.last_offset + 1, answer)
+    return answer
 
 
 def _only_batch(records: Buffer, api_version: int) -> RecordBatch:
@@ -264,7 +324,10 @@ def _admit(
         )
 
 
-def _refusal(index: int, error: ApiError) -> PartitionProduceResponse:
+def _refusal(
+    wanted: TopicProduceData, index: int, error: ApiError, context: RequestContext
+) -> PartitionProduceResponse:
+    error = context.broker.refusal(error, wanted.name, index, wanted.topic_id)
     answer = PartitionProduceResponse(
         index=index, error_code=error.code, base_offset=-1, error_message=error.message
     )

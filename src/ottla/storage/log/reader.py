@@ -91,7 +91,7 @@ class LogReader:
         found = None
         aborted = None
         try:
-            bound = self._bound(isolation)
+            bound = self.bound(isolation)
             if offset < bound:
                 found = self._read_below(bound, offset, max_size, min_one_message)
             if isolation is Isolation.LAST_STABLE:
@@ -107,7 +107,8 @@ class LogReader:
             aborted,
         )
 
-    def _bound(self, isolation: Isolation) -> int:
+    def bound(self, isolation: Isolation) -> int:
+        """The end of what such a reader may see."""
         match isolation:
             case Isolation.HIGH_WATERMARK:
                 return self._offsets.high_watermark

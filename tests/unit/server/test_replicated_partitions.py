@@ -1,0 +1,261 @@
+"""Two or three brokers in one process that ask each other by the bytes of their requests."""
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.testing import CrashMode
+from tests.support.replicated_brokers import ClusterInProcess, replicas_of
+
+ORDERS = TopicPartition("orders", 0)
+LAG_MS = 30_000
+
+
+def cluster(*replicas: int, leader: int = 1, **settings: str) -> ClusterInProcess:
+    made = ClusterInProcess(ORDERS, replicas, **settings)
+    made.lead(leader)
+    return made
+
+
+# Produced with acks=all
+
+
+def test_a_produce_is_answered_when_all_in_sync_replicas_have_it() -> None:
+    brokers = cluster(1, 2, 3)
+    produced = brokers.produce(1, b"one", b"two")
+    brokers.follow(2)
+    brokers.follow(2)
+    assert produced.error is None
+    brokers.follow(3)
+    assert produced.error is None
+    brokers.follow(3)
+    assert produced.error is ErrorCode.NONE
+    assert produced.answer is not None
+    assert produced.answer.base_offset == 0
+
+
+def test_what_is_committed_is_equal_byte_for_byte_on_all_replicas() -> None:
+    brokers = cluster(1, 2, 3)
+    for number in range(20):
+        brokers.produce(1, b"value %d" % number, acks=1)
+        if number % 3 == 0:
+            brokers.replicate(1)
+    brokers.replicate()
+    assert [brokers.log(one).high_watermark for one in (1, 2, 3)] == [20, 20, 20]
+    assert brokers.records(1) == brokers.records(2) == brokers.records(3)
+
+
+def test_a_produce_with_acks_1_waits_for_nobody() -> None:
+    assert cluster(1, 2).produce(1, b"one", acks=1).error is ErrorCode.NONE
+
+
+def test_a_produce_that_is_not_committed_in_its_time_is_answered_so() -> None:
+    brokers = cluster(1, 2)
+    produced = brokers.produce(1, b"one", timeout_ms=500)
+    brokers.let_pass(499)
+    assert produced.error is None
+    brokers.let_pass(1)
+    assert produced.error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_produce_that_waits_is_answered_when_another_leads() -> None:
+    brokers = cluster(1, 2)
+    produced = brokers.produce(1, b"one")
+    brokers.lead(2)
+    assert produced.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_retry_of_what_is_committed_is_answered_at_once() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one", producer_id=7)
+    brokers.replicate()
+    brokers.produce(1, b"not yet committed")
+    again = brokers.produce(1, b"one", producer_id=7)
+    assert again.error is ErrorCode.NONE
+    assert again.answer is not None
+    assert (again.answer.base_offset, brokers.log(1).log_end_offset) == (0, 2)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_follower_appends_nothing_for_producers(acks: int) -> None:
+    brokers = cluster(1, 2)
+    assert brokers.produce(2, b"one", acks=acks).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert brokers.log(2).log_end_offset == 0
+
+
+def test_with_too_few_in_sync_replicas_nothing_is_appended() -> None:
+    brokers = cluster(1, 2, min_insync_replicas="2")
+    brokers.lead(1, isr=(1,))
+    assert brokers.produce(1, b"one").error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert brokers.produce(1, b"one", acks=1).error is ErrorCode.NONE
+    assert brokers.log(1).high_watermark == 0
+
+
+# The ISR
+
+
+def test_a_follower_that_is_gone_leaves_the_isr_and_producers_go_on() -> None:
+    brokers = cluster(1, 2, 3)
+    brokers.replicate()
+    brokers.kill(3)
+    produced = brokers.produce(1, b"one", timeout_ms=10 * LAG_MS)
+    for _ in range(4):
+        brokers.let_pass(LAG_MS / 2)
+        brokers.replicate(1)
+    assert produced.error is None
+    assert brokers.answer_isr_change(1) == (1, 2)
+    assert produced.error is ErrorCode.NONE
+
+
+def test_a_follower_that_returns_joins_the_isr_when_it_has_caught_up() -> None:
+    brokers = cluster(1, 2)
+    brokers.lead(1, isr=(1,))
+    brokers.produce(1, b"one", b"two")
+    brokers.follow(2)
+    assert replicas_of(brokers.brokers[1]).alter_partitions.next_request() == ()
+    brokers.follow(2)
+    assert brokers.answer_isr_change(1) == (1, 2)
+
+
+def test_too_few_in_sync_replicas_after_the_append_are_said() -> None:
+    brokers = cluster(1, 2, 3, min_insync_replicas="2")
+    brokers.replicate()
+    produced = brokers.produce(1, b"one", timeout_ms=10 * LAG_MS)
+    for _ in range(4):
+        brokers.let_pass(LAG_MS / 2)
+    assert brokers.answer_isr_change(1) == (1,)
+    brokers.follow(2)
+    brokers.follow(2)
+    assert produced.error is None
+    assert brokers.produce(1, b"two").error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+# Another leader
+
+
+def test_another_leader_has_what_was_acknowledged_and_the_old_one_cuts_the_rest() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"kept")
+    brokers.replicate()
+    brokers.produce(1, b"lost", acks=1)
+    brokers.lead(2, isr=(2,))
+    brokers.produce(2, b"another", acks=1)
+    brokers.replicate()
+    assert brokers.log(1).log_end_offset == 2
+    assert brokers.records(1) == brokers.records(2)
+    assert b"lost" not in brokers.records(1)
+    entries = brokers.log(1).epochs.entries
+    assert [(one.epoch, one.start_offset) for one in entries] == [(0, 0), (1, 1)]
+
+
+def test_followers_of_before_2_7_ask_where_epochs_ended() -> None:
+    brokers = cluster(1, 2, inter_broker_protocol_version="2.6")
+    brokers.produce(1, b"kept")
+    brokers.replicate()
+    brokers.produce(1, b"lost", acks=1)
+    brokers.lead(2, isr=(2,))
+    brokers.produce(2, b"another", acks=1)
+    brokers.replicate()
+    assert brokers.records(1) == brokers.records(2)
+    assert brokers.log(1).high_watermark == 2
+
+
+@pytest.mark.parametrize("mode", [CrashMode.STRICT, CrashMode.RANDOM])
+def test_a_killed_leader_comes_back_as_a_follower_with_what_is_committed(mode: CrashMode) -> None:
+    brokers = cluster(1, 2)
+    for number in range(5):
+        brokers.produce(1, b"value %d" % number)
+        brokers.replicate(2)
+    brokers.kill(1, mode)
+    brokers.lead(2, isr=(2,))
+    brokers.produce(2, b"meanwhile")
+    brokers.start(1)
+    brokers.lead(2, isr=(2,))
+    brokers.replicate()
+    assert brokers.log(1).high_watermark == 6
+    assert brokers.records(1) == brokers.records(2)
+
+
+def test_a_new_replica_begins_where_the_leaders_log_begins() -> None:
+    brokers = cluster(1, 2, 3)
+    brokers.lead(1, isr=(1,))
+    for number in range(6):
+        brokers.produce(1, b"value %d" % number)
+    brokers.log(1).maintenance.delete_records_before(4)
+    brokers.replicate()
+    log = brokers.log(2)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (4, 6, 6)
+    assert brokers.records(1) == brokers.records(2)
+
+
+def test_a_log_that_begins_within_a_batch_is_replicated_with_the_whole_batch() -> None:
+    brokers = cluster(1, 2)
+    brokers.lead(1, isr=(1,))
+    brokers.produce(1, b"a", b"b", b"c")
+    brokers.log(1).maintenance.delete_records_before(2)
+    brokers.replicate()
+    log = brokers.log(2)
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    assert brokers.records(1) == brokers.records(2)
+
+
+def test_a_follower_deletes_what_its_leader_has_deleted() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    brokers.produce(1, b"two")
+    brokers.replicate()
+    brokers.log(1).maintenance.delete_records_before(1)
+    brokers.replicate()
+    assert brokers.log(2).log_start_offset == 1
+
+
+# Read
+
+
+def test_consumers_see_what_is_committed() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    assert not brokers.fetch(1, 0).records
+    assert brokers.list_offset(1, -1).offset == 0
+    assert brokers.list_offset(1, -1, replica_id=2).offset == 1
+    brokers.replicate()
+    assert brokers.fetch(1, 0).records == brokers.records(1)
+    assert brokers.list_offset(1, -1).offset == 1
+
+
+def test_consumers_of_version_11_read_from_followers_and_older_ones_from_leaders() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    brokers.replicate()
+    assert brokers.fetch(2, 0, version=11).records == brokers.records(1)
+    assert brokers.fetch(2, 0, version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert brokers.list_offset(2, -1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_high_watermark_in_the_middle_of_a_segment_ends_what_is_read() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    brokers.replicate()
+    committed = brokers.records(1)
+    brokers.produce(1, b"two", acks=1)
+    assert brokers.fetch(1, 0).records == committed
+
+
+def test_an_old_epoch_is_fenced_and_a_new_one_is_not_known() -> None:
+    brokers = cluster(1, 2)
+    brokers.lead(1)
+    fetch = brokers.fetch
+    assert fetch(1, 0, current_leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert fetch(1, 0, current_leader_epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_a_new_leader_names_no_end_that_is_before_what_was_said() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    brokers.follow(2)
+    brokers.follow(2)
+    assert brokers.log(2).high_watermark == 0
+    brokers.lead(2)
+    assert brokers.list_offset(2, -1).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    brokers.replicate()
+    assert brokers.list_offset(2, -1).offset == 1
