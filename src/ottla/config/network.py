@@ -9,7 +9,8 @@ from ottla.config.setting import INT32_MAX, setting
 from ottla.config.transaction import TransactionConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Only `BrokerConfig` is made: methods over all fields would be compiled at each start for nothing.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class NetworkConfig(TransactionConfig):
     """Attributes are Kafka's names with underscores.
 

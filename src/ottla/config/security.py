@@ -22,7 +22,8 @@ LISTENER_PREFIX = "listener.name."
 JAAS = "sasl.jaas.config"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Only `BrokerConfig` is made: methods over all fields would be compiled at each start for nothing.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class SecurityConfig(TlsConfig):
     """Attributes are Kafka's names with underscores."""
 

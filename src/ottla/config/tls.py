@@ -13,7 +13,8 @@ STORE_TYPES = ("JKS", "PEM", "PKCS12")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Only `BrokerConfig` is made: methods over all fields would be compiled at each start for nothing.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class TlsConfig(NetworkConfig):
     """Attributes are Kafka's names with underscores.
 

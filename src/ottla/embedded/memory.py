@@ -5,8 +5,6 @@ files elsewhere. A process that is killed leaves it there, as it leaves any temp
 """
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 
 MEMORY = ":memory:"
@@ -15,6 +13,9 @@ SHARED_MEMORY = "/dev/shm"
 
 def make_directory() -> tuple[str, Callable[[], None]]:
     """A new directory, and what removes it."""
+    import shutil
+    import tempfile
+
     has_memory = os.path.isdir(SHARED_MEMORY) and os.access(SHARED_MEMORY, os.W_OK)
     path = tempfile.mkdtemp(prefix="ottla-", dir=SHARED_MEMORY if has_memory else None)
     return path, lambda: shutil.rmtree(path, ignore_errors=True)

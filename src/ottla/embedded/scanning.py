@@ -1,6 +1,5 @@
 """Reads of a log: regions of files, records, Arrow columns, and what is still to come."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -242,6 +241,8 @@ class Tail:
                 return
 
     async def __aiter__(self) -> AsyncIterator[TopicRecord]:
+        import asyncio  # Which a log that is read without it need not wait for.
+
         while True:
             for record in self._come():
                 yield record

@@ -52,6 +52,24 @@ def test_help_of_what_reads_and_writes_imports_no_log_and_no_client(command: str
     assert not {name for name in modules if name.startswith("ottla.storage.reading")}
 
 
+OPENED = """
+import sys, ottla
+with ottla.open(sys.argv[1]) as log:
+    log.create_topic("t")
+    log.append("t", b"v")
+    assert [one.value for one in log.read("t")] == [b"v"]
+print(*sorted(sys.modules))
+"""
+
+
+@pytest.mark.slow
+def test_an_embedded_log_imports_no_event_loop_and_nothing_for_sockets(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPENED, str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert not modules & {"asyncio", "ssl", "socket", "subprocess", "tempfile", "click", "numpy"}
+
+
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     with ottla.open(tmp_path / "data") as log:
