@@ -32,6 +32,7 @@ from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import (
     LeaderAndIsr,
     Order,
+    PartitionMetadata,
     PartitionOrder,
     StopOrder,
     StopReplica,
@@ -133,7 +134,15 @@ class PartitionOrders:
             live_leaders={},
         )
         live = {one: BrokerRegistration(endpoints=(), rack=self.racks.get(one)) for one in brokers}
-        self._send(UpdateMetadata(partitions={}, topic_ids={}, brokers=live), brokers)
+        known = PartitionMetadata(
+            state=state, partition_epoch=self.partition_epoch, replicas=self.replicas, offline=()
+        )
+        update = UpdateMetadata(
+            partitions={self.place: known},
+            topic_ids={self.place.topic: self.topic_id},
+            brokers=live,
+        )
+        self._send(update, brokers)
         return self._send(orders, {one: brokers[one] for one in brokers if one in self.replicas})
 
     def stop(self, brokers: dict[int, Broker], *, delete: bool) -> dict[int, Applied]:

@@ -9,13 +9,14 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer
 from ottla.base.ids import Uuid
 from ottla.base.open_files import OpenFiles
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.admin import Admin
@@ -37,6 +38,7 @@ from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions.coordinator import TransactionCoordinator
 from ottla.broker.waiting import LongFetch, Waiting, WaitingFetch
 from ottla.config.broker import BrokerConfig
+from ottla.coordinator.consumer.requests import TopicCatalog
 from ottla.record.batch import RecordBatch
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
@@ -59,6 +61,14 @@ logger = logging.getLogger(__name__)
 ACKS_ALL: Final = -1
 
 LongPoll = WaitingFetch[FetchQuery, FetchResult]
+
+
+class Catalog(TopicCatalog, Protocol):
+    """The topics there are, as handlers of groups and transactions ask for them."""
+
+    def name_by_id(self, topic_id: bytes) -> str | None: ...
+
+    def has_partition(self, partition: TopicPartition) -> bool: ...
 
 
 class Broker:
@@ -100,13 +110,23 @@ class Broker:
         self.fetch_sessions = _fetch_sessions(self.config, options)
         self.auto_creation = AutoCreation(lambda: self.config)
         self.admin = Admin(self._store, parts.cluster, settings, self)
-        self.groups = GroupCoordinator(self, self.config, options.new_id, settings.groups.of)
+        cluster = None if parts.replicas is None else parts.replicas.topics
+        self.catalog: Catalog = self.topics if cluster is None else cluster
+        """The topics that there are; in a cluster not only those of which something is here."""
+        self.groups = GroupCoordinator(
+            self, self.config, options.new_id, settings.groups.of, cluster
+        )
         self.transactions = TransactionCoordinator(
             self,
             self.groups,
             self.config,
             must_verify=lambda: self.config.transaction_partition_verification_enable,
+            cluster=cluster,
         )
+        if parts.replicas is not None:
+            from ottla.broker.coordinators import Coordinators
+
+            parts.replicas.listeners.append(Coordinators(self.groups, self.transactions))
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Takes on settings that a client has changed."""

@@ -58,11 +58,14 @@ class Appender(Protocol):
     ) -> AppendInfo: ...
 
 
-class ClusterTopics(Protocol):
-    """What a member of a cluster knows of topics beyond its own partitions."""
+class ClusterPartitions(Protocol):
+    """What a member of a cluster knows of partitions beyond its own."""
 
     def partition_count(self, topic: str) -> int | None:
         """`None` for a topic that does not exist."""
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """-1 where nobody leads, and `None` of a partition that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class InternalTopic:
         broker: Appender,
         new: NewTopic,
         compression: Compression,
-        cluster: ClusterTopics | None = None,
+        cluster: ClusterPartitions | None = None,
     ) -> None:
         self._broker = broker
         self._new = new

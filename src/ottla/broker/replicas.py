@@ -11,6 +11,7 @@ coordinators hang the loading and unloading of their state. Kafka's counterparts
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -19,6 +20,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
+from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.hosted_logs import HostedLog, HostedLogs, SettingsOf
 from ottla.broker.replication.alter_partitions import AlterPartitions
@@ -43,6 +45,7 @@ from ottla.broker.replication.replica_manager import (
     ReplicaOptions,
     Sender,
 )
+from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import DelayedProduce
 from ottla.controller.events import AlteredAnswer
@@ -72,6 +75,9 @@ class ReplicaListener(Protocol):
         """Also where nobody leads, or the broker's session may be over."""
 
     def stopped(self, partition: TopicPartition, *, delete: bool) -> None: ...
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """More is committed."""
 
 
 class Awaited(NamedTuple):
@@ -129,6 +135,11 @@ class Replicas:
         if name is None or self.metadata.partition(TopicPartition(name, index)) is None:
             return error
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    @cached_property
+    def topics(self) -> ClusterTopics:
+        """All topics of the cluster."""
+        return ClusterTopics(lambda: self.manager.metadata)
 
     @property
     def alter_partitions(self) -> AlterPartitions:
@@ -282,6 +293,8 @@ class Replicas:
         partition = replicated.partition
         partition.log.writer.move_high_watermark(offset)
         self._wake(partition)
+        for listener in self.listeners:
+            listener.high_watermark_moved(partition)
 
     def _answer(self, effect: AnswerProduce) -> None:
         awaited = effect.pending_id

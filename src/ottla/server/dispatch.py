@@ -205,6 +205,10 @@ class Dispatcher:
         if api.oldest <= version <= api.newest:
             handle = self._handlers(api.key)
             route = self._routes[key, version] = Route(api, version, handle, self.counts.of(key))
+            if self._broker.replicas is not None:
+                from ottla.server.committing import committed
+
+                route.handle = committed(api.key, route.handle)
             authorizer = self._broker.authorizer
             if authorizer is not None:
                 # Not before there is one: most brokers never have.

@@ -8,6 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.topics.partition import Partition
 from tests.support.brokers import batch, disk
 from tests.support.replicated_brokers import (
     PartitionOrders,
@@ -34,6 +35,9 @@ class Heard:
 
     def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
         self.events.append(("stopped", partition, delete))
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """Is not kept."""
 
 
 def test_a_listener_hears_who_leads_follows_and_stops() -> None:

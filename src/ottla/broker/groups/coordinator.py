@@ -6,7 +6,7 @@ before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorServic
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
@@ -15,7 +15,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.coordinator_shards import Shard, Shards, earliest
 from ottla.broker.internal_topic import (
     Appender,
-    ClusterTopics,
+    ClusterPartitions,
     EncodedRecord,
     InternalTopic,
     StoredRecord,
@@ -24,9 +24,7 @@ from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.consumer.requests import (
-    GroupConfigLookup,
-)
+from ottla.coordinator.consumer.requests import GroupConfigLookup, TopicCatalog
 from ottla.coordinator.decision import Answer, Decision, Reply
 from ottla.coordinator.offsets.committed_offsets import NO_OFFSET
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
@@ -53,6 +51,10 @@ Kafka's counterpart: `CoordinatorOperationExceptionHelper`.
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
+class ClusterCatalog(ClusterPartitions, TopicCatalog, Protocol):
+    """The topics of a cluster."""
+
+
 class GroupCoordinator:
     """The groups of this broker. What comes later comes through `take_answered`.
 
@@ -67,7 +69,7 @@ class GroupCoordinator:
         config: GroupCoordinatorConfig,
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
-        cluster: ClusterTopics | None = None,
+        cluster: ClusterCatalog | None = None,
     ) -> None:
         self._topic = InternalTopic(
             broker,
@@ -77,7 +79,8 @@ class GroupCoordinator:
         )
 
         def new_machine(refusal: Callable[[str], ErrorCode]) -> GroupCoordinatorShard:
-            return GroupCoordinatorShard(config, broker.topics, new_id, group_configs, refusal)
+            catalog = broker.topics if cluster is None else cluster
+            return GroupCoordinatorShard(config, catalog, new_id, group_configs, refusal)
 
         self.machine = new_machine(self._refusal)
         """That of all groups of a single broker. In a cluster it refuses those of other brokers."""

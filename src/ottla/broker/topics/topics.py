@@ -12,6 +12,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.partition import Partition
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
@@ -156,6 +157,13 @@ class Topics:
         """`None` for an id that is not known."""
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def has_partition(self, partition: TopicPartition) -> bool:
+        """Whether it exists, be its directory offline."""
+        topic = self._by_name.get(partition.topic)
+        return topic is not None and (
+            partition.partition in topic.partitions or partition.partition in topic.offline_indexes
+        )
 
     def partition(self, name: str, index: int) -> Partition:
         """As `get` and `Topic.partition`."""

@@ -21,7 +21,7 @@ from ottla.broker.coordinator_shards import Shard, Shards, earliest
 from ottla.broker.groups.coordinator import REFUSALS, GroupCoordinator
 from ottla.broker.internal_topic import (
     Appender,
-    ClusterTopics,
+    ClusterPartitions,
     EncodedRecord,
     InternalTopic,
     StoredRecord,
@@ -62,13 +62,6 @@ RETRY_MS: Final = 1000
 NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
 """A partition was deleted, and its transactions with it; or an administrator has ended this one
 under a later epoch."""
-
-
-class ClusterPartitions(ClusterTopics, Protocol):
-    """What a member of a cluster knows of other brokers' partitions."""
-
-    def leader_of(self, partition: TopicPartition) -> int | None:
-        """-1 where nobody leads, and `None` of a partition that does not exist."""
 
 
 class TransactionBroker(Appender, Protocol):
@@ -332,8 +325,11 @@ class TransactionCoordinator:
         """Whether somebody may write to a partition in a transaction: NONE, or why not.
 
         It must have been added; with `can_add` it is added here, as producers of transactions
-        version 2 ask for.
+        version 2 ask for. Different from Kafka, a broker of a cluster does not ask the coordinator
+        of a transaction where that is another one.
         """
+        if self.shards is not None and self._shard_of(claim.transactional_id) is None:
+            return ErrorCode.NONE
         if can_add:
             return self.add_partitions(
                 claim, [where], at, client_version=FIRST_EPOCH_BUMP_VERSION

@@ -19,9 +19,11 @@ class CatalogTopic(Protocol):
 
 
 class TopicCatalog(Protocol):
-    """The topics there are. `revision` rises whenever one comes, goes or grows."""
+    """The topics there are."""
 
-    revision: int
+    @property
+    def revision(self) -> int:
+        """Rises whenever one comes, goes or grows."""
 
     def __iter__(self) -> Iterator[CatalogTopic]: ...
 

@@ -8,7 +8,6 @@ Kafka's counterpart: `KafkaApis.handleAddPartitionsToTxnRequest`.
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.coordinator.transaction.requests import ProducerClaim
@@ -79,9 +78,9 @@ def _add(
     client_version: int,
 ) -> Errors:
     """All partitions or none: where one is unknown, the others are not attempted."""
-    wanted = _partitions(topics)
+    wanted, known = _partitions(topics), context.broker.catalog
     unknown = freed_in_turns(
-        dict.fromkeys(where for where in in_turns(wanted) if not _exists(where, context))
+        dict.fromkeys(where for where in in_turns(wanted) if not known.has_partition(where))
     )
     if unknown:
         return lambda where: (
@@ -104,14 +103,6 @@ def _partitions(topics: Sequence[AddPartitionsTopic]) -> Iterable[TopicPartition
             for index in in_turns(topic.partitions)
         )
     )
-
-
-def _exists(where: TopicPartition, context: RequestContext) -> bool:
-    try:
-        context.broker.topics.partition(*where)
-    except ApiError as error:
-        return error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return True
 
 
 def _results(

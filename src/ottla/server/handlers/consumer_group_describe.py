@@ -91,13 +91,13 @@ def _member(found: ConsumerMemberDescription, context: RequestContext) -> Member
 def _assignment(partitions: Iterable[TopicIdPartition], context: RequestContext) -> Assignment:
     """Topics that have been deleted since are left out."""
     known = [
-        (topic, indexes)
+        (topic_id, name, indexes)
         for topic_id, indexes in by_topic(partitions).items()
-        if (topic := context.broker.topics.find_by_id(topic_id)) is not None
+        if (name := context.broker.catalog.name_by_id(topic_id)) is not None
     ]
     return Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=indexes)
-            for topic, indexes in known
+            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
+            for topic_id, name, indexes in known
         ]
     )

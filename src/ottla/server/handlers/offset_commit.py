@@ -55,7 +55,7 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommi
 
 def _known_name(topic: OffsetCommitRequestTopic, context: RequestContext) -> str | None:
     """`None` for a topic that does not exist."""
-    topics = context.broker.topics
+    topics = context.broker.catalog
     if context.api_version >= FIRST_TOPIC_ID_VERSION:
         return topics.name_by_id(topic.topic_id)
     return None if topics.find(topic.name) is None else topic.name

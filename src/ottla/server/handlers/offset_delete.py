@@ -21,7 +21,7 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
             TopicPartition(topic.name, one.partition_index)
             for topic in in_turns(request.topics)
             for one in in_turns(topic.partitions)
-            if context.broker.topics.find(topic.name) is not None
+            if context.broker.catalog.find(topic.name) is not None
         ]
     )
     groups, at = context.broker.groups, context.at

@@ -96,7 +96,7 @@ def _group(
         wanted = freed_in_turns(
             [
                 _Wanted(
-                    name=context.broker.topics.name_by_id(one.topic_id)
+                    name=context.broker.catalog.name_by_id(one.topic_id)
                     if context.api_version >= FIRST_TOPIC_ID_VERSION
                     else one.name,
                     topic_id=one.topic_id,
@@ -161,7 +161,7 @@ def _all_topics(fetched: Iterable[TopicPartition], context: RequestContext) -> l
         indexes.setdefault(topic, []).append(index)
     if context.api_version < FIRST_TOPIC_ID_VERSION:
         return [_Wanted(name=topic, indexes=some) for topic, some in indexes.items()]
-    known = ((context.broker.topics.find(topic), some) for topic, some in indexes.items())
+    known = ((context.broker.catalog.find(topic), some) for topic, some in indexes.items())
     return [
         _Wanted(name=topic.name, topic_id=topic.topic_id, indexes=some)
         for topic, some in known

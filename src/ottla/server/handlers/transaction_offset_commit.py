@@ -39,7 +39,7 @@ def handle(
     errors: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, NewOffset] = {}
     for topic in in_turns(request.topics):
-        is_known = context.broker.topics.find(topic.name) is not None
+        is_known = context.broker.catalog.find(topic.name) is not None
         for one in in_turns(topic.partitions):
             where = TopicPartition(topic.name, one.partition_index)
             if is_known:

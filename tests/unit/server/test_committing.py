@@ -1,0 +1,143 @@
+"""Answers of a member's coordinators, through its handlers."""
+
+from typing import Any
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.broker.broker import Broker
+from ottla.broker.replication.fetches import Fetch
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.codec.schema import Message
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.headers import RequestHeader
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from ottla.server.committing import committed
+from ottla.server.dispatch import handler_of
+from ottla.server.request_context import Client, PendingResponse, RequestContext
+from tests.support.brokers import at, disk
+from tests.support.replicated_brokers import PartitionOrders, open_member, replicas_of
+
+GROUP_PARTITION = TopicPartition(CONSUMER_OFFSETS, 0)
+CLIENT = Client(("localhost", 9092), "127.0.0.1")
+STATE_PARTITION = TopicPartition(TRANSACTION_STATE, 0)
+
+
+class Member:
+    """A broker that leads both internal topics; another replica fetches when it is told to."""
+
+    def __init__(self) -> None:
+        self.broker: Broker = open_member(
+            1,
+            disk("/d"),
+            offsets_topic_num_partitions="1",
+            transaction_state_log_num_partitions="1",
+        )
+        self.groups = PartitionOrders(GROUP_PARTITION, (1, 2))
+        self.state = PartitionOrders(STATE_PARTITION, (1, 2), topic_id=self.broker.new_id())
+        records = PartitionOrders(TopicPartition("t", 0), (1,), topic_id=self.broker.new_id())
+        for orders in (self.groups, self.state, records):
+            orders.lead(1, {1: self.broker})
+        while self.broker.next_answer_ms == 0.0:
+            self.broker.advance(at(0))
+
+    def ask(self, api_key: ApiKey, request: Message, version: int) -> Any:
+        handle = committed(api_key, handler_of(api_key))
+        header = RequestHeader(api_key, version, 1, "test")
+        context = RequestContext(self.broker, at(0), header, CLIENT, False)
+        answer = handle(request, context)
+        self.broker.write_out()
+        return answer
+
+    def commit(self, version: int = 8) -> Any:
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=7, committed_metadata=None
+        )
+        topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
+        request = OffsetCommitRequest(group_id="g", topics=[topic])
+        return self.ask(ApiKey.OFFSET_COMMIT, request, version)
+
+    def replicate(self, orders: PartitionOrders) -> None:
+        """The other replica has everything, and says so with its next fetch."""
+        end = orders.partition(self.broker).log.log_end_offset
+        fetch = Fetch(
+            partition=orders.place,
+            follower=2,
+            broker_epoch=20,
+            leader_epoch=orders.leader_epoch,
+            fetch_offset=end,
+            last_fetched_epoch=-1,
+            log_start_offset=0,
+        )
+        replicas_of(self.broker).fetched(fetch)
+
+    def answered(self, later: Any) -> Any:
+        assert isinstance(later, PendingResponse)
+        assert later.pending_id in self.broker.take_answered(0)
+        return later.finish(at(0))
+
+
+@pytest.fixture
+def member() -> Member:
+    return Member()
+
+
+def test_a_commit_is_answered_when_the_other_replica_has_it(member: Member) -> None:
+    later = member.commit()
+    assert not member.broker.take_answered(0)
+    member.replicate(member.groups)
+    (topic,) = member.answered(later).topics
+    assert [one.error_code for one in topic.partitions] == [0]
+
+
+def test_a_commit_that_loses_its_leader_is_refused_in_every_partition(member: Member) -> None:
+    later = member.commit()
+    member.groups.lead(2, {1: member.broker})
+    (topic,) = member.answered(later).topics
+    assert [one.error_code for one in topic.partitions] == [ErrorCode.NOT_COORDINATOR]
+    (topic,) = member.commit().topics
+    assert [one.error_code for one in topic.partitions] == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_what_is_asked_meanwhile_waits_for_what_it_saw(member: Member) -> None:
+    member.commit()
+    wanted = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    group = OffsetFetchRequestGroup(group_id="g", topics=[wanted])
+    request = OffsetFetchRequest(groups=[group])
+    later = member.ask(ApiKey.OFFSET_FETCH, request, 8)
+    assert isinstance(later, PendingResponse)
+    member.replicate(member.groups)
+    member.broker.take_answered(0)
+    answer: Any = later.finish(at(0))
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 7
+
+
+def test_an_answer_about_what_is_committed_goes_at_once(member: Member) -> None:
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody")
+    answer = member.ask(ApiKey.HEARTBEAT, request, 4)
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_producer_gets_its_id_when_that_is_committed(member: Member) -> None:
+    request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+    later = member.ask(ApiKey.INIT_PRODUCER_ID, request, 4)
+    member.replicate(member.state)
+    answer = member.answered(later)
+    assert (answer.error_code, answer.producer_epoch) == (0, 0)
+
+
+def test_a_handler_that_is_no_coordinators_stays_as_it_is() -> None:
+    handle = handler_of(ApiKey.METADATA)
+    assert committed(ApiKey.METADATA, handle) is handle
