@@ -15,7 +15,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message, Struct
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.request_context import Handler, PendingResponse, RequestContext
+from ottla.server.request_context import Handler, PendingAnswer, PendingResponse, RequestContext
 
 Keys = Callable[[Any], Iterable[str]]
 
@@ -59,31 +59,6 @@ TRANSACTIONS: Final[Mapping[ApiKey, Keys]] = {
 }
 
 
-class CommittingAnswer(PendingResponse):
-    """A response that goes when the last of its keys' records are committed, or is refused."""
-
-    __slots__ = ("_left", "_response", "_uncommitted")
-
-    def __init__(
-        self,
-        waiting: Waiting[ErrorCode],
-        response: Message,
-        left: list[str],
-        uncommitted: Uncommitted,
-    ) -> None:
-        super().__init__(waiting)
-        self._response = response
-        self._left = left
-        self._uncommitted = uncommitted
-
-    def finish(self, at: Timestamps) -> Message | PendingResponse:
-        error = self.pending_id.result
-        if error:
-            refuse(self._response, error)
-            return self._response
-        return _when_committed(self._response, self._left, self._uncommitted, at)
-
-
 def committed(api_key: ApiKey, handle: Handler) -> Handler:
     """The handler, with answers that wait where a coordinator gives them."""
     keys = GROUPS.get(api_key) or TRANSACTIONS.get(api_key)
@@ -107,10 +82,18 @@ def _uncommitted(broker: Broker, api_key: ApiKey) -> Uncommitted:
 def _when_committed(
     response: Message, keys: list[str], uncommitted: Uncommitted, at: Timestamps
 ) -> Message | PendingResponse:
+    """The response, when the last of its keys' records are committed; or it is refused."""
+
+    def go_on(error: ErrorCode) -> Message | PendingResponse:
+        if error:
+            refuse(response, error)
+            return response
+        return _when_committed(response, keys, uncommitted, at)
+
     while keys:
         waiting = uncommitted(keys.pop(), at)
         if waiting is not None:
-            return CommittingAnswer(waiting, response, keys, uncommitted)
+            return PendingAnswer(waiting, go_on)
     return response
 
 

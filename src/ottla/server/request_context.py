@@ -106,11 +106,15 @@ class PendingAnswer(PendingResponse):
 
     __slots__ = ("_make_response",)
 
-    def __init__(self, pending_id: Waiting[Any], make_response: Callable[[Any], Message]) -> None:
+    def __init__(
+        self,
+        pending_id: Waiting[Any],
+        make_response: Callable[[Any], Message | PendingResponse],
+    ) -> None:
         super().__init__(pending_id)
         self._make_response = make_response
 
-    def finish(self, at: Timestamps) -> Message:
+    def finish(self, at: Timestamps) -> Message | PendingResponse:
         assert self.pending_id.result is not None, "the broker hands back only what is over"
         return self._make_response(self.pending_id.result)
 

@@ -115,16 +115,26 @@ class GroupCoordinator:
 
     def machines(self, at: Timestamps) -> list[GroupCoordinatorShard]:
         """All that have groups here."""
+        self.loaded(at)
+        return self.known
+
+    @property
+    def known(self) -> list[GroupCoordinatorShard]:
+        """As `machines`, of a single broker's also while nobody has asked for them yet."""
         if self.shards is None:
-            return [self.loaded(at)]
+            return [self.machine]
         return [one.machine for one in self.shards.served]
+
+    @property
+    def is_loading(self) -> bool:
+        return self.shards is not None and self.shards.is_loading
 
     def loaded(self, at: Timestamps) -> GroupCoordinatorShard:
         """A single broker's machine, for whom the log is replayed first, once.
 
         Raises `UserError`.
         """
-        if not self._is_loaded:
+        if not self._is_loaded and self.shards is None:
             self._load(at)
         # Before new offsets of a topic that was created again, which would go with the old ones.
         self._forget_gone_topics(at)

@@ -116,9 +116,8 @@ class TransactionCoordinator:
 
     def machines(self, at: Timestamps) -> list[TransactionMachine]:
         """All that have transactions here."""
-        if self.shards is None:
-            return [self.loaded(at)]
-        return [one.machine for one in self.shards.served]
+        self.loaded(at)
+        return self.known
 
     def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine:
         """The machine that decides for an id; raises `ApiError` where that is not here, and
@@ -131,6 +130,17 @@ class TransactionCoordinator:
             raise ApiError(self._refusal(transactional_id, at) or ErrorCode.NOT_COORDINATOR)
         return shard.machine
 
+    @property
+    def known(self) -> list[TransactionMachine]:
+        """As `machines`, of a single broker's also while nobody has asked for them yet."""
+        if self.shards is None:
+            return [self.machine]
+        return [one.machine for one in self.shards.served]
+
+    @property
+    def is_loading(self) -> bool:
+        return self.shards is not None and self.shards.is_loading
+
     def loaded(self, at: Timestamps) -> TransactionMachine:
         """A single broker's machine, for whom the log is replayed first, once.
 
@@ -139,7 +149,7 @@ class TransactionCoordinator:
         What a crash has left prepared is finished with the next `write_out`.
         """
         self._at = at
-        if not self._is_loaded:
+        if not self._is_loaded and self.shards is None:
             self._load(at)
         return self.machine
 

@@ -4,6 +4,7 @@ Kafka's counterpart: `TransactionCoordinator.handleDescribeTransactions`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -31,7 +32,11 @@ def _describe(transactional_id: str, context: RequestContext) -> TransactionStat
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
-    known = transactions.loaded(context.at).describe(transactional_id)
+    try:
+        machine = transactions.machine_of(transactional_id, context.at)
+    except ApiError as error:
+        return TransactionState(transactional_id=transactional_id, error_code=error.code)
+    known = machine.describe(transactional_id)
     if known is None:
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

@@ -1,8 +1,11 @@
 """ListGroups, 0 to 5: the groups of this broker, by state (KIP-518) and by type (KIP-848).
 
+A broker that is reading some of them has its client ask again, as Kafka does.
+
 Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 """
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ottla.server.request_context import RequestContext
@@ -10,6 +13,9 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     context.may_take_long()
+    groups = context.broker.groups
+    if groups.is_loading:
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = freed_in_turns(
         dict.fromkeys(state.lower() for state in in_turns(request.states_filter))
     )
@@ -22,7 +28,8 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
                 group_state=one.state,
                 group_type=one.group_type,
             )
-            for one in in_turns(context.broker.groups.loaded(context.at).list_groups())
+            for machine in groups.machines(context.at)
+            for one in in_turns(machine.list_groups())
             if (not states or one.state.lower() in states)
             and (not types or one.group_type in types)
         ]

@@ -30,7 +30,14 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     states = frozenset(in_turns(request.state_filters))
     producer_ids = frozenset(in_turns(request.producer_id_filters))
-    known = list(context.broker.transactions.loaded(context.at).list_transactions())
+    transactions = context.broker.transactions
+    if transactions.is_loading:
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    known = [
+        one
+        for machine in transactions.machines(context.at)
+        for one in in_turns(list(machine.list_transactions()))
+    ]
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[

@@ -166,15 +166,18 @@ class BrokerCollector:
     # Groups and transactions
 
     def _groups(self, families: Families) -> Steps:
-        machine = self._broker.groups.machine
-        for group_id, group in list(machine.groups.items()):
+        machines = self._broker.groups.known
+        for group_id, group in (one for each in machines for one in list(each.groups.items())):
             listing = group.listing()
             families.add("ottla_group_members", (group_id, listing.group_type), len(group.members))
             families.add("ottla_group_state", (group_id, listing.state), 1)
             yield
         known: set[TopicPartition] = set()
-        for group_id in list(machine.offsets.group_ids()):
-            for where, committed in list(machine.offsets.of(group_id).items()):
+        offsets = (
+            (each.offsets, one) for each in machines for one in list(each.offsets.group_ids())
+        )
+        for committed_offsets, group_id in offsets:
+            for where, committed in list(committed_offsets.of(group_id).items()):
                 known.add(where)
                 self._lag((group_id, where.topic, str(where.partition)), committed.offset, families)
                 yield
@@ -197,7 +200,8 @@ class BrokerCollector:
         states: Counter[str] = Counter()
         now_ms = self._of.clock.now_ms()
         oldest_ms, open_count = now_ms, 0
-        for one in list(self._broker.transactions.machine.transactions.values()):
+        machines = self._broker.transactions.known
+        for one in (one for each in machines for one in list(each.transactions.values())):
             states[one.state.title] += 1
             if one.is_ongoing:
                 open_count += 1
