@@ -23,7 +23,7 @@ from ottla.broker.log_jobs.jobs import Jobs
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
-from ottla.broker.log_jobs.schedule import schedule_log_jobs
+from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
 from ottla.broker.revised_state import StateStore
@@ -106,6 +106,10 @@ def _make_parts(
     security = Security(found.security, directories, file_system, settings.config)
     moves = Moves(directories, access, store.topics, store.removals, file_system, config)
     moves.resume(options.now_ms)
+    jobs = schedule_log_jobs(directories, config, retention, more_is_checked)
+    _schedule_tokens(jobs, security, config)
+    if options.is_in_cluster:
+        schedule_replicas(jobs, directories, config)
     return BrokerParts(
         node_id=opened.node_id,
         cluster_id=opened.cluster_id,
@@ -126,9 +130,7 @@ def _make_parts(
         moves=moves,
         security=security,
         segment_removals=segment_removals,
-        jobs=_scheduled(
-            schedule_log_jobs(directories, config, retention, more_is_checked), security, config
-        ),
+        jobs=jobs,
         replicas=_replicas(opened.node_id, store, directories, settings, waiting)
         if options.is_in_cluster
         else None,
@@ -146,19 +148,23 @@ def _replicas(
     from ottla.broker.replicas import Replicas
     from ottla.broker.replication.replica_manager import ReplicaOptions
 
-    version = parse_inter_broker_version(settings.config.inter_broker_protocol_version)
-    options = ReplicaOptions(broker_id=node_id, truncates_on_fetch=version.truncates_on_fetch)
+    config = settings.config
+    version = parse_inter_broker_version(config.inter_broker_protocol_version)
+    options = ReplicaOptions(
+        broker_id=node_id,
+        lag_time_max_ms=config.replica_lag_time_max_ms,
+        truncates_on_fetch=version.truncates_on_fetch,
+    )
     return Replicas(options, store, directories, waiting.wake)
 
 
-def _scheduled(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> Jobs:
+def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> None:
     def expire_tokens(at: Timestamps) -> None:
         with suppress(ApiError):  # no disk takes it: they are expired all the same
             security.drop_expired_tokens(at.now_ms)
 
     if config().token_secret:
         jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
-    return jobs
 
 
 def _take_over(parts: BrokerParts, found: FoundSettings) -> None:

@@ -240,9 +240,9 @@ class Broker:
         """
         if self.open_files.is_over:
             self.open_files.give_back()
-        log, replication = partition.log, partition.replication
-        if replication is not None:
-            replication.check_append(acks)
+        log = partition.log
+        if partition.replication is not None:
+            partition.replication.check_append(acks)
         elif acks == ACKS_ALL and log.config.min_insync_replicas > 1:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:

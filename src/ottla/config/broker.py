@@ -13,7 +13,8 @@ from posixpath import normpath
 
 from ottla.config.connections import connection_overrides
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
-from ottla.config.security import LISTENER_PREFIX, SecurityConfig, jaas_setting
+from ottla.config.replication import ReplicationConfig
+from ottla.config.security import LISTENER_PREFIX, jaas_setting
 from ottla.config.setting import (
     INT64_MAX,
     Setting,
@@ -35,7 +36,7 @@ MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(SecurityConfig):
+class BrokerConfig(ReplicationConfig):
     """The settings of one broker; attributes are Kafka's names with underscores."""
 
     auto_create_topics_enable: bool = setting(

@@ -122,13 +122,8 @@ replica.fetch.max.bytes                               int       1048576
 replica.fetch.min.bytes                               int       1
 replica.fetch.response.max.bytes                      int       10485760
 replica.fetch.wait.max.ms                             int       500
-replica.high.watermark.checkpoint.interval.ms         long      5000
-replica.lag.time.max.ms                               long      30000
-replica.selector.class                                string    null
 replica.socket.receive.buffer.bytes                   int       65536
 replica.socket.timeout.ms                             int       30000
-replication.quota.window.num                          int       11
-replication.quota.window.size.seconds                 int       1
 request.timeout.ms                                    int       30000
 reserved.broker.max.id                                int       1000
 sasl.client.callback.handler.class                    class     null

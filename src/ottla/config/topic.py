@@ -72,7 +72,7 @@ class TopicConfig:
         "follower.replication.throttled.replicas",
         "list",
         (),
-        "Replicas whose fetching is throttled; a single broker has none, so it has no effect.",
+        "Replicas whose fetching is throttled in a cluster: PARTITION:BROKER, or * for all.",
     )
     file_delete_delay_ms: int = setting(
         "file.delete.delay.ms",
@@ -110,7 +110,7 @@ class TopicConfig:
         "leader.replication.throttled.replicas",
         "list",
         (),
-        "Replicas whose serving is throttled; a single broker has none, so it has no effect.",
+        "Replicas whose serving is throttled in a cluster: PARTITION:BROKER, or * for all.",
     )
     local_retention_bytes: int = setting(
         "local.retention.bytes",

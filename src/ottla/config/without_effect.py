@@ -62,8 +62,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests",
         "follower.fetch.last.tiered.offset.enable",
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
         "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",
         "producer.purgatory.purge.interval.requests",
@@ -72,13 +70,8 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "replica.fetch.min.bytes",
         "replica.fetch.response.max.bytes",
         "replica.fetch.wait.max.ms",
-        "replica.high.watermark.checkpoint.interval.ms",
-        "replica.lag.time.max.ms",
-        "replica.selector.class",
         "replica.socket.receive.buffer.bytes",
         "replica.socket.timeout.ms",
-        "replication.quota.window.num",
-        "replication.quota.window.size.seconds",
     ),
     "one thread serves all, and there are no pools to size": (
         "background.threads",
@@ -161,8 +154,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
 DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
     {
         "background.threads",
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
         "log.cleaner.io.buffer.size",
         "metric.reporters",
         "num.io.threads",

@@ -39,7 +39,9 @@ STRINGS = frozenset(
 )
 """Lists here whose type is STRING in Kafka 3.9."""
 
-NULL_UNLESS_GIVEN = frozenset({"advertised.listeners", "controller.listener.names", "log.dirs"})
+NULL_UNLESS_GIVEN = frozenset(
+    {"advertised.listeners", "controller.listener.names", "log.dirs", "replica.selector.class"}
+)
 
 LISTED_WHEN_GIVEN = frozenset(
     {
@@ -48,6 +50,8 @@ LISTED_WHEN_GIVEN = frozenset(
         "producer.id.expiration.check.interval.ms",
         "replica.alter.log.dirs.io.max.bytes.per.second",
         "super.users",
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
     }
 )
 """Internal in Kafka, its authorizer's, or a quota: described where somebody has set them."""
@@ -180,4 +184,4 @@ def _all_synonyms(name: str, settings: BrokerSettings) -> Iterator[Synonym]:
 
 
 def _is_null(name: str, default: object) -> bool:
-    return name in NULL_UNLESS_GIVEN and default == ()
+    return name in NULL_UNLESS_GIVEN and default in ((), "")

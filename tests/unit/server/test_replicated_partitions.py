@@ -176,6 +176,17 @@ def test_a_killed_leader_comes_back_as_a_follower_with_what_is_committed(mode: C
     assert brokers.records(1) == brokers.records(2)
 
 
+def test_what_is_committed_is_written_down_for_a_crash() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    brokers.replicate()
+    for _ in range(2):
+        brokers.let_pass(5_000)
+    brokers.kill(2, CrashMode.KEEP)
+    brokers.start(2)
+    assert brokers.log(2).high_watermark == 1
+
+
 def test_a_new_replica_begins_where_the_leaders_log_begins() -> None:
     brokers = cluster(1, 2, 3)
     brokers.lead(1, isr=(1,))

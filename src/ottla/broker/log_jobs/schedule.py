@@ -62,3 +62,16 @@ def schedule_log_jobs(
     )
     jobs.add(lambda: config().producer_id_expiration_check_interval_ms, expire_producers)
     return jobs
+
+
+def schedule_replicas(
+    jobs: Jobs, directories: LogDirectories, config: Callable[[], BrokerConfig]
+) -> None:
+    """Of a broker in a cluster: it returns with what it has written down of what is committed."""
+
+    def write_high_watermarks(_: Timestamps) -> None:
+        for directory in directories.online:
+            with suppress(StorageError):  # logged where the directory went offline
+                directory.checkpoints.write_high_watermarks()
+
+    jobs.add(lambda: config().replica_high_watermark_checkpoint_interval_ms, write_high_watermarks)

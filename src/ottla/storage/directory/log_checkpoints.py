@@ -166,8 +166,13 @@ class LogCheckpoints:
         points = {key: log.offsets.recovery_point for key, log in logs}
         points.update((key, point) for key, (point, _) in self._refused.items())
         self._recovery_points.write(points)
-        self._high_watermarks.write({key: log.high_watermark for key, log in logs})
+        self.write_high_watermarks()
         self._strangers.clear()
+
+    @touches_disk
+    def write_high_watermarks(self) -> None:
+        logs = {**self._futures, **self._logs}
+        self._high_watermarks.write({key: log.high_watermark for key, log in logs.items()})
 
     @touches_disk
     def write_log_starts(self) -> None:

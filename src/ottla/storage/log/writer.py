@@ -247,15 +247,21 @@ class LogWriter:
 
     def write_out(self) -> None:
         """Hands pending appends to the operating system, and lets readers see them."""
-        health = self._log.health
+        log = self._log
+        health = log.health
         if health.failure is not None:
             raise health.failure
         try:
             self._segments.active.log.write_out()
         except OSError as error:
             raise health.fail(error, is_half_done=True) from error
-        if not self._log.is_replicated:
-            self.move_high_watermark(self._offsets.log_end_offset)
+        if log.is_replicated:
+            return
+        # `move_high_watermark`, written out here: every round comes by for each of its partitions.
+        offsets, producers = self._offsets, self._producers
+        offsets.move_high_watermark(offsets.log_end_offset)
+        producers.high_watermark_moved(offsets.high_watermark)
+        offsets.first_unstable_offset = producers.first_unstable_offset
 
     def move_high_watermark(self, offset: int) -> None:
         """Lets readers see what is before an offset; it goes forward only, up to the log's end."""
