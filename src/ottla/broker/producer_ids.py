@@ -5,9 +5,12 @@ hands an id out again. Kafka's counterpart: `ProducerIdManager` with `ProducerId
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
-from ottla.base.errors import CorruptionError
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.broker.waiting import Waiting
 from ottla.storage.directory.log_directories import LogDirectories
 
 PRODUCER_ID_FILE_NAME = "ottla-producer-ids"
@@ -37,6 +40,50 @@ class ProducerIds:
         producer_id = self._next_id
         self._next_id += 1
         return producer_id
+
+
+class Block(Protocol):
+    """Ids of the cluster that are this broker's; `end` is the last of them."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+class ClusterProducerIds:
+    """Ids of blocks that the cluster hands out, each to one broker (KIP-730).
+
+    The next block is asked for when nine tenths of one are used. Kafka's counterpart:
+    `RPCProducerIdManager`.
+    """
+
+    def __init__(self, ask: Callable[[], Waiting[Block]]) -> None:
+        self._ask = ask
+        self._asked: Waiting[Block] | None = None
+        self._next_id = 0
+        self._end = -1
+        self._early_id = 0
+
+    def allocate(self) -> int:
+        """An id; raises `ApiError`, retriable, until the next block has come."""
+        if self._next_id > self._end:
+            self._take_block()
+        if self._next_id >= self._early_id and self._asked is None:
+            self._asked = self._ask()
+        if self._next_id > self._end:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        producer_id = self._next_id
+        self._next_id += 1
+        return producer_id
+
+    def _take_block(self) -> None:
+        block = None if self._asked is None else self._asked.result
+        if block is not None:
+            self._asked = None
+            self._next_id, self._end = block.start, block.end
+            self._early_id = block.start + (block.end - block.start) * 9 // 10
 
 
 def reserve_producer_ids(file_system: FileSystem, directories: LogDirectories, end: int) -> None:

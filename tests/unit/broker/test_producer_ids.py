@@ -1,16 +1,22 @@
 """Producer ids: none is handed out twice, whatever happens in between."""
 
+from typing import Any
+
 import pytest
 
-from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import join, replace_file
 from ottla.broker.producer_ids import (
     BLOCK_SIZE,
     PRODUCER_ID_FILE_NAME,
+    ClusterProducerIds,
     ProducerIds,
     read_producer_ids,
     write_producer_ids,
 )
+from ottla.broker.waiting import Waiting
+from ottla.registries.controllers import ProducerIdBlock
 from ottla.testing import CrashMode, FakeFileSystem
 
 
@@ -64,3 +70,28 @@ def test_a_damaged_file_is_a_corruption_that_names_it(content: bytes) -> None:
     replace_file(file_system, join("/d", PRODUCER_ID_FILE_NAME), content)
     with pytest.raises(CorruptionError, match="/d/ottla-producer-ids"):
         read_producer_ids(file_system, "/d")
+
+
+# Of a cluster
+
+
+def test_ids_of_a_cluster_come_from_the_blocks_that_it_hands_out() -> None:
+    asked: list[Waiting[Any]] = []
+
+    def ask() -> Waiting[Any]:
+        asked.append(Waiting())
+        return asked[-1]
+
+    ids = ClusterProducerIds(ask)
+    with pytest.raises(ApiError) as error:
+        ids.allocate()
+    assert error.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    asked[0].result = ProducerIdBlock(broker_id=1, start=5000, end=5009)
+    assert [ids.allocate() for _ in range(8)] == list(range(5000, 5008))
+    assert len(asked) == 1
+    assert [ids.allocate(), ids.allocate()] == [5008, 5009]
+    assert len(asked) == 2, "the next one is asked for before the last id is gone"
+    with pytest.raises(ApiError):
+        ids.allocate()
+    asked[1].result = ProducerIdBlock(broker_id=1, start=9000, end=9000)
+    assert ids.allocate() == 9000

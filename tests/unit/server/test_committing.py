@@ -24,6 +24,11 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from ottla.protocol.messages.write_transaction_markers import (
+    WritableTransactionMarker,
+    WritableTransactionMarkerTopic,
+    WriteTransactionMarkersRequest,
+)
 from ottla.server.committing import committed
 from ottla.server.dispatch import handler_of
 from ottla.server.request_context import Client, PendingResponse, RequestContext
@@ -141,3 +146,43 @@ def test_a_producer_gets_its_id_when_that_is_committed(member: Member) -> None:
 def test_a_handler_that_is_no_coordinators_stays_as_it_is() -> None:
     handle = handler_of(ApiKey.METADATA)
     assert committed(ApiKey.METADATA, handle) is handle
+
+
+def test_a_marker_is_answered_for_when_the_other_replica_has_it(member: Member) -> None:
+    orders = PartitionOrders(TopicPartition("u", 0), (1, 2), topic_id=member.broker.new_id())
+    orders.lead(1, {1: member.broker})
+    marker = WritableTransactionMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        coordinator_epoch=1,
+        topics=[
+            WritableTransactionMarkerTopic(name="u", partition_indexes=[0]),
+            WritableTransactionMarkerTopic(name="gone", partition_indexes=[0]),
+        ],
+    )
+    request = WriteTransactionMarkersRequest(markers=[marker])
+    later = member.ask(ApiKey.WRITE_TXN_MARKERS, request, 1)
+    assert not member.broker.take_answered(0)
+    member.replicate(orders)
+    (answer,) = member.answered(later).markers
+    assert [one.partitions[0].error_code for one in answer.topics] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_markers_for_groups_wait_until_the_groups_are_read(member: Member) -> None:
+    topic = WritableTransactionMarkerTopic(name=CONSUMER_OFFSETS, partition_indexes=[0])
+    marker = WritableTransactionMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        coordinator_epoch=1,
+        topics=[topic],
+    )
+    member.groups.lead(2, {1: member.broker})
+    member.groups.lead(1, {1: member.broker})
+    request = WriteTransactionMarkersRequest(markers=[marker])
+    (answer,) = member.ask(ApiKey.WRITE_TXN_MARKERS, request, 1).markers
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -97,6 +97,8 @@ class TransactionCoordinator:
         if cluster is not None:
             self.shards = Shards(new_machine, self._load_shard, self._unload_shard)
             self.sender = MarkerSender(cluster.leader_of)
+        self.send_markers: Callable[[MarkerRequest], None] | None = None
+        """Set by the shell that has joined a cluster."""
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
         self.markers = Markers(broker, groups)
         self._broker = broker
@@ -379,6 +381,9 @@ class TransactionCoordinator:
             self._at = at
             self.shards.advance(at.monotonic_ms)
             self._complete(at)
+            if self.send_markers is not None:
+                for request in self.take_marker_requests(at):
+                    self.send_markers(request)
         elif not self._is_loaded:
             return
         self._at = at

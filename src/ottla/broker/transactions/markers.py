@@ -6,17 +6,19 @@ of groups begin to count, or are forgotten. Kafka's counterparts: `KafkaApis.han
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.internal_topic import Appender
+from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import CONSUMER_OFFSETS
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState
 
 ACKS_LEADER = 1
+ACKS_ALL = -1
 
 
 class OffsetsInTransactions(Protocol):
@@ -39,6 +41,13 @@ class Marker:
     client_version: int = 0
 
 
+class Written(NamedTuple):
+    """Where a marker lies, and the offset after it."""
+
+    partition: Partition
+    end: int
+
+
 class Markers:
     def __init__(self, broker: Appender, offsets: OffsetsInTransactions) -> None:
         self._broker = broker
@@ -55,8 +64,11 @@ class Markers:
             return True
         return entry.transaction_first_offset is not None or entry.epoch < marker.epoch
 
-    def write(self, marker: Marker, topic: str, index: int, *, now_ms: int) -> None:
-        """Appends a marker; it counts when it is written out. Raises `ApiError`."""
+    def write(self, marker: Marker, topic: str, index: int, *, now_ms: int) -> Written:
+        """Appends a marker. It counts when it is written out, in a cluster when it is committed.
+
+        Raises `ApiError`.
+        """
         end = EndTransactionMarker(
             is_commit=marker.is_commit, coordinator_epoch=marker.coordinator_epoch
         )
@@ -70,15 +82,16 @@ class Markers:
             producer_epoch=marker.epoch,
             timestamp_ms=now_ms,
         )
-        self._broker.append(
+        info = self._broker.append(
             partition,
             bytearray(batch),
             now_ms=now_ms,
-            acks=ACKS_LEADER,
+            acks=ACKS_LEADER if partition.replication is None else ACKS_ALL,
             origin=AppendOrigin.COORDINATOR,
         )
         if topic == CONSUMER_OFFSETS:
             self._offsets.end_transaction(index, marker.producer_id, is_commit=marker.is_commit)
+        return Written(partition, info.last_offset + 1)
 
 
 def _check(marker: Marker, end: EndTransactionMarker, producers: ProducerState) -> None:

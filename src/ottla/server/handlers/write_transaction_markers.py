@@ -1,13 +1,18 @@
-"""WriteTxnMarkers, 0 to 2: an administrator ends a transaction that hangs (KIP-664).
+"""WriteTxnMarkers, 0 to 2: an administrator ends a transaction that hangs (KIP-664), or in a
+cluster a transaction's coordinator one that is decided.
 
-The coordinator of this broker writes its markers by itself.
+The coordinator of a broker that is alone writes its markers by itself.
 Kafka's counterpart: `KafkaApis.handleWriteTxnMarkersRequest`.
 """
+
+from collections.abc import Hashable, Mapping
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.transactions.markers import Marker
+from ottla.broker.transactions.markers import Marker, Written
+from ottla.broker.waiting import DelayedProduce
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,
     WritableTransactionMarkerPartitionResult,
@@ -16,19 +21,51 @@ from ottla.protocol.messages.write_transaction_markers import (
     WriteTransactionMarkersRequest,
     WriteTransactionMarkersResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingAnswer, PendingResponse, RequestContext
+
+TIMEOUT_MS: Final = 30_000.0
+"""As Kafka's request.timeout.ms, after which a coordinator sends its markers again."""
 
 
 def handle(
     request: WriteTransactionMarkersRequest, context: RequestContext
-) -> WriteTransactionMarkersResponse:
-    return WriteTransactionMarkersResponse(
-        markers=[_write(one, context) for one in in_turns(request.markers)]
+) -> WriteTransactionMarkersResponse | PendingResponse:
+    commit = Commit(context)
+    response = WriteTransactionMarkersResponse(
+        markers=[_write(one, context, commit) for one in in_turns(request.markers)]
     )
+    return commit.answer(response)
+
+
+class Commit:
+    """What other replicas must have, in a cluster, before the markers are answered for."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._pending = DelayedProduce(context.at.monotonic_ms + TIMEOUT_MS)
+        self._awaited: list[tuple[Hashable, WritableTransactionMarkerPartitionResult]] = []
+
+    def wait(self, written: Written, result: WritableTransactionMarkerPartitionResult) -> None:
+        replication = written.partition.replication
+        if replication is not None:
+            key = replication.await_commit(self._pending, written.end)
+            self._awaited.append((key, result))
+
+    def answer(
+        self, response: WriteTransactionMarkersResponse
+    ) -> WriteTransactionMarkersResponse | PendingResponse:
+        if not self._awaited or self._pending.all_awaited():
+            return response
+
+        def amend(errors: Mapping[Hashable, ErrorCode]) -> WriteTransactionMarkersResponse:
+            for key, result in self._awaited:
+                result.error_code = errors.get(key, ErrorCode.NONE)
+            return response
+
+        return PendingAnswer(self._pending, amend)
 
 
 def _write(
-    wanted: WritableTransactionMarker, context: RequestContext
+    wanted: WritableTransactionMarker, context: RequestContext, commit: Commit
 ) -> WritableTransactionMarkerResult:
     marker = Marker(
         producer_id=wanted.producer_id,
@@ -43,10 +80,7 @@ def _write(
             WritableTransactionMarkerTopicResult(
                 name=topic.name,
                 partitions=[
-                    WritableTransactionMarkerPartitionResult(
-                        partition_index=index,
-                        error_code=_append(marker, topic.name, index, context),
-                    )
+                    _append(marker, topic.name, index, context, commit)
                     for index in in_turns(topic.partition_indexes)
                 ],
             )
@@ -55,9 +89,20 @@ def _write(
     )
 
 
-def _append(marker: Marker, topic: str, index: int, context: RequestContext) -> ErrorCode:
+def _append(
+    marker: Marker, topic: str, index: int, context: RequestContext, commit: Commit
+) -> WritableTransactionMarkerPartitionResult:
+    result = WritableTransactionMarkerPartitionResult(partition_index=index)
+    broker = context.broker
     try:
-        context.broker.transactions.markers.write(marker, topic, index, now_ms=context.at.now_ms)
+        written = broker.transactions.markers.write(marker, topic, index, now_ms=context.at.now_ms)
     except ApiError as error:
-        return error.code
-    return ErrorCode.NONE
+        place = (
+            error
+            if broker.replicas is None
+            else broker.replicas.elsewhere(error, topic, None, index)
+        )
+        result.error_code = place.code
+    else:
+        commit.wait(written, result)
+    return result
