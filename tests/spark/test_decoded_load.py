@@ -1,7 +1,7 @@
 """Loads that decode values: what is in the table, what is set aside, and what stays pinned."""
 
 import json
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ottla.loading.job import LoadOptions
 from ottla.loading.load import LoadReport
 from ottla.loading.task import OnError
 from ottla.record.builder import RecordBatchBuilder
+from ottla.schema_registry.framing import PREFIX
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.spark.load import load
@@ -187,6 +188,39 @@ def test_avro_values_with_a_registrys_prefix_become_columns(
     assert (first["value"]["id"], first["value"]["tags"]) == (3, [("a", 1)])
     assert first["value"]["at"].timestamp() * 1000 == START_MS
     assert tombstone["value"] is None
+    assert_equal_to_log(tmp_path)
+
+
+def test_a_table_of_registered_values_grows_with_its_subject(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    """Its fields stand in another order in each version; a later load says nothing of schemas."""
+    fastavro = pytest.importorskip("fastavro")
+    registry = tmp_path / "schemas"
+    registry.mkdir()
+    person = {"first": "Alan", "last": "Turing", "born": 1912}
+    texts = {"type": "string"}
+
+    def register(schema_id: int, *fields: dict[str, Any]) -> bytes:
+        schema = {"type": "record", "name": "Person", "fields": list(fields)}
+        for name in (str(schema_id), f"orders-value.{schema_id}"):
+            (registry / f"{name}.avsc").write_text(json.dumps(schema))
+        stream = BytesIO(PREFIX.pack(0, schema_id))
+        stream.seek(0, SEEK_END)
+        fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), person)
+        return stream.getvalue()
+
+    first, last = ({"name": name, "type": texts} for name in ("first", "last"))
+    append_values(tmp_path / "log", [register(1, first, last), register(2, last, first)])
+    asked = Decoding(format=ValueFormat.AVRO, schema="", registry=str(registry))
+    load_into(tmp_path, local_session, LayoutOptions(decoding=asked))
+    append_values(tmp_path / "log", [register(3, {"name": "born", "type": "int"}, last, first)])
+    load_into(tmp_path, local_session)
+    assert [row["value"] for row in rows(tmp_path, local_session)] == [
+        {**person, "born": None},
+        {**person, "born": None},
+        person,
+    ]
     assert_equal_to_log(tmp_path)
 
 

@@ -17,6 +17,7 @@ from ottla.storage.files.java_properties import parse_properties
 if TYPE_CHECKING:
     from ottla.client.security import Security
     from ottla.config.broker import BrokerConfig
+    from ottla.schema_registry.registry import RegistryLogin
 
 broker_config_option = click.option(
     "--config",
@@ -36,6 +37,24 @@ def client_config_option(side: str) -> Callable[[Any], Any]:
         metavar="FILE",
         help=f"Security of the {side}'s cluster: lines such as security.protocol=SASL_SSL.",
     )
+
+
+registry_config_option = click.option(
+    "--registry-config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Login at a schema registry: lines such as basic.auth.user.info=USER:PASSWORD, "
+    "bearer.auth.token=TOKEN, schema.registry.ssl.ca.location=CA.pem.",
+)
+
+
+def read_registry_login(path: Path | None) -> "RegistryLogin | None":
+    """The login that such a file has; raises `UserError`."""
+    if path is None:
+        return None
+    from ottla.schema_registry.registry import parse_login
+
+    return parse_login(read_client_settings(path))
 
 
 def read_server_properties(path: Path) -> dict[str, str]:

@@ -30,6 +30,7 @@ from ottla.loading.job import (
     ignore,
 )
 from ottla.loading.plan import PlannedRange, plan_load
+from ottla.loading.registered_schema import with_registered_schema
 from ottla.loading.sampling import row_size_of
 from ottla.loading.tasks import TaskRunner
 from ottla.loading.verification import LogChangedError, verify_files
@@ -39,7 +40,7 @@ from ottla.sources.log_source import LogPartition, OffsetsGoneError
 from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
 from ottla.tables.completeness import begins_a_new_hour, last_asked_ms
-from ottla.tables.layout import first_layout, next_layout
+from ottla.tables.layout import RAW, first_layout, next_layout
 from ottla.tables.manifest import DataFile, LoadedPartition, loaded_partitions
 from ottla.tables.table_directory import CommitTakenError, TableDirectory
 
@@ -155,13 +156,12 @@ def table_state(
         starts = resolve_bound(starting, job.log, offered, NoMatch.LATEST)
     if ending is not None and ends is None:
         ends = resolve_bound(ending, job.log, offered, NoMatch.LATEST)
-    asked = job.options.layout
+    # What a load pinned that was killed before its first commit binds no other load.
+    pinned = job.table.layout() if entries else RAW
+    asked = with_registered_schema(job.options.layout, pinned, job.place.topic)
     return TableState(
         commit_id=len(entries),
-        # What a load pinned that was killed before its first commit binds no other load.
-        layout=next_layout(job.table.layout(), asked, len(entries))
-        if entries
-        else first_layout(asked),
+        layout=next_layout(pinned, asked, len(entries)) if entries else first_layout(asked),
         loaded=loaded,
         row_size=row_size_of(entries),
         asked_ms=last_asked_ms(entries),

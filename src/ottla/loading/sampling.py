@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
 from ottla.record.columns import COLUMNS
+from ottla.schema_registry.framing import PREFIX
 from ottla.sources.log_source import LogSource, read_ranges
 from ottla.tables.layout import PinnedDecoding, TableLayout, check_partitioning
 from ottla.tables.manifest import FileRole, ManifestEntry
-from ottla.tables.values.decoder import CONFLUENT_PREFIX, Decoding
+from ottla.tables.values.decoder import Decoding
 from ottla.tables.values.inference import infer_schema
 from ottla.tables.values.schema import schema_text
 
@@ -73,4 +74,4 @@ def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout
 def _bare(values: list[bytes | None], decoding: Decoding) -> Iterable[bytes | None]:
     if not decoding.confluent:
         return values
-    return [None if value is None else value[CONFLUENT_PREFIX.size :] for value in values]
+    return [None if value is None else value[PREFIX.size :] for value in values]

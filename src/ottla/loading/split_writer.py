@@ -57,7 +57,7 @@ class SplitRows:
         self._split = split
         self._decoder: ValueDecoder | None = None
         if task.decoding is not None:
-            self._decoder = open_decoder(task.decoding)
+            self._decoder = open_decoder(task.decoding, task.login)
         self._schema = row_columns(None if self._decoder is None else self._decoder.type)
         self._maker = RowMaker(task.topic, split.place.partition, _source_schema(self._schema))
         self._aside = _Aside(task, split, aside)
@@ -74,7 +74,8 @@ class SplitRows:
 
         assert self._decoder is not None
         index = decoded.schema.get_field_index("value")
-        found = self._decoder.decode(decoded.column(index))
+        headers = decoded.column(decoded.schema.get_field_index("headers"))
+        found = self._decoder.decode(decoded.column(index), headers)
         rows = decoded.set_column(index, "value", found.rows)
         if not found.faults:
             return rows

@@ -1,8 +1,9 @@
 """What each task of a load must know of it, in whatever process it runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.options import ReadOptions
 from ottla.tables.layout import Partitioning
 from ottla.tables.values.decoder import Decoding
@@ -29,6 +30,8 @@ class LoadTask:
     directory: str
     commit_id: int
     decoding: Decoding | None = None
+    login: RegistryLogin | None = field(default=None, repr=False)
+    """For the registry of the schemas, if the decoding names one."""
     on_error: OnError = OnError.FAIL
     compression: str = "zstd"
     partitioning: Partitioning | None = None

@@ -125,6 +125,7 @@ def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> 
         directory=directory,
         commit_id=plan.state.commit_id,
         decoding=layout.decoding,
+        login=job.options.layout.login,
         on_error=job.options.on_error,
         compression=job.options.compression,
         partitioning=layout.partitioning,

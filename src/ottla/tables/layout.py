@@ -6,12 +6,13 @@ say so again; one that says otherwise is refused, except that a schema may grow
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder
+from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.values.decoder import Decoding, ValueFormat, check_decoding, open_decoder
 from ottla.tables.values.schema import check_evolution, type_text
 
 TIMESTAMP_COLUMN = "timestamp"
@@ -96,6 +97,8 @@ class LayoutOptions:
     decoding: Decoding | None = None
     """A schema that is empty: JSON's, from the first records, and later the table's own."""
     partitioning: Partitioning | None = None
+    login: RegistryLogin | None = None
+    """For the registry of the schemas; it is kept nowhere."""
 
 
 def first_layout(asked: LayoutOptions) -> TableLayout:
@@ -103,6 +106,7 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
     decodings: tuple[PinnedDecoding, ...] = ()
     if asked.decoding is not None:
         decodings = (PinnedDecoding(since_commit=0, decoding=asked.decoding),)
+        check_decoding(asked.decoding)
     layout = TableLayout(decodings=decodings, partitioning=asked.partitioning)
     if not layout.is_inferred:
         check_partitioning(layout)
@@ -123,6 +127,8 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
         )
     wanted = asked.decoding
     if wanted is None or wanted == pinned.decoding:
+        if pinned.decoding is not None:
+            check_decoding(pinned.decoding)
         return pinned
     if not wanted.schema and pinned.decoding is not None:
         return next_layout(pinned, replace(asked, decoding=_named(wanted, pinned)), commit_id)
@@ -132,6 +138,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
             f"the table's values are {has}, and stay so; load into another directory to have "
             f"{wanted.format.value}"
         )
+    check_decoding(wanted)
     check_evolution(open_decoder(pinned.decoding).type, open_decoder(wanted).type)
     before = tuple(one for one in pinned.decodings if one.since_commit < commit_id)
     now = PinnedDecoding(since_commit=commit_id, decoding=wanted)
@@ -149,8 +156,12 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
         "decodings": [
             {
                 "since_commit": one.since_commit,
-                **asdict(one.decoding),
                 "format": one.decoding.format.value,
+                "schema": one.decoding.schema,
+                "confluent": one.decoding.confluent,
+                "schema_id": one.decoding.schema_id,
+                "registry": one.decoding.registry,
+                "subject": one.decoding.subject,
             }
             for one in layout.decodings
         ],
@@ -188,6 +199,8 @@ def _parse_pinned(fields: Mapping[str, Any]) -> PinnedDecoding:
             schema=str(fields["schema"]),
             confluent=bool(fields["confluent"]),
             schema_id=None if schema_id is None else int(schema_id),
+            registry=str(fields.get("registry", "")),
+            subject=str(fields.get("subject", "")),
         ),
     )
 

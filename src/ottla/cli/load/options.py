@@ -8,6 +8,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.cli.settings_files import read_registry_login, registry_config_option
 from ottla.cli.terminal import parse_seconds, parse_size, with_options
 
 if TYPE_CHECKING:
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from ottla.loading.job import LoadOptions
     from ottla.tables.layout import LayoutOptions
     from ottla.tables.values.decoder import Decoding
+
+registry_options = (
+    click.option(
+        "--registry",
+        metavar="URL-OR-DIRECTORY",
+        help="Schema registry that has the schemas which values name by id (with --decode avro).",
+    ),
+    registry_config_option,
+)
 
 with_load_options = with_options(
     click.option(
@@ -77,7 +87,14 @@ with_load_options = with_options(
         "--schema",
         metavar="SCHEMA-OR-FILE",
         help="JSON: 'id bigint, at timestamp' (inferred and pinned by the first load, if left "
-        "out). Avro: a file with the schema. May grow later.",
+        "out). Avro: a file with the schema (with --registry that of all versions of the subject, "
+        "if left out). May grow later.",
+    ),
+    *registry_options,
+    click.option(
+        "--subject",
+        metavar="NAME",
+        help="Subject of the values' schemas in the registry; TOPIC-value by default.",
     ),
     click.option("--confluent", is_flag=True, help="Expect a schema registry's five-byte prefix."),
     click.option(
@@ -127,13 +144,20 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     if given["follow"] and given["end"] is not None:
         raise UserError("--follow has no end: leave out --to, or --follow")
     if decode == "raw" or decode is None:
-        for name in ("schema", "confluent", "schema_id"):
+        for name in ("schema", "confluent", "schema_id", "registry", "subject"):
             if given[name]:
                 option = "--" + name.replace("_", "-")
                 raise UserError(f"{option} is for values that are decoded: add --decode json")
-    if decode == "avro" and given["schema"] is None:
-        raise UserError("--decode avro needs --schema FILE, the schema that values are written in")
-    if given["decode"] == "avro":
+    if decode == "json" and given["registry"]:
+        raise UserError("--registry is for --decode avro: JSON says itself what it holds")
+    if decode == "avro" and given["schema"] is None and given["registry"] is None:
+        raise UserError(
+            "--decode avro needs the schema that values are written in: --schema FILE, or "
+            "--registry URL-OR-DIRECTORY where each value names its own"
+        )
+    if given["subject"] is not None and given["registry"] is None:
+        raise UserError("--subject is looked up in a registry: add --registry URL-OR-DIRECTORY")
+    if decode == "avro":
         with needed_for("--decode avro"):  # Before Spark starts, which takes its time.
             import fastavro  # noqa: F401
     if given["schema_id"] is not None and not given["confluent"]:
@@ -188,7 +212,10 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
             column=given["partition_field"] or TIMESTAMP_COLUMN,
         )
     return LayoutOptions(
-        is_raw=given["decode"] == "raw", decoding=_decoding(given), partitioning=partitioning
+        is_raw=given["decode"] == "raw",
+        decoding=_decoding(given),
+        partitioning=partitioning,
+        login=read_registry_login(given["registry_config"]),
     )
 
 
@@ -207,6 +234,8 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
         schema=schema,
         confluent=given["confluent"],
         schema_id=given["schema_id"],
+        registry=given["registry"] or "",
+        subject=given["subject"] or "",
     )
 
 

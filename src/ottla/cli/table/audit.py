@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.settings_files import read_registry_login, registry_config_option
 from ottla.cli.terminal import ExampleCommand
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ DIFFERENCES_SHOWN = 20
 @click.option(
     "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged reads."
 )
+@registry_config_option
 def audit_command(
     source: str, topic_argument: str | None, topic: str | None, table: str, **given: Any
 ) -> None:
@@ -62,6 +64,7 @@ def audit_command(
         topic,
         compare_all=given["compare_all"],
         seed=given["seed"],
+        login=read_registry_login(given["registry_config"]),
     )
     click.echo(json.dumps(_fields(report)) if given["as_json"] else _text(report))
     if not report.is_equal:

@@ -7,16 +7,13 @@ not called for null.
 import json
 from collections.abc import Callable, Mapping
 from io import BytesIO
-from struct import Struct
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.schema_registry.framing import PREFIX, prefixed_id
 
 Deserialize = Callable[[bytes], Any]
 Deserializer = Deserialize | str
-
-REGISTERED = Struct(">bi")
-"""What precedes a value whose schema lies in a registry: 0 and the schema's id."""
 
 NAMED: Mapping[str, Deserialize | None] = {
     "bytes": None,
@@ -69,10 +66,10 @@ class AvroDeserializer:
     def __call__(self, data: bytes) -> Any:
         if not self._is_registered:
             return self._read(BytesIO(data), self._only, None)
-        if len(data) < REGISTERED.size or data[0] != 0:
+        schema_id = prefixed_id(data)
+        if schema_id is None:
             raise ValueError("it does not begin with a schema registry's 0 and a schema's id")
-        schema = self._schema(REGISTERED.unpack_from(data)[1])
-        return self._read(BytesIO(data[REGISTERED.size :]), schema, None)
+        return self._read(BytesIO(data[PREFIX.size :]), self._schema(schema_id), None)
 
     def _schema(self, schema_id: int) -> Any:
         if self._find is None:

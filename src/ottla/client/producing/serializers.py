@@ -6,16 +6,13 @@ A serializer is a function of one object, or the name of one of these: "bytes", 
 import json
 from collections.abc import Callable, Mapping
 from io import BytesIO
-from struct import Struct
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.schema_registry.framing import PREFIX
 
 Serialize = Callable[[Any], bytes | None]
 Serializer = Serialize | str
-
-REGISTERED = Struct(">bi")
-"""What precedes a value whose schema lies in a registry: 0 and the schema's id."""
 
 
 def serializer_of(wanted: Serializer) -> Serialize | None:
@@ -58,7 +55,7 @@ class AvroSerializer:
             raise UserError("Avro needs fastavro; pip install 'ottla[avro]'") from error
         self._schema = parse_schema(json.loads(schema) if isinstance(schema, str) else schema)
         self._write = schemaless_writer
-        self._prefix = b"" if schema_id is None else REGISTERED.pack(0, schema_id)
+        self._prefix = b"" if schema_id is None else PREFIX.pack(0, schema_id)
 
     def __call__(self, value: Any) -> bytes:
         out = BytesIO()

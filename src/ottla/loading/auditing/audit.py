@@ -18,6 +18,7 @@ from ottla.loading.auditing.report import AuditReport, Difference
 from ottla.loading.auditing.rows import first_difference, stored_rows, without_offsets
 from ottla.loading.auditing.values import wrong_values
 from ottla.record.batch_roll_up import BatchRollUp
+from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, read_ranges
 from ottla.tables.coverage import Piece, covered
 from ottla.tables.data_files import count_in_ranges, interleaved, read_offsets
@@ -31,20 +32,34 @@ SAMPLED_FILES = 8
 
 
 def audit(
-    table: TableDirectory, log: LogSource, topic: str, *, compare_all: bool = False, seed: int = 0
+    table: TableDirectory,
+    log: LogSource,
+    topic: str,
+    *,
+    compare_all: bool = False,
+    seed: int = 0,
+    login: RegistryLogin | None = None,
 ) -> AuditReport:
     """Compares a table with its log.
 
-    The rows of some files, by `seed`, or of all. Raises `UserError` where there is no table, and
-    `CorruptionError` for a manifest or a log that cannot be read.
+    The rows of some files, by `seed`, or of all; `login` is for the registry of their schemas.
+    Raises `UserError` where there is no table, and `CorruptionError` for a manifest or a log that
+    cannot be read.
     """
-    return Audit(table, log, topic).run(None if compare_all else seed)
+    return Audit(table, log, topic, login).run(None if compare_all else seed)
 
 
 class Audit:
     """One audit; each question adds to the report."""
 
-    def __init__(self, table: TableDirectory, log: LogSource, topic: str) -> None:
+    def __init__(
+        self,
+        table: TableDirectory,
+        log: LogSource,
+        topic: str,
+        login: RegistryLogin | None = None,
+    ) -> None:
+        self._login = login
         self._table = table
         self._log = log
         self._topic = topic
@@ -178,7 +193,9 @@ class Audit:
             self._report.differences.append(_wrong_row(partition, offset, text, path))
             return
         for file in [*group, *aside]:
-            for offset, text in wrong_values(self._table, file, self._log, self._topic, wanted):
+            for offset, text in wrong_values(
+                self._table, file, self._log, place, wanted, self._login
+            ):
                 self._report.differences.append(_wrong_row(partition, offset, text, file.path))
 
 

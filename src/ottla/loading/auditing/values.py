@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogSource, read_ranges
 from ottla.tables.manifest import DataFile, FileRole
 from ottla.tables.parquet_files import open_parquet
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def wrong_values(
-    table: TableDirectory, file: DataFile, log: LogSource, topic: str, wanted: OffsetRange
+    table: TableDirectory,
+    file: DataFile,
+    log: LogSource,
+    place: TopicPartition,
+    wanted: OffsetRange,
+    login: RegistryLogin | None = None,
 ) -> Iterator[tuple[int, str]]:
     """Offset and fault of rows whose value is not the log's, one for each commit in the file.
 
@@ -28,14 +34,13 @@ def wrong_values(
     rows = _rows(table.store, file) if layout.decodings else None
     if rows is None:
         return
-    place = TopicPartition(topic, file.partition)
     for commit_id in pc.unique(rows["commit_id"]).to_pylist():
         decoding = layout.decoding_of(commit_id)
         part = rows.filter(pc.equal(rows["commit_id"], commit_id))
         if decoding is None or not part.num_rows:
             continue
-        stored, bytes_ = _beside(part, log, place, wanted)
-        decoded = open_decoder(decoding).decode(bytes_)
+        stored, there = _beside(part, log, place, wanted)
+        decoded = open_decoder(decoding, login).decode(there["value"], there["headers"])
         if file.role is FileRole.QUARANTINE:
             found = _sound_one(stored, decoded.faults)
         else:
@@ -61,15 +66,14 @@ def _rows(store: TableStore, file: DataFile) -> "pa.Table | None":
 
 def _beside(
     rows: "pa.Table", log: LogSource, place: TopicPartition, wanted: OffsetRange
-) -> tuple["pa.Table", Any]:
-    """The rows within the range that the log has too, and their values as bytes."""
+) -> tuple["pa.Table", "pa.Table"]:
+    """The rows within the range that the log has too, and what the log has of them."""
     import pyarrow.compute as pc
 
-    there = read_ranges(log, {place: wanted}, ("offset", "value"))
+    there = read_ranges(log, {place: wanted}, ("offset", "value", "headers"))
     there = there.filter(pc.is_in(there["offset"], rows["offset"].combine_chunks()))
     rows = rows.filter(pc.is_in(rows["offset"], there["offset"].combine_chunks()))
-    values = there["value"].combine_chunks()
-    return rows, values
+    return rows, there.combine_chunks()
 
 
 def _sound_one(stored: "pa.Table", faults: Any) -> tuple[int, str] | None:

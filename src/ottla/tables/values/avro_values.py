@@ -1,8 +1,9 @@
 """Avro values as columns, by fastavro: one binary datum to a value, and nothing after it."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any
 
 from ottla.base.errors import UserError
@@ -14,6 +15,8 @@ _LOGICAL = frozenset({"date", "timestamp-millis", "timestamp-micros", "decimal"}
 """Logical types that become types of their own; the others are read as what they are made of, as
 Avro has it for a logical type that a reader does not know."""
 
+NO_REFERENCES: Mapping[str, str] = MappingProxyType({})
+
 # What fastavro and Arrow raise for bytes that are not of the schema.
 _BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError, ArithmeticError)
 
@@ -21,29 +24,27 @@ _BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError,
 class AvroDecoder:
     """See `ValueDecoder`; `schema` is Avro's JSON, whose outermost type is a record."""
 
-    def __init__(self, schema: str) -> None:
-        fastavro = _fastavro()
-        content = _without_other_logical_types(_parse_json(schema))
-        try:
-            self._schema = fastavro.parse_schema(content)
-        except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
-            raise UserError(f"this is no Avro schema: {error}") from error
-        self._type = _Types().of(content, "value")
+    def __init__(self, schema: str, references: Mapping[str, str] = NO_REFERENCES) -> None:
+        self._schema = parse_avro(schema, references)
+        types = _Types()
+        for text in references.values():
+            types.of(_content(text), "value")
+        content = _content(schema)
+        self._type = types.of(content, "value")
         is_record = isinstance(content, dict) and content.get("type") == "record"
         require(is_record, "the Avro schema's outermost type must be a record")
-        self._read: Callable[[BytesIO, Any], Any] = fastavro.schemaless_reader
+        self._read: Callable[..., Any] = _fastavro().schemaless_reader
 
     @property
     def type(self) -> Any:
         return self._type
 
-    def decode(self, values: Any) -> Decoded:
+    def decode(self, values: Any, headers: Any = None) -> Decoded:
         import pyarrow as pa
 
         faults: dict[int, str] = {}
         rows: list[Any] = []
-        for index, value in enumerate(values.to_pylist()):
-            row, fault = (None, None) if value is None else self._one(value)
+        for index, (row, fault) in enumerate(self._all(values.to_pylist(), headers)):
             if fault is not None:
                 faults[index] = fault
             rows.append(row)
@@ -52,12 +53,25 @@ class AvroDecoder:
         except (pa.ArrowException, *_BROKEN):
             return Decoded(self._one_by_one(rows, faults), faults)
 
-    def _one(self, value: bytes) -> tuple[Any, str | None]:
+    def _all(
+        self, values: Iterable[bytes | None], headers: Any
+    ) -> Iterator[tuple[Any, str | None]]:
+        """For each value what it is, or its fault."""
+        for value in values:
+            yield (None, None) if value is None else self._one(value, self._schema)
+
+    def _one(self, value: bytes, written: Any) -> tuple[Any, str | None]:
+        """A value that was written by a schema, in the fields of this one."""
         stream = BytesIO(value)
         try:
-            row = self._read(stream, self._schema)
+            if written is self._schema:
+                row = self._read(stream, written)
+            else:
+                row = self._read(stream, written, self._schema)
         except _BROKEN as error:
             return None, f"it is not of the Avro schema: {_words(error)}"
+        except _fastavro().read.SchemaResolutionError as error:
+            return None, f"its schema does not go with the table's: {_words(error)}"
         if stream.tell() != len(value):
             return None, f"after its Avro datum stand {len(value) - stream.tell()} bytes more"
         return row, None
@@ -177,6 +191,22 @@ def _without_other_logical_types(schema: Any) -> Any:
     return schema
 
 
+def parse_avro(schema: str, references: Mapping[str, str] = NO_REFERENCES) -> Any:
+    """A schema as fastavro has it, with those that it names; raises `UserError`."""
+    fastavro = _fastavro()
+    named: dict[str, Any] = {}
+    try:
+        for text in references.values():
+            fastavro.parse_schema(_content(text), named_schemas=named)
+        return fastavro.parse_schema(_content(schema), named_schemas=named)
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
+        raise UserError(f"this is no Avro schema: {error}") from error
+
+
+def _content(schema: str) -> Any:
+    return _without_other_logical_types(_parse_json(schema))
+
+
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
@@ -192,5 +222,6 @@ def _words(error: BaseException) -> str:
 def _fastavro() -> Any:
     with needed_for("Avro"):
         import fastavro
+        import fastavro.read
         import fastavro.schema
     return fastavro

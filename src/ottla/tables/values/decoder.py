@@ -5,19 +5,14 @@ cannot decode and why: each is decoded apart from its neighbours, whatever is br
 A null value (a tombstone) is a null struct, not a fault.
 """
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
 from ottla.base.errors import UserError
-
-CONFLUENT_PREFIX = struct.Struct(
-    ">b"  # magic byte, 0
-    "i"  # id of the schema in the registry
-)
-assert CONFLUENT_PREFIX.size == 5
+from ottla.schema_registry.framing import PREFIX, prefixed_id
+from ottla.schema_registry.registry import RegistryLogin
 
 
 class ValueFormat(Enum):
@@ -33,13 +28,18 @@ class Decoding:
 
     `schema` is in Spark's words (`values.schema`) for JSON, and Avro's own JSON for Avro. With
     `confluent` the five bytes that serializers of a schema registry put in front are taken off;
-    `schema_id` is then the only id that may stand in them.
+    `schema_id` is then the only id that may stand in them. With `registry` (an http address, or a
+    directory) each value is read with the schema that it was written with, whose id or GUID it
+    has, and shown by `schema`, the table's own. With `subject`, `schema` is made of the versions
+    that are registered under it, and no field of a value is left out.
     """
 
     format: ValueFormat
     schema: str
     confluent: bool = False
     schema_id: int | None = None
+    registry: str = ""
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,20 @@ class ValueDecoder(Protocol):
     def type(self) -> Any:
         """The Arrow struct type of the rows."""
 
-    def decode(self, values: Any) -> Decoded:
-        """A column of `binary`, of which any may be null."""
+    def decode(self, values: Any, headers: Any = None) -> Decoded:
+        """A column of `binary`, of which any may be null, and the column of their headers, where a
+        header may name the schema."""
 
 
-def open_decoder(decoding: Decoding) -> ValueDecoder:
-    """The decoder for that; raises `UserError` when the schema does not say what it takes."""
+def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> ValueDecoder:
+    """The decoder for that; raises `UserError` when the schema does not say what it takes.
+
+    `login`: for the registry that is asked when values are decoded.
+    """
+    if decoding.registry:
+        from ottla.tables.values.registered import open_registered
+
+        return open_registered(decoding, login)
     decoder: ValueDecoder
     match decoding.format:
         case ValueFormat.JSON:
@@ -76,6 +84,18 @@ def open_decoder(decoding: Decoding) -> ValueDecoder:
     return Prefixed(decoder, decoding.schema_id) if decoding.confluent else decoder
 
 
+def check_decoding(decoding: Decoding) -> None:
+    """Raises `UserError` when it does not say which schema wrote a value."""
+    is_avro = decoding.format is ValueFormat.AVRO
+    require(
+        not (is_avro and decoding.confluent)
+        or bool(decoding.registry)
+        or decoding.schema_id is not None,
+        "Avro values are read by the schema that wrote them, and --confluent alone does not say "
+        "which: name the registry (--registry URL or DIRECTORY), or the only id (--schema-id ID)",
+    )
+
+
 class Prefixed:
     """Takes off the prefix of Confluent's wire format, and decodes what follows."""
 
@@ -87,7 +107,7 @@ class Prefixed:
     def type(self) -> Any:
         return self._inner.type
 
-    def decode(self, values: Any) -> Decoded:
+    def decode(self, values: Any, headers: Any = None) -> Decoded:
         import pyarrow as pa
 
         faults: dict[int, str] = {}
@@ -96,16 +116,14 @@ class Prefixed:
             fault = None if value is None else self._fault(value)
             if fault is not None:
                 faults[index] = fault
-            bare.append(
-                None if value is None or fault is not None else value[CONFLUENT_PREFIX.size :]
-            )
+            bare.append(None if value is None or fault is not None else value[PREFIX.size :])
         decoded = self._inner.decode(pa.array(bare, pa.binary()))
         return Decoded(decoded.rows, {**faults, **decoded.faults})
 
     def _fault(self, value: bytes) -> str | None:
-        if len(value) < CONFLUENT_PREFIX.size or value[0] != 0:
+        schema_id = prefixed_id(value)
+        if schema_id is None:
             return "it does not begin with the prefix of Confluent's wire format (0, schema id)"
-        _, schema_id = CONFLUENT_PREFIX.unpack_from(value)
         if self._schema_id is not None and schema_id != self._schema_id:
             return f"it was written with schema id {schema_id}, not {self._schema_id}"
         return None

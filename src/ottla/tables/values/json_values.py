@@ -39,7 +39,7 @@ class JsonDecoder:
     def type(self) -> Any:
         return self._type
 
-    def decode(self, values: Any) -> Decoded:
+    def decode(self, values: Any, headers: Any = None) -> Decoded:
         import pyarrow as pa
 
         faults: dict[int, str] = {}

@@ -1,0 +1,73 @@
+"""A registry that is a directory of schemas: `ID.avsc` by id, as records have it.
+
+A subject's versions are the files `SUBJECT.avsc`, or `SUBJECT.1.avsc`, `SUBJECT.2.avsc`, which may
+be links to those by id.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from ottla.base.errors import UserError
+from ottla.schema_registry.registry import (
+    AVRO,
+    JSON,
+    PROTOBUF,
+    RegisteredSchema,
+    UnknownSchemaError,
+)
+
+KINDS = {".avsc": AVRO, ".json": JSON, ".proto": PROTOBUF}
+
+
+class DirectoryRegistry:
+    """See `SchemaRegistry`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def schema(self, schema_id: int) -> RegisteredSchema:
+        return self._read(str(schema_id), f"schema id {schema_id}")
+
+    def schema_of_guid(self, guid: str) -> RegisteredSchema:
+        return self._read(guid, f"schema {guid}")
+
+    def versions(self, subject: str) -> list[RegisteredSchema]:
+        numbered = re.compile(rf"{re.escape(subject)}\.(\d+)\.(?:avsc|json|proto)")
+        self._check()
+        found = [one for path in self._path.iterdir() if (one := numbered.fullmatch(path.name))]
+        if not found:
+            return [self._read(subject, f"subject {subject}")]
+        numbers = sorted(int(one[1]) for one in found)
+        what = f"subject {subject}"
+        return [self._read(f"{subject}.{number}", what) for number in numbers]
+
+    def _check(self) -> None:
+        if not self._path.is_dir():
+            raise UserError(
+                f"{self._path} is no directory of schemas: name one with files such as 7.avsc (by "
+                f"id) and orders-value.avsc (by subject), or a registry's http address"
+            )
+
+    def _read(self, name: str, what: str) -> RegisteredSchema:
+        for suffix, kind in KINDS.items():
+            path = self._path / f"{name}{suffix}"
+            try:
+                text = path.read_text()
+            except FileNotFoundError:
+                continue
+            except (OSError, UnicodeDecodeError) as error:
+                raise UserError(f"{path} cannot be read: {error}") from error
+            _check_text(path, kind, text)
+            return RegisteredSchema(text=text, kind=kind)
+        self._check()
+        raise UnknownSchemaError(f"{self._path} has no {what} ({name}.avsc)")
+
+
+def _check_text(path: Path, kind: str, text: str) -> None:
+    if kind == PROTOBUF:
+        return
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is no JSON: {error}") from error

@@ -1,0 +1,117 @@
+"""A registry at a URL: the API of Confluent's, which Karapace, Apicurio and Redpanda have too."""
+
+import base64
+import json
+import ssl
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import Request, urlopen
+
+from ottla.base.errors import UserError
+from ottla.schema_registry.registry import (
+    AVRO,
+    RegisteredSchema,
+    RegistryLogin,
+    UnknownSchemaError,
+)
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+PATIENCE_S = 30.0
+_NOT_FOUND = 404
+_REFUSED = (401, 403)
+_LONGEST_ANSWER = 16 << 20
+
+
+class HttpRegistry:
+    """See `SchemaRegistry`. What was found is kept: a schema never changes under its id."""
+
+    def __init__(self, url: str, login: RegistryLogin | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._login = login or RegistryLogin()
+        if urlsplit(url).username is not None:
+            raise UserError(
+                "a registry's URL must not hold a password: put it into a file, and "
+                "name that with --registry-config"
+            )
+        self._known: dict[str, RegisteredSchema] = {}
+
+    def schema(self, schema_id: int) -> RegisteredSchema:
+        return self._kept(f"/schemas/ids/{schema_id}", f"schema id {schema_id}")
+
+    def schema_of_guid(self, guid: str) -> RegisteredSchema:
+        return self._kept(f"/schemas/guids/{quote(guid, safe='')}", f"schema {guid}")
+
+    def versions(self, subject: str) -> list[RegisteredSchema]:
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        numbers = self._ask(path, f"subject {subject}")
+        what = f"subject {subject}"
+        return [self._schema(self._ask(f"{path}/{one}", what), ()) for one in sorted(numbers)]
+
+    def _kept(self, path: str, what: str) -> RegisteredSchema:
+        found = self._known.get(path)
+        if found is None:
+            found = self._known[path] = self._schema(self._ask(path, what), ())
+        return found
+
+    def _schema(self, answer: Any, within: tuple[str, ...]) -> RegisteredSchema:
+        if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+            raise self._fault("it answers without a schema")
+        references: dict[str, str] = {}
+        for one in answer.get("references") or ():
+            name, subject, version = one["name"], one["subject"], one["version"]
+            if name in within:
+                raise self._fault(f"its schema {name} refers to itself")
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            found = self._ask(path, f"version {version} of subject {subject}")
+            needed = self._schema(found, (*within, name))
+            references.update(needed.references)
+            references[name] = needed.text
+        kind = answer.get("schemaType") or AVRO
+        return RegisteredSchema(text=answer["schema"], kind=kind, references=references)
+
+    def _ask(self, path: str, what: str) -> Any:
+        request = Request(self._url + path, headers=self._headers)
+        try:
+            with urlopen(request, timeout=PATIENCE_S, context=self._context) as answer:
+                return json.loads(answer.read(_LONGEST_ANSWER))
+        except HTTPError as error:
+            with error:
+                if error.code == _NOT_FOUND:
+                    raise UnknownSchemaError(f"{self._url} has no {what}") from error
+                if error.code in _REFUSED:
+                    raise self._fault(
+                        f"it refuses to show {what} ({error.code}): see basic.auth.user.info or "
+                        f"bearer.auth.token of --registry-config"
+                    ) from error
+                raise self._fault(f"asked for {what}, it answers {error.code}") from error
+        except URLError as error:
+            raise self._fault(f"it cannot be reached: {error.reason}") from error
+        except (OSError, ValueError) as error:
+            raise self._fault(f"it gives no answer that can be read: {error}") from error
+
+    def _fault(self, words: str) -> UserError:
+        return UserError(f"schema registry {self._url}: {words}")
+
+    @cached_property
+    def _headers(self) -> dict[str, str]:
+        login = self._login
+        headers = {"Accept": f"{MEDIA_TYPE}, application/json"}
+        if login.token:
+            headers["Authorization"] = f"Bearer {login.token}"
+        elif login.user:
+            pair = f"{login.user}:{login.password}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        return headers
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext | None:
+        if not self._url.startswith("https:"):
+            return None
+        make: Callable[..., ssl.SSLContext] = ssl.create_default_context
+        try:
+            return make(cafile=self._login.ca_location or None)
+        except OSError as error:
+            raise self._fault(f"schema.registry.ssl.ca.location: {error}") from error

@@ -1,0 +1,207 @@
+"""Where schemas lie: at a URL as Confluent's API has it, or in a directory."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.schema_registry.directory import DirectoryRegistry
+from ottla.schema_registry.framing import PREFIX, header_guid, prefixed_id
+from ottla.schema_registry.http import HttpRegistry
+from ottla.schema_registry.registry import (
+    PROTOBUF,
+    RegisteredSchema,
+    RegistryLogin,
+    UnknownSchemaError,
+    parse_login,
+)
+
+INT = '"int"'
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+
+
+class Answers(BaseHTTPRequestHandler):
+    """What a registry answers, by path; others are not found, as Confluent's says it."""
+
+    paths: ClassVar[dict[str, Any]] = {}
+    asked: ClassVar[list[str]] = []
+    wants = ""
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.headers.get("Authorization", "") != self.wants:
+            self._answer(401, {"error_code": 401, "message": "Unauthorized"})
+        elif self.path in self.paths:
+            self._answer(200, self.paths[self.path])
+        else:
+            self._answer(404, {"error_code": 40403, "message": "Schema not found"})
+
+    def _answer(self, status: int, content: Any) -> None:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class Served(Answers):
+    """With its own lists for each test."""
+
+
+@pytest.fixture
+def answers() -> Iterator[tuple[str, type[Answers]]]:
+    Served.paths, Served.asked, Served.wants = {}, [], ""
+    server = HTTPServer(("127.0.0.1", 0), Served)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", Served
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_schema_is_asked_for_once(answers: tuple[str, type[Answers]]) -> None:
+    url, served = answers
+    served.paths = {"/schemas/ids/7": {"schema": INT}}
+    registry = HttpRegistry(url + "/")
+    assert [registry.schema(7).text for _ in range(3)] == [INT] * 3
+    assert served.asked == ["/schemas/ids/7"]
+
+
+def test_schemas_that_a_schema_names_come_with_it_each_after_its_own(
+    answers: tuple[str, type[Answers]],
+) -> None:
+    url, served = answers
+
+    def refers(name: str) -> list[dict[str, Any]]:
+        return [{"name": name, "subject": f"of {name}", "version": 2}]
+
+    served.paths = {
+        "/schemas/ids/7": {"schema": "top", "references": refers("a.B")},
+        "/subjects/of%20a.B/versions/2": {"schema": "middle", "references": refers("a.C")},
+        "/subjects/of%20a.C/versions/2": {"schema": "bottom"},
+    }
+    found = HttpRegistry(url).schema(7)
+    assert list(found.references.items()) == [("a.C", "bottom"), ("a.B", "middle")]
+
+
+def test_schemas_that_name_each_other_are_refused(answers: tuple[str, type[Answers]]) -> None:
+    url, served = answers
+    reference = [{"name": "a", "subject": "a", "version": 1}]
+    served.paths = {
+        path: {"schema": INT, "references": reference}
+        for path in ("/schemas/ids/7", "/subjects/a/versions/1")
+    }
+    with pytest.raises(UserError, match="a refers to itself"):
+        HttpRegistry(url).schema(7)
+
+
+def test_versions_come_the_oldest_first(answers: tuple[str, type[Answers]]) -> None:
+    url, served = answers
+    served.paths = {
+        "/subjects/t-value/versions": [10, 9],
+        "/subjects/t-value/versions/9": {"schema": "old", "schemaType": "PROTOBUF"},
+        "/subjects/t-value/versions/10": {"schema": "new"},
+    }
+    old, new = HttpRegistry(url).versions("t-value")
+    assert (old, new) == (RegisteredSchema(text="old", kind=PROTOBUF), RegisteredSchema(text="new"))
+
+
+@pytest.mark.parametrize(
+    ("login", "wanted"),
+    [
+        (RegistryLogin(user="me", password="a:b"), b"Basic " + base64.b64encode(b"me:a:b")),
+        (RegistryLogin(token="t"), b"Bearer t"),
+    ],
+)
+def test_who_asks_is_said_as_the_login_has_it(
+    answers: tuple[str, type[Answers]], login: RegistryLogin, wanted: bytes
+) -> None:
+    url, served = answers
+    served.paths = {f"/schemas/guids/{GUID}": {"schema": INT}}
+    served.wants = wanted.decode()
+    assert HttpRegistry(url, login).schema_of_guid(GUID).text == INT
+    with pytest.raises(UserError, match=r"refuses to show schema id 7 \(401\): see basic"):
+        HttpRegistry(url).schema(7)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"<html>", "gives no answer that can be read"),
+        ({}, "it answers without a schema"),
+        ([], "it answers without a schema"),
+    ],
+)
+def test_what_is_no_registry_is_named(
+    answers: tuple[str, type[Answers]], answer: Any, message: str
+) -> None:
+    url, served = answers
+    served.paths = {"/schemas/ids/7": answer}
+    with pytest.raises(UserError, match=message):
+        HttpRegistry(url).schema(7)
+
+
+def test_an_id_that_is_nowhere_is_another_error_than_a_registry_that_is_not_there(
+    answers: tuple[str, type[Answers]], tmp_path: Path
+) -> None:
+    url, _ = answers
+    for registry in (HttpRegistry(url), DirectoryRegistry(str(tmp_path))):
+        with pytest.raises(UnknownSchemaError, match="has no schema id 9"):
+            registry.schema(9)
+    for registry in (HttpRegistry("http://127.0.0.1:1"), DirectoryRegistry(str(tmp_path / "x"))):
+        with pytest.raises(UserError) as raised:
+            registry.schema(9)
+        assert not isinstance(raised.value, UnknownSchemaError)
+
+
+def test_a_password_in_the_address_is_refused() -> None:
+    with pytest.raises(UserError, match="--registry-config"):
+        HttpRegistry("http://me:secret@registry:8081")
+
+
+def test_a_directory_has_schemas_by_id_and_versions_by_subject(tmp_path: Path) -> None:
+    for name, text in (("7.avsc", INT), ("t-value.2.avsc", '"long"'), ("t-value.10.avsc", INT)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "u-value.proto").write_text("message M {}")
+    registry = DirectoryRegistry(str(tmp_path))
+    assert registry.schema(7).text == INT
+    assert [one.text for one in registry.versions("t-value")] == ['"long"', INT]
+    assert [one.kind for one in registry.versions("u-value")] == [PROTOBUF]
+    (tmp_path / "8.avsc").write_text("{")
+    with pytest.raises(UserError, match=r"8\.avsc is no JSON"):
+        registry.schema(8)
+
+
+def test_an_id_is_read_from_a_prefix_and_a_guid_from_a_header() -> None:
+    assert prefixed_id(PREFIX.pack(0, 7) + b"x") == 7
+    assert prefixed_id(b"\1\0\0\0\7") is prefixed_id(b"\0\0\0\7") is None
+    value = b"\1" + bytes.fromhex(GUID.replace("-", ""))
+    headers = [{"key": "__value_schema_id", "value": value}]
+    assert header_guid(headers) == GUID
+    assert header_guid(headers, "__key_schema_id") is header_guid(None) is None
+    assert header_guid([{"key": "__value_schema_id", "value": value[:-1]}]) is None
+
+
+def test_a_login_takes_confluents_names_and_refuses_what_has_no_effect() -> None:
+    settings = {
+        "schema.registry.url": "http://r",
+        "basic.auth.credentials.source": "USER_INFO",
+        "basic.auth.user.info": "me:a:b",
+        "schema.registry.ssl.ca.location": "ca.pem",
+        "security.protocol": "SSL",
+    }
+    assert parse_login(settings) == RegistryLogin(user="me", password="a:b", ca_location="ca.pem")
+    assert "a:b" not in repr(parse_login(settings))
+    with pytest.raises(UserError, match=r"ssl\.keystore\.location has no effect"):
+        parse_login({"schema.registry.ssl.keystore.location": "x"})
+    with pytest.raises(UserError, match="SASL_INHERIT is not known"):
+        parse_login({"basic.auth.credentials.source": "SASL_INHERIT"})
