@@ -106,6 +106,7 @@ def check(
         if not is_live and not is_locked_by_us:
             report.own_findings += _clean_stop_findings(file_system, path)
     else:
+        options = replace(options, log_start=_log_start_beside(file_system, path))
         report.partitions.append(check_partition(file_system, path, options))
         report.own_findings += _topic_id_findings(file_system, path)
     return report
@@ -127,6 +128,19 @@ def is_in_use(file_system: FileSystem, directory: str) -> bool:
     if lock is not None:
         lock.release()
     return lock is None
+
+
+def _log_start_beside(file_system: FileSystem, path: str) -> int:
+    """Of one partition, where its log directory says so."""
+    parsed = parse_directory_name(base_name(path))
+    if parsed is None:
+        return 0
+    checkpoint = join(parent_directory(path), filenames.CHECKPOINT_LOG_START)
+    try:
+        starts = OffsetCheckpoint(file_system, checkpoint).read()
+    except CorruptionError:
+        return 0
+    return starts.get(TopicPartition(parsed.topic, parsed.partition), 0)
 
 
 class _DirectoryCheck:
@@ -154,8 +168,12 @@ class _DirectoryCheck:
                 self._add(_judge_directory(name, path, parsed.state if parsed else None))
                 continue
             key = TopicPartition(parsed.topic, parsed.partition)
-            cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
-            report = self._check_partition(parsed.topic, path, cleaned_until)
+            options = replace(
+                self._options,
+                cleaned_until=checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0),
+                log_start=checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0),
+            )
+            report = self._check_partition(parsed.topic, path, options)
             if report is not None and self._is_in_place(path, key):
                 logs[key] = report
         self._add(self._check_topic_ids())
@@ -169,9 +187,10 @@ class _DirectoryCheck:
     def _add(self, findings: Iterator[Finding]) -> None:
         self._report.own_findings.extend(findings)
 
-    def _check_partition(self, topic: str, path: str, cleaned_until: int) -> PartitionReport | None:
+    def _check_partition(
+        self, topic: str, path: str, options: CheckOptions
+    ) -> PartitionReport | None:
         """`None` for a partition that is deleted meanwhile."""
-        options = replace(self._options, cleaned_until=cleaned_until)
         try:
             report = check_partition(self._files, path, options)
         except FileNotFoundError:

@@ -54,9 +54,10 @@ class EpochCheck:
         return all(one <= other for one, other in pairwise(epochs))
 
     def findings(
-        self, file_system: FileSystem, path: str, *, end_offset: int, is_growing: bool
+        self, file_system: FileSystem, path: str, *, offsets: tuple[int, int], is_growing: bool
     ) -> Iterator[Finding]:
-        """`path` is that of the checkpoint, `end_offset` where the log ends."""
+        """`path` is that of the checkpoint, `offsets` are where the log starts and ends."""
+        log_start, end_offset = offsets
         entries: list[EpochEntry] | None = None
         try:
             entries = read_epoch_entries(file_system, path)
@@ -66,7 +67,7 @@ class EpochCheck:
         except CorruptionError as error:
             yield _wrong(path, error.position, error.reason)
         if entries is not None:
-            yield from self._contradictions(path, entries)
+            yield from self._contradictions(path, entries, log_start)
             last = entries[-1] if entries else None
             if last is not None and last.start_offset > end_offset and not is_growing:
                 reason = f"epoch {last.epoch} begins at offset {last.start_offset}, "
@@ -74,12 +75,14 @@ class EpochCheck:
         elif not self.is_ascending:
             yield from self._backward(None)
 
-    def _contradictions(self, path: str, entries: list[EpochEntry]) -> Iterator[Finding]:
+    def _contradictions(
+        self, path: str, entries: list[EpochEntry], log_start: int
+    ) -> Iterator[Finding]:
         """One batch against both the checkpoint and its neighbours is wrong; else it is the file.
 
         Unless the batches disagree among themselves: then nothing is known.
         """
-        wrong = [run for run in self.runs if not _agrees(run, entries)]
+        wrong = [run for run in self.runs if not _agrees(run, entries, log_start)]
         is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.runs) > 1
         if is_alone and epoch_of(wrong[0].first_offset, entries) is not None:
             yield from self._backward(epoch_of(wrong[0].first_offset, entries), wrong)
@@ -116,8 +119,10 @@ class EpochCheck:
             )
 
 
-def _agrees(run: EpochRun, entries: list[EpochEntry]) -> bool:
+def _agrees(run: EpochRun, entries: list[EpochEntry], log_start: int) -> bool:
     """Records before the log's start have no entry any more, or one that begins there."""
+    if not entries and run.last_offset < log_start:
+        return True
     for offset in (run.first_offset, run.last_offset):
         is_early = bool(entries) and offset < entries[0].start_offset
         if is_early and run.epoch <= entries[0].epoch:

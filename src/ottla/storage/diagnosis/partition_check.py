@@ -56,12 +56,13 @@ INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_
 class CheckOptions:
     """`is_live`: somebody holds the directory's lock. `deep`: unpack every batch.
 
-    `cleaned_until` is up to where the cleaner's checkpoint says that compaction has come.
+    `cleaned_until` and `log_start` are what checkpoints say of compaction and deleted records.
     """
 
     deep: bool = False
     is_live: bool = False
     cleaned_until: int = 0
+    log_start: int = 0
 
 
 @dataclass(slots=True)
@@ -173,7 +174,7 @@ class _PartitionCheck:
             self._epochs.findings(
                 self._files,
                 self._at(filenames.LEADER_EPOCHS),
-                end_offset=report.end_offset,
+                offsets=(self._options.log_start, report.end_offset),
                 is_growing=self._options.is_live,
             )
         )

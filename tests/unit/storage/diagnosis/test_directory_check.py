@@ -1,11 +1,14 @@
 """A sound directory has no findings, and every damage is named with its file and position."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ottla
 from ottla.base.errors import UserError
-from ottla.base.files import read_file
+from ottla.base.files import OsFileSystem, read_file
 from ottla.storage.diagnosis.directory_check import CheckReport, check
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.producer_checks import PRODUCER_EXPIRATION_MS
@@ -79,6 +82,18 @@ def test_index_entries_of_a_damaged_batch_are_not_blamed(number: int) -> None:
     file.pwrite(b"x", position + 70)
     (found,) = check(disk, PARTITION).findings
     assert (found.kind, found.position) == (FindingKind.LOG_DAMAGE, position)
+
+
+def test_records_that_were_deleted_up_to_the_end_need_no_epoch(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        log.append("t", b"deleted")
+        log.delete_records("t", {0: 1})
+    with ottla.open(tmp_path):
+        pass  # The last epoch begins where the log ends, and goes.
+    for path in (tmp_path, tmp_path / "t-0"):
+        report = check(OsFileSystem(), str(path))
+        assert wrong(report) == []
 
 
 def test_records_are_only_unpacked_when_asked() -> None:
