@@ -122,7 +122,19 @@ class Target:
         for path in self.directories:
             if not os.path.isdir(path):
                 reason = "is no directory" if os.path.exists(path) else "there is no such directory"
-                raise UserError(f"{path}: {reason}; a target is a data directory or HOST:PORT")
+                hint = "a target is a data directory or HOST:PORT"
+                if path in read_contexts().known:
+                    hint = f"of a context, write @{path}"
+                raise UserError(f"{path}: {reason}; {hint}")
+
+
+def check_directory(path: str) -> None:
+    """For commands that no broker can be asked for; raises `UserError`."""
+    if os.path.isdir(path):
+        return
+    if _ADDRESSES.fullmatch(path):
+        raise UserError(f"{path} is a broker's address; this command takes a data directory")
+    raise UserError(f"{path}: there is no such directory")
 
 
 @contextmanager
@@ -218,7 +230,7 @@ class TargetCommand(ExampleCommand):
         values, positional = self._separated(ctx, args)
         is_named = any(values.get(one) for one in ("bootstrap", "data_dirs", "context"))
         ctx.meta[_POSITIONAL] = not is_named and (
-            not _has_default() or (bool(positional) and _looks_like_target(positional[0]))
+            not _has_default() or (bool(positional) and looks_like_target(positional[0]))
         )
         return super().parse_args(ctx, args)
 
@@ -386,7 +398,7 @@ def _has_default() -> bool:
     return read_contexts().current is not None
 
 
-def _looks_like_target(text: str) -> bool:
+def looks_like_target(text: str) -> bool:
     """Whether a word is a target, though it might be a topic's name."""
     if "/" in text or text.startswith("@") or _ADDRESSES.fullmatch(text):
         return True

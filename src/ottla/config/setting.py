@@ -80,13 +80,16 @@ class Setting:
                 case _:
                     return text
         except (ValueError, KeyError) as error:
-            article = "an" if self.kind == "int" else "a"
-            wanted = (
-                "Expected value to be either true or false"
-                if self.kind == "boolean"
-                else f"Not a number of type {self.kind.upper()}"
-            )
-            raise self._error(text, f"must be {article} {self.kind}", wanted) from error
+            if self.kind == "boolean":
+                wanted = "Expected value to be either true or false"
+                raise self._error(text, "must be true or false", wanted) from error
+            number = "number" if self.kind == "double" else "whole number"
+            wanted = f"Not a number of type {self.kind.upper()}"
+            raise self._error(text, f"must be a {number}{self._unit}", wanted) from error
+
+    @property
+    def _unit(self) -> str:
+        return {"ms": " of milliseconds", "bytes": " of bytes"}.get(self.name.split(".")[-1], "")
 
     def _check(self, value: Value, text: str) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool):

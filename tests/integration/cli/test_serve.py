@@ -42,7 +42,7 @@ def test_records_outlive_a_kill_and_a_restart(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["-o", "no.such.setting=1"], "no.such.setting: there is no such setting"),
-        (["-o", "log.segment.bytes=x"], "log.segment.bytes=x: must be an int"),
+        (["-o", "log.segment.bytes=x"], "log.segment.bytes=x: must be a whole number of bytes"),
         (["-o", "nonsense"], "a setting is KEY=VALUE"),
         (["--listen", "nowhere"], "an address is HOST:PORT"),
     ],

@@ -112,6 +112,26 @@ def test_a_directory_that_is_not_there_is_named() -> None:
         Target(text="data", directories=("data",)).check_directories()
 
 
+def test_a_context_that_is_named_like_a_directory_is_recognized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "contexts.toml"
+    file.write_text('[contexts.prod]\ntarget = "localhost:9092"\n')
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(file))
+    with pytest.raises(UserError, match="no such directory; of a context, write @prod"):
+        Target(text="prod", directories=("prod",)).check_directories()
+
+
+@pytest.mark.parametrize(
+    "words", [("compact", "localhost:9092", "t"), ("adopt", "localhost:9092"),
+              ("status", "localhost:9092"), ("stop", "localhost:9092")],
+)  # fmt: skip
+def test_a_broker_is_not_taken_for_a_directory(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(cli, words)
+    said = "localhost:9092 is a broker's address; this command takes a data directory"
+    assert said in result.stderr
+
+
 def test_help_opens_with_the_example_and_ends_with_what_all_share() -> None:
     lines = run("--help").splitlines()
     assert lines[0] == "$ ottla show data/ orders"

@@ -9,7 +9,7 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.texts import setting_value, value_text
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.tables import print_rows
-from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
 from ottla.cli.terminal import (
     ExampleCommand,
     json_option,
@@ -139,7 +139,12 @@ def unset_command(
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @json_option
 def explain_command(keys: tuple[str, ...], as_json: bool) -> None:
-    """Explain settings: what each means, its type, default and bounds. No broker is asked."""
+    """Explain settings: what each means, its type, default and bounds.
+
+    No broker is asked; a TARGET before the KEYs, as other commands have it, has no effect.
+    """
+    if len(keys) > 1 and looks_like_target(keys[0]):
+        keys = keys[1:]
     rows = _rows()
     _check_known(keys, rows)
     for number, key in enumerate(keys):

@@ -12,6 +12,7 @@ import click
 
 from ottla.base.errors import ApiError, UserError
 from ottla.cli.settings_files import given_settings
+from ottla.cli.target import check_directory
 from ottla.cli.terminal import ExampleCommand, counted, print_json
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ def _not_warned() -> Iterator[None]:
 
 def _check_directories(directories: tuple[str, ...]) -> None:
     for path in directories:
-        if not Path(path).is_dir():
-            raise UserError(f"{path}: there is no such directory")
+        check_directory(path)
 
 
 def _confirm(count: int, as_json: bool) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.target import check_directory
 from ottla.cli.terminal import (
     LOOK_S,
     ExampleCommand,
@@ -96,8 +97,7 @@ def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
 
 
 def _owner(directory: str) -> Owner | None:
-    if not os.path.isdir(directory):
-        raise UserError(f"there is no directory {directory}; name the one of ottla serve")
+    check_directory(directory)
     return owner_of(OsFileSystem(), directory)
 
 

@@ -93,6 +93,8 @@ def list_command(target: Target, place: str | None, as_json: bool, is_quiet: boo
     elif is_quiet:
         for one in found:
             click.echo(one.name)
+    elif not found:
+        click.echo("there are no snapshots", err=True)
     else:
         rows = [
             (one.name, second_text(one.created_ms), one.partition_count, size_text(one.size),

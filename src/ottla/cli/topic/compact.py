@@ -12,6 +12,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
+from ottla.cli.target import check_directory
 from ottla.cli.terminal import ExampleCommand
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ def compact_command(
     named_paths = (*given["data_dirs"], *(words if named else words[:-1]))
     paths = named_paths or log_directories(broker_config(values))
     for path in paths:
-        if not Path(path).is_dir():
-            raise UserError(f"{path}: there is no such directory")
+        check_directory(path)
     # No other thread may compact meanwhile.
     log = open_log(list(paths), {**values, "log.cleaner.enable": "false"})
     with log, _told_once(), _engine(engine) as chosen:

@@ -12,6 +12,7 @@ from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
     confirm,
+    counted,
     json_option,
     print_json,
     quiet_option,
@@ -66,7 +67,7 @@ def delete_records_command(
         planned = _planned(admin, topic, partitions, reset)
         count = sum(map(_count, planned))
         if planned and not dry_run:
-            question = f"Delete {count:,} records of {topic}?"
+            question = f"Delete {counted(count, 'record')} of {topic}?"
             confirm(question, is_confirmed=how["is_confirmed"])
             admin.delete_records({one.place: one.after for one in planned})
     if how["as_json"]:
@@ -86,7 +87,8 @@ def delete_records_command(
             rows = [(one.place.partition, one.before, one.after, f"{_count(one):,}")
                     for one in planned]  # fmt: skip
             print_rows(("#partition", "#first offset", "#then", "#records"), rows)
-        click.echo(f"{count:,} records of {topic} {'would be' if dry_run else 'are'} deleted")
+        what = counted(count, "record")
+        click.echo(f"{'would delete' if dry_run else 'deleted'} {what} of {topic}")
 
 
 def _planned(

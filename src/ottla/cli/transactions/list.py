@@ -47,6 +47,9 @@ def list_command(
             }
             print_json(fields)
         return
+    if not found:
+        click.echo("there are no transactional ids", err=True)
+        return
     rows = [(one.transactional_id, one.producer_id, one.state) for one in found]
     print_rows(("transactional id", "#producer", "state"), rows)
 

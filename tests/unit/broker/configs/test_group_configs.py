@@ -207,7 +207,7 @@ def test_a_session_that_other_defaults_leave_no_heartbeat_is_warned_of(
     ("stored", "message"),
     [
         ({"no_such": "1"}, r"for group g: no\.such: there is no such setting"),
-        ({"consumer_session_timeout_ms": "soon"}, r"for group g: .*=soon: must be an int"),
+        ({"consumer_session_timeout_ms": "soon"}, r"for group g: .*=soon: must be a whole number"),
     ],
 )
 def test_what_somebody_has_put_into_the_file_stops_the_start(

@@ -46,6 +46,7 @@ def test_a_setting_is_explained_without_a_broker(broker: Administered) -> None:
     first, second, *_ = broker.lines("configs", "explain", "cleanup.policy")
     assert first.startswith("cleanup.policy (topic): ")
     assert second == "  type list, default delete"
+    assert broker.lines("configs", "explain", "TARGET", "cleanup.policy")[0] == first
     (row,) = broker.json("configs", "explain", "cleanup.policy")
     assert row["one_of"] == ["compact", "delete"]
 

@@ -111,7 +111,7 @@ def test_records_before_an_offset_or_a_time_are_deleted(broker: Administered) ->
     assert (done["first_offset"], done["records"]) == (10, 10)
     time = "@2023-11-14T22:13:20.050"
     lines = broker.lines("delete-records", "TARGET", "orders", "--before", time)
-    assert lines[-1] == "40 records of orders are deleted"
+    assert lines[-1] == "deleted 40 records of orders"
     assert broker.json("topics", "list", "TARGET", "orders")[0]["records"] == 50
     (left,) = broker.json("delete-records", "TARGET", "orders", "--before", "latest")
     assert left["records"] == 50
