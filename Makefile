@@ -21,7 +21,7 @@ help:
 	@echo "make compat  what others wrote for Kafka, against ottla serve: test suites, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
 	@echo "make crash   the crash loops at length, and trials of real clients against a broker that is killed: make crash SECONDS=600"
-	@echo "make sim     one simulated run, of a consumer group by default: make sim SEED=7 [PROTOCOL=consumer|transactions|readers|cluster]"
+	@echo "make sim     one simulated run, of a consumer group by default: make sim SEED=7 [PROTOCOL=consumer|transactions|readers|cluster|replicas]"
 	@echo "make clean   remove the environment and the demo's data"
 
 $(READY): pyproject.toml

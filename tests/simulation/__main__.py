@@ -2,7 +2,7 @@
 
 `make sim SEED=n PROTOCOL=consumer` is one of the new group protocol, `PROTOCOL=transactions` one of
 transactional producers, `PROTOCOL=readers` runs of readers beside a log that changes, and
-`PROTOCOL=cluster` one of brokers with a controller.
+`PROTOCOL=cluster` one of brokers with a controller, `PROTOCOL=replicas` the same with real logs.
 """
 
 import logging
@@ -66,8 +66,8 @@ def main() -> None:
     if sys.argv[2:] == ["transactions"]:
         simulate_transactions(number)
         return
-    if sys.argv[2:] == ["cluster"]:
-        cluster = ClusterWorld(number)
+    if sys.argv[2:] in (["cluster"], ["replicas"]):
+        cluster = ClusterWorld(number, has_real_logs=sys.argv[2] == "replicas")
         cluster.run()
         print(f"seed {number}: {dict(cluster.counts)}, all invariants hold")
         return

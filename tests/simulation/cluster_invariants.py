@@ -8,6 +8,7 @@ enough brokers, and who begins to lead has every record that was committed, at i
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
@@ -22,14 +23,18 @@ from ottla.broker.replication.effects import (
 from ottla.registries import paths
 from ottla.registries.topics import decode_state, decode_topic
 from tests.simulation.cluster_broker import MIN_ISR, ModelBroker, ModelLog, Record
+from tests.simulation.cluster_logs import LogBroker, LogView
 from tests.support.model_zookeeper import ModelZooKeeper
+
+AnyBroker: TypeAlias = ModelBroker | LogBroker
+AnyLog: TypeAlias = ModelLog | LogView
 
 
 @dataclass(slots=True)
 class ClusterInvariants:
     zookeeper: ModelZooKeeper
     counts: Counter[str]
-    brokers: dict[int, ModelBroker] = field(default_factory=dict)
+    brokers: dict[int, AnyBroker] = field(default_factory=dict)
     acknowledged: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
     deleted: dict[TopicPartition, int] = field(default_factory=dict)
     """The furthest that a leader's log began: before it replicas need not be equal."""
@@ -37,7 +42,7 @@ class ClusterInvariants:
     _high_watermarks: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
     _leaders: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
-    def first_to_compare(self, partition: TopicPartition, log: ModelLog) -> int:
+    def first_to_compare(self, partition: TopicPartition, log: AnyLog) -> int:
         return max(log.log_start_offset, self.deleted.get(partition, 0))
 
     def look_at_logs(self, partition: TopicPartition, brokers: Iterable[int]) -> None:
@@ -54,7 +59,7 @@ class ClusterInvariants:
         for key in [one for one in self._high_watermarks if one[0] == broker]:
             del self._high_watermarks[key]
 
-    def look_at(self, broker: ModelBroker, effect: Effect) -> None:
+    def look_at(self, broker: AnyBroker, effect: Effect) -> None:
         partition, key = effect.partition, (broker.id, effect.partition)
         match effect:
             case BecameLeader(leader_epoch=epoch):
@@ -75,7 +80,7 @@ class ClusterInvariants:
             case _:
                 self.counts[type(effect).__name__] += 1
 
-    def _begins_to_lead(self, broker: ModelBroker, partition: TopicPartition, epoch: int) -> None:
+    def _begins_to_lead(self, broker: AnyBroker, partition: TopicPartition, epoch: int) -> None:
         key, log = (partition, epoch), broker.logs[partition]
         assert self._leaders.setdefault(key, broker.id) == broker.id, f"{key} led by two"
         newest = self._epoch(partition)
@@ -87,7 +92,7 @@ class ClusterInvariants:
                 found = log.record(offset)
                 assert found == record, f"{broker.id} leads {partition} without {offset}: {record}"
 
-    def _commits(self, broker: ModelBroker, partition: TopicPartition, end: int) -> None:
+    def _commits(self, broker: AnyBroker, partition: TopicPartition, end: int) -> None:
         """Nobody has committed anything else, and every member of the ISR has it."""
         log, committed = broker.logs[partition], self._committed.setdefault(partition, {})
         node = self.zookeeper.nodes.get(paths.state_path(partition))
@@ -119,7 +124,7 @@ class ClusterInvariants:
                 if member is not None and offset >= member.log_start_offset:
                     assert member.record(offset) == record, f"{partition} {offset} differs"
 
-    def _truncates(self, broker: ModelBroker, partition: TopicPartition, end: int) -> None:
+    def _truncates(self, broker: AnyBroker, partition: TopicPartition, end: int) -> None:
         log = broker.logs[partition]
         self.counts["records truncated"] += log.log_end_offset - end
         for offset in range(end, log.log_end_offset):
@@ -127,7 +132,7 @@ class ClusterInvariants:
             assert log.record(offset) != record, f"{broker.id} cuts {partition} {offset}"
 
     def _acknowledges(
-        self, broker: ModelBroker, partition: TopicPartition, offset: int, value: str
+        self, broker: AnyBroker, partition: TopicPartition, offset: int, value: str
     ) -> None:
         log = broker.logs[partition]
         if offset >= log.log_start_offset:

@@ -53,7 +53,8 @@ from ottla.registries import paths
 from ottla.registries.brokers import BrokerRegistration, encode_broker
 from ottla.registries.topics import NO_LEADER, decode_state, decode_topic
 from tests.simulation.cluster_broker import ModelBroker
-from tests.simulation.cluster_invariants import ClusterInvariants
+from tests.simulation.cluster_invariants import AnyBroker, ClusterInvariants
+from tests.simulation.cluster_logs import LogBroker
 from tests.support.model_zookeeper import ModelZooKeeper, Session
 
 SESSION_MS = 600
@@ -64,14 +65,12 @@ TIMEOUT_MS = 90
 
 
 class Process:
-    """A broker's process: the model of its logs, a controller's machine, a session."""
+    """A broker's process: its logs or a model of them, a controller's machine, a session."""
 
     def __init__(self, world: "World", broker_id: int) -> None:
         self.world = world
         self.id = broker_id
-        self.broker = ModelBroker(
-            broker_id, world.invariants.look_at, truncates_on_fetch=world.version.truncates_on_fetch
-        )
+        self.broker: AnyBroker = world.new_broker(broker_id)
         self.is_up = False
         self.life = 0
         self.session: Session | None = None
@@ -341,7 +340,9 @@ class Process:
 
 
 class World:
-    def __init__(self, seed: int, broker_count: int | None = None) -> None:
+    def __init__(
+        self, seed: int, broker_count: int | None = None, *, has_real_logs: bool = False
+    ) -> None:
         self.chance = random.Random(seed)
         self.now_ms = 0.0
         self.counts: Counter[str] = Counter()
@@ -351,6 +352,7 @@ class World:
         self.blocked: set[tuple[int, int]] = set()
         is_old = self.chance.random() < 0.3
         self.version = parse_inter_broker_version("2.6") if is_old else LATEST
+        self.has_real_logs = has_real_logs
         self.invariants = ClusterInvariants(self.zookeeper, self.counts)
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         size = broker_count or self.chance.choice((3, 4, 5))
@@ -358,6 +360,13 @@ class World:
         self.invariants.brokers = {one.id: one.broker for one in self.processes.values()}
         self.topics: list[str] = []
         self.is_calm = False
+
+    def new_broker(self, broker_id: int) -> AnyBroker:
+        look_at, is_old = self.invariants.look_at, self.version != LATEST
+        if self.has_real_logs:
+            version = "2.6" if is_old else "3.9"
+            return LogBroker(broker_id, look_at, lambda: self.now_ms, version=version)
+        return ModelBroker(broker_id, look_at, truncates_on_fetch=self.version.truncates_on_fetch)
 
     # Time, and the network
 
@@ -523,7 +532,7 @@ class World:
                     self._delete_records(process.broker, partition)
         self.at(30, self._write)
 
-    def _delete_records(self, broker: ModelBroker, partition: TopicPartition) -> None:
+    def _delete_records(self, broker: AnyBroker, partition: TopicPartition) -> None:
         hosted, log = broker.hosted(partition), broker.logs[partition]
         if hosted is not None and hosted.local.high_watermark > log.log_start_offset:
             self.counts["records deleted"] += 1

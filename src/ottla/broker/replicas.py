@@ -101,6 +101,8 @@ class Replicas:
         self.settings_of: SettingsOf = no_settings
         """What reads the registries of the cluster replaces it."""
         self.listeners: list[ReplicaListener] = []
+        self.before_effect: Callable[[Effect], None] | None = None
+        """Hears what is about to be done; for those who watch over it."""
         self._store = store
         self._directories = directories
         self._wake = wake
@@ -264,6 +266,8 @@ class Replicas:
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
+            if self.before_effect is not None:
+                self.before_effect(effect)
             try:
                 self._do(effect)
             except StorageError:
@@ -310,10 +314,11 @@ class Replicas:
             listener.became_follower(replicated.place, epoch)
 
     def _stopped(self, place: TopicPartition, delete: bool) -> None:
-        replicated = self.partitions.pop(place, None)
+        replicated = self.partitions.get(place)
         for listener in self.listeners:
             listener.stopped(place, delete=delete)
         if delete:
+            self.partitions.pop(place, None)
             try:
                 self._store.stop_hosting(place)
             except ApiError as error:

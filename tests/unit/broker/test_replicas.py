@@ -9,6 +9,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.topics.partition import Partition
+from ottla.testing import CrashMode
 from tests.support.brokers import batch, disk
 from tests.support.replicated_brokers import (
     PartitionOrders,
@@ -18,6 +19,7 @@ from tests.support.replicated_brokers import (
 )
 
 ORDERS = TopicPartition("orders", 0)
+OTHERS = TopicPartition("orders", 1)
 
 
 class Heard:
@@ -93,6 +95,23 @@ def test_a_deleted_replica_leaves_neither_log_nor_topic() -> None:
     assert broker.topics.find("orders") is None
     broker.close()
     assert open_member(1, file_system).topics.find("orders") is None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_replica_that_was_deleted_may_come_back_after_a_restart(is_killed: bool) -> None:
+    file_system = disk("/d")
+    broker = open_member(1, file_system)
+    orders, others = PartitionOrders(ORDERS, (1,)), PartitionOrders(OTHERS, (1,))
+    others.lead(1, {1: broker})
+    orders.lead(1, {1: broker})
+    broker.directories[0].checkpoints.write()
+    orders.stop({1: broker}, delete=True)
+    if is_killed:
+        file_system = file_system.crash(CrashMode.KEEP)
+    else:
+        broker.close()
+    again = open_member(1, file_system)
+    assert refused(orders.lead(1, {1: again})) == {}
 
 
 def test_a_broker_that_returns_has_the_partitions_that_it_had_and_no_others() -> None:

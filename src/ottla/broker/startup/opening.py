@@ -202,7 +202,11 @@ class _Opener:
             pairs = zip(directories, plan.directories, strict=True)
             run_directories([partial(self._load, directory, some) for directory, some in pairs])
             self._check_any_left(directories)
-            refused = {**_why_lost(directories, found, known), **plan.refused}
+            # A controller has single partitions put away, of which topic files say nothing. And
+            # Kafka writes its checkpoints a moment after it has put a log away.
+            may_be_put_away = self._options.is_replicated or not known.is_found
+            put_away = _put_away(found) if may_be_put_away else set()
+            refused = {**_why_lost(directories, put_away, known), **plan.refused}
             for (topic, index), reason in refused.items():
                 logger.error("%s-%d is refused: %s", topic, index, reason)
             for directory in directories:
@@ -257,8 +261,13 @@ def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile
         )
 
 
+def _put_away(found: Sequence[Sequence[FoundLog]]) -> set[TopicPartition]:
+    states = (DirectoryState.DELETE, DirectoryState.STRAY)
+    return {one.key for some in found for one in some if one.name.state in states}
+
+
 def _why_lost(
-    directories: Sequence[LogDirectory], found: Sequence[Sequence[FoundLog]], known: TopicFile
+    directories: Sequence[LogDirectory], put_away: set[TopicPartition], known: TopicFile
 ) -> dict[TopicPartition, str]:
     """What to do about each partition that a checkpoint names and no directory holds.
 
@@ -267,11 +276,7 @@ def _why_lost(
     """
     if any(directory.is_offline for directory in directories):
         return {}
-    held = {key for directory in directories for key in directory.logs}
-    if not known.is_found:
-        # Kafka writes its checkpoints a moment after it has put a log away.
-        put_away = (DirectoryState.DELETE, DirectoryState.STRAY)
-        held |= {one.key for some in found for one in some if one.name.state in put_away}
+    held = {key for directory in directories for key in directory.logs} | put_away
     reasons = {}
     for directory in directories:
         checkpoints = directory.checkpoints

@@ -442,6 +442,7 @@ class TopicStore:
                 self.topics.remove(topic)
                 self._configs.remove(topic.name)
             self._delete_some(directory, [key])
+            self._forget(key.topic, [key.partition])
             self._write()
 
     # The disks

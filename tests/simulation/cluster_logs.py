@@ -1,0 +1,279 @@
+"""A broker of the simulated cluster whose logs are real ones, on a disk in memory.
+
+As `cluster_broker.ModelBroker` to the world around it: `Replicas` carries out what the machine
+wants, and the world looks at each effect before. A killed process leaves what it has written.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
+from ottla.broker.broker import Broker
+from ottla.broker.fetching import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
+from ottla.broker.replicas import Awaited, Replicas
+from ottla.broker.replication.effects import AnswerProduce, Effect
+from ottla.broker.replication.fetches import (
+    AskEpochEnd,
+    AskOffsets,
+    Fetch,
+    Fetched,
+    FollowerRequest,
+    LeaderAnswer,
+)
+from ottla.broker.replication.replica_log import EpochEnd
+from ottla.broker.replication.replica_manager import (
+    Applied,
+    HostedPartition,
+    ReplicaManager,
+    Sender,
+)
+from ottla.broker.waiting import DelayedProduce
+from ottla.controller.events import AlteredAnswer
+from ottla.controller.requests import Outgoing
+from ottla.record.batch import RecordBatch, iter_batches
+from ottla.record.record import read_records
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
+from ottla.testing import CrashMode
+from tests.simulation.cluster_broker import LAG_MS, MIN_ISR, PRODUCE_TIMEOUT_MS, Record
+from tests.support.brokers import NOW_MS, batch, disk
+from tests.support.replicated_brokers import open_member, replicas_of
+
+FETCH_SIZE = 400
+"""Some batches of one record."""
+
+
+class LogView:
+    """A real log as the invariants look at one; records are decoded once."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self._records: dict[int, Record] = {}
+        self._end = 0
+        self._cut_count = -1
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def records(self) -> list[Record]:
+        return [
+            record
+            for offset in range(self.log_start_offset, self.log_end_offset)
+            if (record := self.record(offset)) is not None
+        ]
+
+    def record(self, offset: int) -> Record | None:
+        if not self.log_start_offset <= offset < self.log_end_offset:
+            return None
+        self._decode()
+        return self._records.get(offset)
+
+    def _decode(self) -> None:
+        log = self.log
+        if self._cut_count != log.offsets.cut_count:
+            self._records, self._end = {}, log.log_start_offset
+            self._cut_count = log.offsets.cut_count
+        self._end = max(self._end, log.log_start_offset)
+        while self._end < log.log_end_offset:
+            found = log.reader.read(self._end, 1 << 20, Isolation.LOG_END).records
+            assert found is not None
+            for one in iter_batches(found.read()):
+                assert isinstance(one, RecordBatch)
+                for record in read_records(one):
+                    value = b"" if record.value is None else record.value
+                    self._records[record.offset] = (one.partition_leader_epoch, value.decode())
+                self._end = one.last_offset + 1
+
+
+class LogViews:
+    """By partition, of the broker that is up, or was last."""
+
+    def __init__(self) -> None:
+        self.broker: Broker
+        self._views: dict[TopicPartition, LogView] = {}
+
+    def get(self, place: TopicPartition) -> LogView | None:
+        topic = self.broker.topics.find(place.topic)
+        partition = None if topic is None else topic.partitions.get(place.partition)
+        if partition is None:
+            return None
+        view = self._views.get(place)
+        if view is None or view.log is not partition.log:
+            view = self._views[place] = LogView(partition.log)
+        return view
+
+    def __getitem__(self, place: TopicPartition) -> LogView:
+        view = self.get(place)
+        assert view is not None, place
+        return view
+
+
+class Waiting(DelayedProduce):
+    """A produce of one record."""
+
+    __slots__ = ("record",)
+
+    def __init__(self, offset: int, value: str, deadline_ms: float) -> None:
+        super().__init__(deadline_ms)
+        self.record = (offset, value)
+
+
+class LogBroker:
+    """All but its disk is gone when it restarts."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        look_at: Callable[["LogBroker", Effect], None],
+        now: Callable[[], float],
+        *,
+        version: str,
+    ) -> None:
+        self.id = broker_id
+        self.logs = LogViews()
+        self._look_at = look_at
+        self._now = now
+        self._version = version
+        self._disk = disk("/d")
+        self._open()
+
+    def _open(self) -> None:
+        self._broker = self.logs.broker = open_member(
+            self.id,
+            self._disk,
+            inter_broker_protocol_version=self._version,
+            min_insync_replicas=str(MIN_ISR),
+            replica_lag_time_max_ms=str(LAG_MS),
+            log_segment_bytes="2000",
+        )
+        self._replicas: Replicas = replicas_of(self._broker)
+        self._replicas.before_effect = self._look
+
+    def restart(self) -> None:
+        self._disk = self._disk.crash(CrashMode.KEEP)
+        self._open()
+
+    def _look(self, effect: Effect) -> None:
+        if isinstance(effect, AnswerProduce):
+            awaited = effect.pending_id
+            assert isinstance(awaited, Awaited)
+            assert isinstance(awaited.pending, Waiting)
+            effect = AnswerProduce(awaited.pending.record, effect.partition, effect.error)
+        self._look_at(self, effect)
+
+    @property
+    def _at(self) -> Timestamps:
+        now_ms = self._now()
+        return Timestamps(now_ms=NOW_MS + int(now_ms), monotonic_ms=now_ms)
+
+    @property
+    def manager(self) -> ReplicaManager:
+        return self._replicas.manager
+
+    @property
+    def epoch(self) -> int:
+        return self.manager.broker_epoch
+
+    @property
+    def controller(self) -> int:
+        return self.manager.metadata.controller
+
+    def hosted(self, partition: TopicPartition) -> HostedPartition | None:
+        return self.manager.partitions.get(partition)
+
+    def led(self) -> list[TopicPartition]:
+        return [one for one in self.manager.partitions if self.manager.leading(one) is not None]
+
+    def fence(self) -> None:
+        self._replicas.fence()
+
+    def apply(self, request: Outgoing, controller: int, now_ms: float) -> Applied:
+        sender = Sender(
+            controller=controller,
+            controller_epoch=request.controller_epoch,
+            broker_epoch=request.broker_epoch,
+        )
+        return self._replicas.apply(request.order, sender, self._at)
+
+    # Leading
+
+    def produce(self, partition: TopicPartition, value: str, now_ms: float) -> ErrorCode:
+        found = self._broker.topics.partition(*partition)
+        try:
+            info = self._broker.append(found, batch(value.encode()), now_ms=self._at.now_ms)
+        except ApiError as error:
+            return error.code
+        pending = Waiting(info.first_offset, value, now_ms + PRODUCE_TIMEOUT_MS)
+        assert found.replication is not None
+        found.replication.await_commit(pending, info.last_offset + 1)
+        pending.all_awaited()
+        self._broker.write_out()
+        self._broker.take_answered(now_ms)
+        return ErrorCode.NONE
+
+    def delete_records(self, partition: TopicPartition, offset: int) -> None:
+        self.logs[partition].log.maintenance.delete_records_before(offset)
+
+    def serve(self, request: FollowerRequest, now_ms: float) -> LeaderAnswer:
+        self._replicas.note_time(self._at)
+        match request:
+            case Fetch():
+                return self._fetched(request)
+            case AskEpochEnd():
+                return self.manager.epoch_ended(request)
+            case AskOffsets():
+                return self.manager.offsets(request)
+
+    def _fetched(self, asked: Fetch) -> Fetched:
+        wanted = PartitionQuery(
+            *asked.partition,
+            asked.fetch_offset,
+            FETCH_SIZE,
+            asked.leader_epoch,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            replica_log_start=asked.log_start_offset,
+        )
+        fetcher = Fetcher(asked.follower, asked.broker_epoch)
+        (found,) = self._broker.fetch(FetchQuery([wanted], 1 << 20, fetcher=fetcher)).partitions
+        fields: dict[str, Any] = {}
+        if isinstance(found, NoRecordsError):
+            assert found.diverging is not None
+            fields["diverging"] = EpochEnd(*found.diverging)
+            found = found.data
+        if isinstance(found, ApiError):
+            fields["error"] = found.code
+        else:
+            fields["high_watermark"] = found.high_watermark
+            fields["log_start_offset"] = found.log_start_offset
+            fields["records"] = None if found.records is None else found.records.read()
+        return Fetched(
+            partition=asked.partition,
+            leader_epoch=asked.leader_epoch,
+            fetch_offset=asked.fetch_offset,
+            **fields,
+        )
+
+    def tick(self, now_ms: float) -> None:
+        self._broker.run_due_jobs(self._at)
+        self._broker.take_answered(now_ms)
+
+    def altered(self, attempt: int, answers: tuple[AlteredAnswer, ...], now_ms: float) -> None:
+        self._replicas.altered(attempt, answers, self._at)
+
+    # Following
+
+    def take(self, answer: LeaderAnswer) -> None:
+        self._replicas.take(answer, self._at)
+
+    def record_high_watermarks(self) -> None:
+        for directory in self._broker.directories.online:
+            directory.checkpoints.write_high_watermarks()
