@@ -29,7 +29,7 @@ from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import Region
-from ottla.record.batch import RecordBatch
+from ottla.record.batch import BuiltBatch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder, single_record_batch
 from ottla.record.partitioner import partition_for_key
 from ottla.runtime.cleaning import Cleaning, Engine
@@ -266,9 +266,11 @@ class Log(HeldBroker, ReadableLog):
         >>> found.partition, found.offset
         (1, 1)
         """
-        time_ms = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
-        batch = single_record_batch(key, value, time_ms, headers)
-        return self._append(topic, key, partition, batch, time_ms)
+        now_ms = self._clock.now_ms()
+        time_ms = now_ms if timestamp_ms is None else timestamp_ms
+        batch = BuiltBatch(single_record_batch(key, value, time_ms, headers))
+        place, offset = self._append(topic, key, partition, batch, now_ms)
+        return RecordMetadata(topic, place, offset, time_ms)
 
     @done_whole
     def _append(
@@ -276,13 +278,13 @@ class Log(HeldBroker, ReadableLog):
         topic: str,
         key: bytes | None,
         partition: int | None,
-        batch: bytearray,
-        time_ms: int,
-    ) -> RecordMetadata:
+        batch: RecordBatch,
+        now_ms: int,
+    ) -> tuple[int, int]:
         found = self.find_topic(topic)
         index = self._choose_partition(found, key) if partition is None else partition
         to = found.partitions.get(index) or self.find_partition(topic, index)
-        return RecordMetadata(topic, index, self._append_to(to, RecordBatch(batch)), time_ms)
+        return index, self._append_to(to, batch, now_ms)
 
     @done_whole
     def append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
@@ -357,10 +359,10 @@ class Log(HeldBroker, ReadableLog):
         return starts
 
     def _append_data(self, topic: str, partition: int, records: bytearray) -> int:
-        return self._append_to(self.find_partition(topic, partition), records)
+        found = self.find_partition(topic, partition)
+        return self._append_to(found, records, self._clock.now_ms())
 
-    def _append_to(self, partition: Partition, records: Buffer | RecordBatch) -> int:
-        now_ms = self._clock.now_ms()
+    def _append_to(self, partition: Partition, records: Buffer | RecordBatch, now_ms: int) -> int:
         try:
             info = self.broker.append(partition, records, now_ms=now_ms)
         except LongPreparationError as long:

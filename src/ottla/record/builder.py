@@ -26,6 +26,8 @@ from ottla.record.batch import (
 )
 from ottla.record.layout import (
     ATTRIBUTES_POSITION,
+    BEFORE_CHECKED,
+    CHECKED,
     CRC,
     CRC_POSITION,
     HEADER,
@@ -201,7 +203,7 @@ def single_record_batch(
     key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
 ) -> bytearray:
     """The batch of one record, as the builder would write it, in a third of the time."""
-    is_usual = isinstance(key, USUAL) and isinstance(value, USUAL)
+    is_usual = type(key) in USUAL and type(value) in USUAL
     if not (list_packing.IS_COMPILED and is_usual):
         builder = RecordBatchBuilder()
         builder.append(key, value, timestamp_ms, headers)
@@ -209,26 +211,11 @@ def single_record_batch(
     payload = list_packing.pack_lists(
         [key], [value], [timestamp_ms], {0: headers} if headers else {}
     )
-    batch = bytearray(
-        HEADER.pack(
-            0,
-            HEADER_SIZE - LENGTH_END + len(payload),
-            NO_LEADER_EPOCH,
-            2,
-            0,
-            0,
-            0,
-            timestamp_ms,
-            max(timestamp_ms, NO_TIMESTAMP),
-            NO_PRODUCER_ID,
-            NO_PRODUCER_EPOCH,
-            NO_SEQUENCE,
-            1,
-        )
-    )
-    batch += payload
-    CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
-    return batch
+    largest_ms = timestamp_ms if timestamp_ms > NO_TIMESTAMP else NO_TIMESTAMP
+    nobody = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+    checked = CHECKED.pack(0, 0, timestamp_ms, largest_ms, *nobody, 1) + payload
+    length = BEFORE_CHECKED.size - LENGTH_END + len(checked)
+    return bytearray(BEFORE_CHECKED.pack(0, length, NO_LEADER_EPOCH, 2, crc32c(checked)) + checked)
 
 
 def builder_like(

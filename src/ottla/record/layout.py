@@ -46,6 +46,10 @@ HEADER: Final = struct_of(*FIELDS)
 HEADER_SIZE: Final[int] = HEADER.size
 assert HEADER_SIZE == 61
 
+BEFORE_CHECKED: Final = struct_of("base_offset", "length", "leader_epoch", "magic", "crc")
+CHECKED: Final = struct_of(*list(FIELDS)[5:])
+"""What of the header the checksum covers."""
+
 BASE_OFFSET: Final = struct_of("base_offset")
 OFFSET_AND_LENGTH: Final = struct_of("base_offset", "length")
 LEADER_EPOCH: Final = struct_of("leader_epoch")

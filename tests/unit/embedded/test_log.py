@@ -4,12 +4,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ottla
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import OsFileSystem
 from ottla.codec.compression import Compression
 from ottla.record.partitioner import partition_for_key
+from ottla.storage.diagnosis.directory_check import check
+
+INVALID_TIMESTAMP = ErrorCode.INVALID_TIMESTAMP
 
 
 def test_what_is_appended_is_read_back_also_after_a_restart(tmp_path: Path) -> None:
@@ -34,6 +41,38 @@ def test_keyless_records_spread_over_the_partitions(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log:
         log.create_topic("t", partitions=3)
         assert {log.append("t", b"x").partition for _ in range(6)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("config", "record", "code"),
+    [
+        ({"cleanup.policy": "compact"}, {}, ErrorCode.INVALID_RECORD),
+        ({"message.timestamp.after.max.ms": 1}, {"timestamp_ms": 1 << 60}, INVALID_TIMESTAMP),
+        ({"message.timestamp.before.max.ms": 1}, {"timestamp_ms": 1}, INVALID_TIMESTAMP),
+        ({"max.message.bytes": 70}, {}, ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+)
+def test_what_a_topic_refuses_it_refuses_of_a_single_record_too(
+    config: dict[str, Any], record: dict[str, Any], code: ErrorCode
+) -> None:
+    with ottla.open(":memory:") as log:
+        log.create_topic("t", config=config)
+        with pytest.raises(ApiError) as refused:
+            log.append("t", b"a value", **record)
+        assert refused.value.code is code
+        assert log.offsets("t") == {0: (0, 0)}
+
+
+def test_a_single_record_takes_the_codec_and_the_time_of_its_topic(tmp_path: Path) -> None:
+    config = {"compression.type": "zstd", "message.timestamp.type": "LogAppendTime"}
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t", config=config)
+        log.append("t", b"v" * 1000, b"k", timestamp_ms=1)
+        (record,) = log.read("t")
+        assert (record.key, record.value) == (b"k", b"v" * 1000)
+        assert record.timestamp_ms > 1
+    assert (tmp_path / "t-0" / f"{0:020}.log").stat().st_size < 200
+    assert check(OsFileSystem(), str(tmp_path), deep=True).is_sound
 
 
 def test_a_read_starts_and_ends_where_it_is_told(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from ottla.record.batch import (
     DELETE_HORIZON_BIT,
     LOG_APPEND_TIME_BIT,
     Batch,
+    BuiltBatch,
     InvalidBatchError,
     RecordBatch,
     TimestampType,
@@ -271,11 +272,14 @@ def prepare_append(
     elif not is_writable(records):
         records = bytearray(records)
         batches = list(iter_batches(records))
+    checks_keys_or_times = config.is_compacted or config.checks_timestamps
     try:
         for batch in batches:
             if batch.attributes & CONTROL_BIT:
                 continue
             assert isinstance(batch, RecordBatch)
+            if not checks_keys_or_times and isinstance(batch, BuiltBatch):
+                continue
             found = _walk(batch, target)
             # As a client that means well sends it; null keys are most clients'.
             if found != 0 and (found != HAS_NULL_KEY or config.is_compacted):

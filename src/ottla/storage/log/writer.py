@@ -294,7 +294,7 @@ class LogWriter:
 
 def _largest_timestamp(batches: Sequence[Batch]) -> TimestampOffset:
     latest = batches[0]
-    for batch in batches:
+    for batch in batches if len(batches) > 1 else ():
         if batch.max_timestamp_ms > latest.max_timestamp_ms:
             latest = batch
     return TimestampOffset(latest.max_timestamp_ms, latest.last_offset)
