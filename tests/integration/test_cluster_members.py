@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.member import Callbacks, ClusterMember, MemberOptions
-from ottla.config.inter_broker_version import LATEST
 from ottla.controller.events import CreateTopic, ElectLeaders
+from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import LeaderAndIsr, Outgoing
+from ottla.controller.settings import change_settings
 from ottla.registries import paths
 from ottla.registries.brokers import BrokerRegistration, Endpoint, decode_broker
 from ottla.registries.controllers import decode_cluster_id, decode_controller
@@ -72,16 +73,16 @@ class Member:
         self.epochs: list[int] = []
         self.outgoing: list[Outgoing] = []
         self.complaints: list[str] = []
+        self.configured: dict[str, Mapping[str, str]] = {}
         self.fenced = threading.Event()
         endpoint = Endpoint(
             listener="PLAINTEXT", host="h", port=9092, security_protocol="PLAINTEXT"
         )
         settings = {
             "connect": address,
-            "registration": BrokerRegistration(endpoints=(endpoint,)),
             "broker_id": broker_id,
             "session_timeout_ms": SESSION_MS,
-            "version": LATEST,
+            "controller": ControllerOptions(broker_id=-1),
             **options,
         }
         self.member = ClusterMember(
@@ -89,13 +90,15 @@ class Member:
             Callbacks(
                 fenced=self.fenced.set,
                 registered=self.epochs.append,
-                send=self.outgoing.extend,
+                send=lambda outgoing, _: self.outgoing.extend(outgoing),
+                configured=self.configured.update,
                 complain=self.complaints.append,
             ),
             SystemClock(),
             new_cluster_id=lambda: CLUSTER,
         )
-        self.member.start()
+        self.member.join()
+        self.member.start(BrokerRegistration(endpoints=(endpoint,)))
 
 
 def address_of(tools: object) -> str:
@@ -153,6 +156,21 @@ def test_a_broker_whose_session_expires_is_fenced_and_registers_again(
     wait_until(lambda: one.member.is_controller)
     epoch = tools.get(paths.CONTROLLER_EPOCH)[0]  # type: ignore[attr-defined]
     assert epoch == b"2"
+
+
+def test_settings_that_one_broker_changes_reach_the_others(join: Callable[..., Member]) -> None:
+    first, second = join(1), join(2)
+    answers: list[object] = []
+
+    def raised(known: Mapping[str, str]) -> dict[str, str]:
+        return {**known, "retention.ms": str(1 + int(known.get("retention.ms", 0)))}
+
+    for count in (1, 2):
+        first.member.run(lambda: change_settings("topics/orders", raised), answers.append)
+        wait_until(lambda: len(answers) == count)  # noqa: B023
+    assert answers == [{"retention.ms": "1"}, {"retention.ms": "2"}]
+    for one in (first, second):
+        wait_until(lambda: one.configured.get("topics/orders") == {"retention.ms": "2"})  # noqa: B023
 
 
 def expire(one: Member) -> None:

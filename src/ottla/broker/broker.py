@@ -26,6 +26,7 @@ from ottla.broker.events import TopicCreated, TopicDeleted
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.membership import Membership
 from ottla.broker.parts import BrokerParts
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
@@ -101,6 +102,8 @@ class Broker:
         self._dirty: list[Partition] = []
         self._waiting = parts.waiting
         self._background: Background | None = None
+        self.membership: Membership | None = None
+        """Set by the shell that has joined a cluster."""
         self._config_check: Callable[[BrokerConfig], None] | None = None
         self.throttled_clients = ThrottledClients()
         self.quotas = ClientQuotas(
@@ -449,6 +452,8 @@ class Broker:
         answered = self.groups.take_answered()
         if self._background is not None and self._background.has_done:
             answered += self._background.take_done()
+        if self.membership is not None and self.membership.has_done:
+            answered += self.membership.take_done()
         if self.throttled_clients:
             answered += self.throttled_clients.take_over(monotonic_ms)
         if self.replicas is not None:

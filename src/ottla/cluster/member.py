@@ -8,26 +8,37 @@ again, and gets another broker epoch.
 Kafka's counterparts: `KafkaServer.startup`, `KafkaController.RegisterBrokerAndReelect`.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import count
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread, Timer
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.cluster.session import SessionLostError, ZooKeeperSession
-from ottla.config.inter_broker_version import LATEST, InterBrokerVersion
+from ottla.controller.context import LiveBroker
 from ottla.controller.events import Answer, Elect, Event, NodeChanged, Request, SessionLost
 from ottla.controller.machine import ControllerMachine
-from ottla.controller.operations import Batch, Create, Delete, Get, Operation, Outcome, Result, Set
+from ottla.controller.operations import (
+    Batch,
+    Create,
+    Delete,
+    Get,
+    Operation,
+    Outcome,
+    Result,
+    Set,
+    Steps,
+)
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
+from ottla.controller.settings import ConfigChanges, Settings
 from ottla.registries import paths
 from ottla.registries.brokers import (
     BrokerRegistration,
@@ -37,6 +48,8 @@ from ottla.registries.brokers import (
 )
 from ottla.registries.controllers import decode_cluster_id, encode_cluster_id
 from ottla.registries.nodes import NodeError
+
+T = TypeVar("T")
 
 POLL_S: Final = 0.05
 GENERATED_ID: Final = -1
@@ -50,10 +63,10 @@ class MemberOptions:
     """`cluster_id` is the directory's, `None` for a new one; `broker_id` -1 has one generated."""
 
     connect: str
-    registration: BrokerRegistration
     broker_id: int = GENERATED_ID
     cluster_id: str | None = None
-    version: InterBrokerVersion = LATEST
+    controller: ControllerOptions
+    """Its broker id is set when it is known."""
     session_timeout_ms: int = 18_000
     connection_timeout_ms: int | None = None
     reserved_max_id: int = 1000
@@ -65,12 +78,14 @@ class Callbacks:
     """All are called from threads of the member's, and `registered` first from `start`.
 
     `fenced`: lead nothing any more; it may come twice. `registered`: the broker's epoch from now
-    on. `send`: requests to brokers. `complain`: one line for people.
+    on. `send`: requests to brokers, and the brokers that are up; `None` when this broker is not the
+    controller. `configured`: settings that have changed. `complain`: one line for people.
     """
 
     fenced: Callable[[], None]
     registered: Callable[[int], None]
-    send: Callable[[list[Outgoing]], None]
+    send: Callable[[Sequence[Outgoing], Mapping[int, LiveBroker] | None], None]
+    configured: Callable[[Settings], None]
     complain: Callable[[str], None]
 
 
@@ -82,12 +97,17 @@ class _Notice(Enum):
 @dataclass(slots=True)
 class _Asked:
     event: Request
-    done: Flag
-    answer: Answer
+    answered: Callable[[Answer], None]
+
+
+@dataclass(slots=True)
+class _Run:
+    make: Callable[[], Steps[Any]]
+    done: Callable[[Any], None]
 
 
 class ClusterMember:
-    """From `start` to `stop`."""
+    """From `join`, which says which cluster and broker it is, and `start` to `stop`."""
 
     def __init__(
         self,
@@ -100,8 +120,9 @@ class ClusterMember:
         self._callbacks = callbacks
         self._clock = clock
         self._new_cluster_id = new_cluster_id
-        self._queue: SimpleQueue[Event | _Asked | _Notice] = SimpleQueue()
+        self._queue: SimpleQueue[Event | _Asked | _Run | _Notice] = SimpleQueue()
         self._asked: dict[Hashable, _Asked] = {}
+        self._unfinished: list[_Run] = []
         self._numbers = count()
         self._fence: Timer | None = None
         self._generation = 0
@@ -114,12 +135,16 @@ class ClusterMember:
         )
         self._thread = Thread(target=self._run, name="ottla-cluster", daemon=True)
         self._machine: ControllerMachine
+        self._registration: BrokerRegistration
+        self._configs = ConfigChanges()
+        self._sent_to: Mapping[int, LiveBroker] | None = None
+        self.broker_epoch = -1
         self.broker_id = options.broker_id
         self.cluster_id = ""
         self.is_controller = False
 
-    def start(self) -> None:
-        """Joins the cluster; raises `UserError` in one line where that cannot be."""
+    def join(self) -> None:
+        """Finds out cluster and broker id; raises `UserError` in one line where that cannot be."""
         options = self._options
         timeout_ms = options.connection_timeout_ms or options.session_timeout_ms
         self._session.start(timeout_ms / 1000)
@@ -128,13 +153,23 @@ class ClusterMember:
             self.cluster_id = self._join_cluster()
             if self.broker_id == GENERATED_ID:
                 self.broker_id = self._generate_id()
-            machine_options = ControllerOptions(broker_id=self.broker_id, version=options.version)
-            self._machine = ControllerMachine(machine_options)
-            self._register()
         except BaseException:
             self._session.close()
             raise
+        self._machine = ControllerMachine(replace(options.controller, broker_id=self.broker_id))
+
+    def start(self, registration: BrokerRegistration) -> None:
+        """Registers, from when on others ask this broker; raises `UserError` where it cannot."""
+        self._registration = registration
+        try:
+            self._register()
+        except SessionLostError as error:
+            raise UserError(
+                f"zookeeper.connect={self._options.connect}: the session ended before the broker "
+                "had registered; start it again when ZooKeeper can be reached"
+            ) from error
         self._queue.put(Elect())
+        self._queue.put(NodeChanged(paths.CONFIG_CHANGES))
         self._thread.start()
 
     def stop(self) -> None:
@@ -142,21 +177,31 @@ class ClusterMember:
         self._queue.put(_Notice.STOP)
         # What waits for ZooKeeper, which may be gone, waits no longer.
         self._session.close()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         if self._fence is not None:
             self._fence.cancel()
 
     def post(self, event: Event) -> None:
         self._queue.put(event)
 
-    def ask(self, request: Request, timeout_s: float) -> Answer:
+    def begin(self, request: Request, answered: Callable[[Answer], None]) -> None:
         """Has this broker's controller answer; NOT_CONTROLLER where it is none."""
         numbered = replace(request, pending_id=next(self._numbers))
-        late = Answer(error=ErrorCode.REQUEST_TIMED_OUT)
-        asked = _Asked(event=numbered, done=Flag(), answer=late)
-        self._queue.put(asked)
-        asked.done.wait(timeout_s)
-        return asked.answer
+        self._queue.put(_Asked(event=numbered, answered=answered))
+
+    def ask(self, request: Request, timeout_s: float) -> Answer:
+        """As `begin`, and waits for the answer."""
+        answers: SimpleQueue[Answer] = SimpleQueue()
+        self.begin(request, answers.put)
+        try:
+            return answers.get(timeout=timeout_s)
+        except Empty:
+            return Answer(error=ErrorCode.REQUEST_TIMED_OUT)
+
+    def run(self, make: Callable[[], Steps[T]], done: Callable[[T], None]) -> None:
+        """Carries out steps of registries, again from their beginning after a lost session."""
+        self._queue.put(_Run(make, done))
 
     # Joining
 
@@ -193,9 +238,9 @@ class ClusterMember:
         deadline_ms = self._clock.monotonic_ms() + PATIENCE * options.session_timeout_ms
         while True:
             registration = replace(
-                options.registration,
+                self._registration,
                 timestamp_ms=self._clock.now_ms(),
-                version=registration_version(options.version),
+                version=registration_version(options.controller.version),
             )
             result = self._do(Create(path, encode_broker(registration), is_ephemeral=True))
             if result.outcome is Outcome.DONE:
@@ -211,6 +256,7 @@ class ClusterMember:
         stat = self._session.stat(path)
         if stat is None:
             raise SessionLostError
+        self.broker_epoch = stat.czxid
         self._callbacks.registered(stat.czxid)
 
     def _taken_by(self, path: str) -> str:
@@ -230,7 +276,8 @@ class ClusterMember:
             with suppress(SessionLostError):
                 self._handle(event)
             self._hand_over()
-        self._refuse_all()
+        self._machine.receive(SessionLost())
+        self._hand_over()
 
     def _suspended(self, is_so: bool) -> None:
         """Without a connection the session may be over: kazoo hears of that when it has one again.
@@ -250,7 +297,7 @@ class ClusterMember:
         self._session.give_up()
         self._queue.put(_Notice.LOST)
 
-    def _handle(self, event: Event | _Asked | _Notice) -> None:
+    def _handle(self, event: Event | _Asked | _Run | _Notice) -> None:
         match event:
             case _Notice.LOST:
                 if self._generation != self._session.generation:
@@ -266,6 +313,10 @@ class ClusterMember:
                 self._asked[event.event.pending_id] = event
                 self._machine.receive(event.event)
                 self._pump()
+            case _Run():
+                self._carry_out(event)
+            case NodeChanged(path=paths.CONFIG_CHANGES):
+                self._carry_out(_Run(self._follow_configs, self._callbacks.configured))
             case _:
                 self._machine.receive(event)
                 self._pump()
@@ -288,8 +339,29 @@ class ClusterMember:
             self._session.give_up()
             self._queue.put(_Notice.LOST)
             return
+        unfinished, self._unfinished = self._unfinished, []
+        for run in unfinished:
+            self._queue.put(run)
+        self._queue.put(NodeChanged(paths.CONFIG_CHANGES))
         self._machine.receive(Elect())
         self._pump()
+
+    def _follow_configs(self) -> Steps[dict[str, dict[str, str]]]:
+        return self._configs.follow(self._clock.now_ms())
+
+    def _carry_out(self, run: _Run) -> None:
+        """After a lost session it has its turn again when there is another one."""
+        steps = run.make()
+        results: tuple[Result, ...] | None = None
+        try:
+            while True:
+                batch = next(steps) if results is None else steps.send(results)
+                results = self._session.execute(batch, self._generation)
+        except StopIteration as stop:
+            run.done(stop.value)
+        except SessionLostError:
+            self._unfinished.append(run)
+            raise
 
     def _pump(self) -> None:
         """Everything that the machine has to do."""
@@ -308,15 +380,11 @@ class ClusterMember:
         machine = self._machine
         self.is_controller = machine.is_active
         outgoing = machine.take_outgoing()
-        if outgoing:
-            self._callbacks.send(outgoing)
+        brokers = dict(machine.context.brokers) if machine.is_active else None
+        if outgoing or brokers != self._sent_to:
+            self._sent_to = brokers
+            self._callbacks.send(outgoing, brokers)
         for line in machine.take_complaints():
             self._callbacks.complain(line)
         for pending_id, answer in machine.take_answers():
-            asked = self._asked.pop(pending_id)
-            asked.answer = answer
-            asked.done.set()
-
-    def _refuse_all(self) -> None:
-        self._machine.receive(SessionLost())
-        self._hand_over()
+            self._asked.pop(pending_id).answered(answer)

@@ -20,7 +20,7 @@ from ottla.controller.requests import (
     UpdateMetadata,
 )
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.inter_broker_requests import sent_version
+from ottla.protocol.inter_broker_requests import SECURITY_PROTOCOLS, sent_version
 from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -42,8 +42,6 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from ottla.registries.brokers import BrokerRegistration, Endpoint
-
-SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 GROUPED_BY_TOPIC: Final = {ApiKey.LEADER_AND_ISR: 2, ApiKey.UPDATE_METADATA: 5}
 """From these versions on (KIP-380)."""

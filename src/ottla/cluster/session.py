@@ -200,7 +200,12 @@ class ZooKeeperSession:
         match operation:
             case Get():
                 content, stat = found
-                return Result(content=content or None, version=stat.version, czxid=stat.czxid)
+                return Result(
+                    content=content or None,
+                    version=stat.version,
+                    czxid=stat.czxid,
+                    created_ms=stat.ctime,
+                )
             case Children():
                 return Result(children=tuple(found))
             case _:
@@ -226,7 +231,12 @@ class ZooKeeperSession:
         for one in operations:
             match one:
                 case Create():
-                    transaction.create(one.path, one.content or b"", ephemeral=one.is_ephemeral)
+                    transaction.create(
+                        one.path,
+                        one.content or b"",
+                        ephemeral=one.is_ephemeral,
+                        sequence=one.is_sequential,
+                    )
                 case Set():
                     transaction.set_data(one.path, one.content, one.version)
                 case Delete():

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from posixpath import normpath
 
+from ottla.config.cluster import CLUSTER_SETTINGS, ClusterConfig
 from ottla.config.connections import connection_overrides
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
-from ottla.config.replication import ReplicationConfig
 from ottla.config.security import LISTENER_PREFIX, jaas_setting
 from ottla.config.setting import (
     INT64_MAX,
@@ -36,7 +36,7 @@ MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(ReplicationConfig):
+class BrokerConfig(ClusterConfig):
     """The settings of one broker; attributes are Kafka's names with underscores."""
 
     auto_create_topics_enable: bool = setting(
@@ -342,6 +342,8 @@ class BrokerConfig(ReplicationConfig):
         """The names that were given and mean nothing here."""
         known = broker_settings()
         nothing = {one for one in self.given if one not in known and listener_setting(one) is None}
+        if not self.zookeeper_connect:
+            nothing |= CLUSTER_SETTINGS & self.given.keys()
         if self.topic_defaults.is_format_ignored:
             nothing.add(FORMAT_NAME)
         return sorted(nothing)
@@ -367,7 +369,7 @@ class BrokerConfig(ReplicationConfig):
         return with_values(self, self.given_to(listener))
 
     def check_replicas(self) -> None:
-        """Raises `SettingError` for topics that would never be made, since a broker is alone.
+        """Raises `SettingError` for topics that would never be made by a broker that is alone.
 
         Kafka starts, and a client that needs a coordinator waits for ever.
         """

@@ -62,11 +62,6 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
         "this broker is its own controller, and speaks to no other",
         "run one ottla serve, and ottla mirror for a copy on another machine",
     ),
-    "zookeeper.connect": (
-        _is_given,
-        "nothing is read from ZooKeeper, topics' settings neither",
-        "take them over once: ottla adopt DIR --zookeeper HOST:PORT",
-    ),
     "sasl.enabled.mechanisms": (_is_given, *_NOT_SECURED),
     "remote.log.storage.system.enable": (
         _is_true,
@@ -79,7 +74,8 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
 
 def shortfalls(config: BrokerConfig) -> Iterator[Shortfall]:
     """What was asked and is not given, in the order of the settings' names."""
-    for name in sorted(config.given.keys() & _RULES.keys()):
+    of_one = {"min.insync.replicas"} if config.zookeeper_connect else set()
+    for name in sorted((config.given.keys() & _RULES.keys()) - of_one):
         asks_too_much, what, fix = _RULES[name]
         text = config.given[name]
         if asks_too_much(text):

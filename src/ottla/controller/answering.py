@@ -25,7 +25,12 @@ from ottla.controller.events import (
 from ottla.controller.membership import tell
 from ottla.controller.operations import Create, Outcome, Set, Steps
 from ottla.controller.parts import Parts
-from ottla.controller.topic_changes import is_possible
+from ottla.controller.topic_changes import (
+    deletions_changed,
+    is_possible,
+    topic_changed,
+    topics_changed,
+)
 from ottla.registries import paths
 from ottla.registries.controllers import (
     decode_features,
@@ -96,8 +101,8 @@ def alter_partition(parts: Parts, request: AlterPartition) -> Steps[Answer]:
 def _place(parts: Parts, change: AlteredIsr) -> TopicPartition:
     if change.topic is not None:
         return TopicPartition(change.topic, change.partition)
-    ids = parts.context.topic_ids
-    topic = next((name for name, one in ids.items() if one == change.topic_id), "")
+    names, topic_id = parts.context.topic_names, change.topic_id
+    topic = "" if topic_id is None else names.get(topic_id, "")
     return TopicPartition(topic, change.partition)
 
 
@@ -335,6 +340,8 @@ def create_topic(parts: Parts, request: CreateTopic) -> Steps[Answer]:
     )
     if result.outcome is Outcome.NODE_EXISTS:
         return Answer(error=ErrorCode.TOPIC_ALREADY_EXISTS)
+    # The watch would report it too. So the answer comes when the topic has leaders.
+    yield from topics_changed(parts)
     return Answer()
 
 
@@ -355,7 +362,10 @@ def grow_topic(parts: Parts, request: CreatePartitions) -> Steps[Answer]:
     (result,) = yield from parts.store.write(
         [Set(paths.topic_path(topic), encode_topic(grown), found.version)]
     )
-    return Answer(error=ErrorCode.NONE if result.is_done else ErrorCode.INVALID_UPDATE_VERSION)
+    if not result.is_done:
+        return Answer(error=ErrorCode.INVALID_UPDATE_VERSION)
+    yield from topic_changed(parts, topic)
+    return Answer()
 
 
 def delete_topic(parts: Parts, request: DeleteTopic) -> Steps[Answer]:
@@ -364,6 +374,7 @@ def delete_topic(parts: Parts, request: DeleteTopic) -> Steps[Answer]:
     if request.topic not in parts.context.topics:
         return Answer(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     yield from parts.store.write([Create(paths.delete_topic_path(request.topic), None)])
+    yield from deletions_changed(parts)
     return Answer()
 
 

@@ -70,6 +70,8 @@ class ControllerContext:
     """Replicas that a broker has said are in a log directory that failed."""
     assignments: dict[str, dict[int, ReplicaAssignment]] = field(default_factory=dict)
     topic_ids: dict[str, Uuid] = field(default_factory=dict)
+    topic_names: dict[Uuid, str] = field(default_factory=dict)
+    """The inverse of `topic_ids`."""
     leaderships: dict[TopicPartition, Leadership] = field(default_factory=dict)
     reassigning: set[TopicPartition] = field(default_factory=set)
     partition_phases: dict[TopicPartition, PartitionPhase] = field(default_factory=dict)
@@ -167,6 +169,8 @@ class ControllerContext:
             for offline in self.offline_directories.values():
                 offline.discard(partition)
         self.assignments.pop(topic, None)
-        self.topic_ids.pop(topic, None)
+        topic_id = self.topic_ids.pop(topic, None)
+        if topic_id is not None:
+            self.topic_names.pop(topic_id, None)
         for topics in (self.to_delete, self.deletion_started, self.deletion_ineligible):
             topics.discard(topic)

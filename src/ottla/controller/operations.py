@@ -32,9 +32,12 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class Create:
+    """With `is_sequential` ZooKeeper adds a number of ten digits to the path."""
+
     path: str
     content: bytes | None
     is_ephemeral: bool = False
+    is_sequential: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """`version` is the node's, after a write the new one; `czxid` is the zxid that created it."""
+    """`version` is the node's, after a write the new one; `czxid` is the zxid that created it, at
+    `created_ms`."""
 
     outcome: Outcome = Outcome.DONE
     content: bytes | None = None
     children: tuple[str, ...] = ()
     version: int = 0
     czxid: int = 0
+    created_ms: int = 0
 
     @property
     def is_done(self) -> bool:

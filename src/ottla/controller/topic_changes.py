@@ -31,7 +31,8 @@ def _take(parts: Parts, name: str, topic: TopicAssignment) -> list[TopicPartitio
     for partition in new:
         known[partition] = topic.partitions[partition]
     if topic.topic_id is not None:
-        context.topic_ids.setdefault(name, topic.topic_id)
+        topic_id = context.topic_ids.setdefault(name, topic.topic_id)
+        context.topic_names[topic_id] = name
     return [TopicPartition(name, partition) for partition in new]
 
 

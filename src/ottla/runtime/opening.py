@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from ottla.base.clock import Clock
@@ -13,7 +14,7 @@ from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
-from ottla.config.broker import broker_config
+from ottla.config.broker import BrokerConfig, broker_config
 
 
 def open_broker(
@@ -28,17 +29,46 @@ def open_broker(
     """Opens the directories, and recovers what needs it; raises `UserError`."""
     config = broker_config(settings)
     config.check_replicas()
-    options = BrokerOptions(
+    options = _options(config, new_cluster_id(), clock, on_progress, on_event)
+    return assemble(paths, file_system or OsFileSystem(), config, options)
+
+
+def open_member(
+    paths: Sequence[str],
+    settings: Mapping[str, str],
+    cluster_id: str,
+    *,
+    clock: Clock,
+    on_progress: Callable[[str], None] = lambda _: None,
+    on_event: OnEvent = pass_over,
+) -> Broker:
+    """As `open_broker`, of a broker of a cluster, whose controller says what it has and leads."""
+    config = broker_config(settings)
+    options = _options(config, cluster_id, clock, on_progress, on_event)
+    return assemble(paths, OsFileSystem(), config, replace(options, is_in_cluster=True))
+
+
+def _options(
+    config: BrokerConfig,
+    cluster_id: str,
+    clock: Clock,
+    on_progress: Callable[[str], None],
+    on_event: OnEvent,
+) -> BrokerOptions:
+    return BrokerOptions(
         now_ms=clock.now_ms(),
         new_id=new_id,
         random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
-        cluster_id=uuid_text(new_id()),
+        cluster_id=cluster_id,
         on_progress=on_progress,
         on_event=on_event,
         run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
         run_directories=lambda tasks: run_in_threads(len(tasks), tasks),
     )
-    return assemble(paths, file_system or OsFileSystem(), config, options)
+
+
+def new_cluster_id() -> str:
+    return uuid_text(new_id())
 
 
 def new_id() -> Uuid:

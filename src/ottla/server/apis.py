@@ -86,3 +86,17 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )
 }
+
+CLUSTER_APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        Api(ApiKey.LEADER_AND_ISR, 0, 7),
+        Api(ApiKey.STOP_REPLICA, 0, 4),
+        Api(ApiKey.UPDATE_METADATA, 0, 8),
+        Api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3),
+        Api(ApiKey.ALTER_PARTITION, 0, 3),
+        Api(ApiKey.UPDATE_FEATURES, 0, 1),
+        Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0),
+    )
+}
+"""What only a member of a cluster answers, and lists: most of it other brokers ask."""

@@ -19,7 +19,7 @@ from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
-from ottla.server.apis import APIS, Api
+from ottla.server.apis import APIS, CLUSTER_APIS, Api
 from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
 from ottla.server.turns import LongAnswer, LongRequests
@@ -62,7 +62,7 @@ class Dispatcher:
         handlers: Callable[[ApiKey], Handler] | None = None,
     ) -> None:
         self._broker = broker
-        self._handlers = handlers or handler_of
+        self._handlers = handlers or self._handler_of
         self._clock = clock or SystemClock()
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
@@ -196,10 +196,21 @@ class Dispatcher:
         counts.take_errors(output.error_codes)
         self.counts.answered_late(counts, received_ms)
 
+    def _handler_of(self, api_key: ApiKey) -> Handler:
+        if self._broker.membership is not None:
+            from ottla.server.cluster.handlers import own_handler_of
+
+            own = own_handler_of(api_key)
+            if own is not None:
+                return own
+        return handler_of(api_key)
+
     def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
         """The route, and the header to answer with."""
         key, version = header.api_key, header.api_version
         api = APIS.get(key)
+        if api is None and self._broker.membership is not None:
+            api = CLUSTER_APIS.get(key)
         if api is None:
             raise ProtocolError(f"request {name_of(key)} is not supported")
         if api.oldest <= version <= api.newest:

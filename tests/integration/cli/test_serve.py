@@ -91,7 +91,7 @@ num.partitions=3
 offsets.topic.replication.factor=1
 log.retention.hours=168
 log.segment.bytes=1073741824
-zookeeper.connect = localhost:2181
+zookeeper.session.timeout.ms = 9000
 """
 
 
@@ -127,7 +127,7 @@ def test_settings_without_effect_are_named_in_one_line(tmp_path: Path) -> None:
         result = run_ottla("serve", "--config", file, "--listen", address)
     *_, warning, error = result.stderr.splitlines()
     assert "cannot listen on" in error
-    for name in ("num.network.threads", "zookeeper.connect", "process.roles"):
+    for name in ("num.network.threads", "zookeeper.session.timeout.ms", "process.roles"):
         assert name in warning
     assert "num.partitions" not in warning
 

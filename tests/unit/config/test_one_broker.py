@@ -11,7 +11,6 @@ from ottla.config.one_broker import shortfalls
     [
         ("min.insync.replicas", "2", "every append with acks=all is refused"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093", "speaks to no other"),
-        ("zookeeper.connect", "zk:2181", "ottla adopt DIR --zookeeper HOST:PORT"),
         ("sasl.enabled.mechanisms", "PLAIN", "neither encrypted nor authenticated"),
         ("remote.log.storage.system.enable", "true", "every record stays on the local disk"),
     ],

@@ -38,6 +38,8 @@ class MetadataCache:
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     topics: Mapping[str, Mapping[int, PartitionMetadata]] = field(default_factory=dict)
     topic_ids: Mapping[str, Uuid] = field(default_factory=dict)
+    topic_names: Mapping[Uuid, str] = field(default_factory=dict)
+    """The inverse of `topic_ids`."""
     controller: int = NO_CONTROLLER
 
     def updated(self, update: UpdateMetadata, controller: int) -> "MetadataCache":
@@ -51,16 +53,17 @@ class MetadataCache:
                 topic[place.partition] = partition
         topics = {name: its for name, its in {**self.topics, **changed}.items() if its}
         ids = {**self.topic_ids, **update.topic_ids}
+        ids = {name: one for name, one in ids.items() if name in topics}
         return MetadataCache(
             brokers=update.brokers,
             topics=topics,
-            topic_ids={name: one for name, one in ids.items() if name in topics},
+            topic_ids=ids,
+            topic_names={one: name for name, one in ids.items()},
             controller=controller,
         )
 
     def name_of(self, topic_id: Uuid | None) -> str | None:
-        """For refusals, which are rare: all topics are gone through."""
-        return next((name for name, one in self.topic_ids.items() if one == topic_id), None)
+        return None if topic_id is None else self.topic_names.get(topic_id)
 
     def partition(self, place: TopicPartition) -> PartitionMetadata | None:
         return self.topics.get(place.topic, {}).get(place.partition)

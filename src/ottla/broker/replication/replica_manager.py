@@ -377,13 +377,14 @@ class ReplicaManager:
 
     def requests(self) -> list[tuple[int, FollowerRequest]]:
         """What to ask which leader next, of every partition that is followed."""
-        found = []
-        for hosted in self.partitions.values():
-            if isinstance(hosted.role, Following):
-                request = hosted.role.next_request(self.broker_epoch)
-                if request is not None:
-                    found.append((hosted.leader, request))
-        return found
+        requests = (self.request_of(one) for one in self.partitions)
+        return [one for one in requests if one is not None]
+
+    def request_of(self, partition: TopicPartition) -> tuple[int, FollowerRequest] | None:
+        """As `requests`, of one partition; `None` where nothing is to be asked."""
+        following = self._following(partition)
+        request = None if following is None else following.next_request(self.broker_epoch)
+        return None if following is None or request is None else (following.leader, request)
 
     def take(self, answer: LeaderAnswer) -> list[Effect]:
         following = self._following(answer.partition)

@@ -183,7 +183,7 @@ class Topics:
         assert topic.name not in self._by_name
         self.revision += 1
         self._by_name[topic.name] = topic
-        self._by_metric_name.setdefault(_metric_name(topic.name), set()).add(topic.name)
+        self._by_metric_name.setdefault(metric_name(topic.name), set()).add(topic.name)
         if topic.topic_id != ZERO_UUID:
             self._by_id[topic.topic_id] = topic
 
@@ -199,7 +199,7 @@ class Topics:
     def reserve(self, name: str) -> None:
         """Keeps a name from others while a topic is being made, or deleted."""
         self._reserved.add(name)
-        self._by_metric_name.setdefault(_metric_name(name), set()).add(name)
+        self._by_metric_name.setdefault(metric_name(name), set()).add(name)
 
     def release(self, name: str) -> None:
         """The topic has been made, or is gone."""
@@ -208,11 +208,11 @@ class Topics:
             self._forget_name(name)
 
     def _forget_name(self, name: str) -> None:
-        metric_name = _metric_name(name)
-        others = self._by_metric_name.get(metric_name, set())
+        shown = metric_name(name)
+        others = self._by_metric_name.get(shown, set())
         others.discard(name)
         if not others:
-            self._by_metric_name.pop(metric_name, None)
+            self._by_metric_name.pop(shown, None)
 
     def check_new_name(self, name: str) -> None:
         """Raises `ApiError` when a topic of that name cannot be made."""
@@ -229,7 +229,7 @@ class Topics:
             raise ApiError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made or deleted."
             )
-        for other in self._by_metric_name.get(_metric_name(name), ()):
+        for other in self._by_metric_name.get(metric_name(name), ()):
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with the existing topic '{other}': "
@@ -237,7 +237,8 @@ class Topics:
             )
 
 
-def _metric_name(name: str) -> str:
+def metric_name(name: str) -> str:
+    """What distinguishes a topic's metrics from those of others."""
     return name.replace(".", "_")
 
 

@@ -5,7 +5,8 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from click.core import ParameterSource
 
 from ottla.base.addresses import address_text, parse_address
 from ottla.base.errors import StorageError
+from ottla.base.events import OnEvent
 from ottla.cli.serve.control import DEFAULT_DIRECTORY
 from ottla.cli.serve.observing import Observing, observing_options
 from ottla.cli.serve.recovery_progress import RecoveryProgress
@@ -22,7 +24,11 @@ from ottla.cli.terminal import ExampleCommand, Stopping
 
 if TYPE_CHECKING:
     from ottla.base.clock import Clock
+    from ottla.broker.broker import Broker
+    from ottla.cli.serve.clustered import Clustered
     from ottla.config.broker import BrokerConfig
+    from ottla.config.listeners import Listener
+    from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +142,6 @@ def serve(
     from ottla.runtime.event_log import EventLog
     from ottla.runtime.flusher import Flusher
     from ottla.runtime.open_files import allow_open_files
-    from ottla.runtime.opening import open_broker
     from ottla.runtime.owner_notes import OwnerNotes, addresses_for_commands
     from ottla.server.acceptors import check_tls
     from ottla.server.embedding import Embedding
@@ -151,13 +156,9 @@ def serve(
     progress = RecoveryProgress(clock)
     events = EventLog(clock)
     metrics = observing.open_metrics(clock, progress, events)
-    broker = open_broker(
-        paths,
-        with_local_defaults(values, *(listener.address[0] for listener in listeners)),
-        clock=clock,
-        on_progress=progress,
-        on_event=events,
-    )
+    values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
+    place = _place_of(config, paths, clock)
+    broker = place.open_broker(values, progress, events)
     listeners = client_listeners(broker.config)  # as clients have changed them, if they have
     lock = threading.RLock()
     server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=Embedding(lock=lock))
@@ -175,7 +176,9 @@ def serve(
         own = addresses_for_commands(broker.config, listeners, server.addresses)
         stack.callback(OwnerNotes(broker.directories, own, "serve").remove)
         server.upkeep = Collector()
-        Stopping(server.stop).install()
+        stack.callback(place.close)
+        place.start(broker, listeners, server, lock)
+        Stopping(partial(place.stop, server)).install()
         addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
         took_ms = (time.monotonic() - started) * 1000
         click.echo(
@@ -192,6 +195,47 @@ def serve(
         raise StorageError(
             "no log directory is left", f"{reasons}; repair the disk and start again"
         )
+
+
+class Alone:
+    """The place of a broker that is in no cluster; `Clustered` is the other one."""
+
+    def __init__(self, paths: Sequence[str], clock: "Clock") -> None:
+        self._paths = paths
+        self._clock = clock
+
+    def open_broker(
+        self, values: Mapping[str, str], progress: RecoveryProgress, on_event: OnEvent
+    ) -> "Broker":
+        from ottla.runtime.opening import open_broker
+
+        return open_broker(
+            self._paths, values, clock=self._clock, on_progress=progress, on_event=on_event
+        )
+
+    def start(
+        self,
+        broker: "Broker",
+        listeners: Sequence["Listener"],
+        server: "Server",
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """Nobody is to know of it."""
+
+    def stop(self, server: "Server") -> None:
+        server.stop()
+
+    def close(self) -> None:
+        """Nobody has known of it."""
+
+
+def _place_of(config: "BrokerConfig", paths: Sequence[str], clock: "Clock") -> "Alone | Clustered":
+    if not config.zookeeper_connect:
+        return Alone(paths, clock)
+    # A broker alone does without these modules.
+    from ottla.cli.serve.clustered import Clustered
+
+    return Clustered(config, paths, clock)
 
 
 def _warn_of(config: "BrokerConfig") -> None:

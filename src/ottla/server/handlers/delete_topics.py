@@ -39,7 +39,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
                 raise _unknown(one)  # it is gone when that comes to be answered
             context.broker.check_deletion(topic)
         except ApiError as error:
-            _refuse(result, error, context)
+            refuse(result, error, context)
         else:
             topics[topic.name] = topic
             going.append(result)
@@ -48,11 +48,11 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
             context.broker.delete_topics(list(topics.values()))
     except ApiError as error:
         for result in going:
-            _refuse(result, error, context)
+            refuse(result, error, context)
     return DeleteTopicsResponse(responses=results)
 
 
-def _refuse(result: DeletableTopicResult, error: ApiError, context: RequestContext) -> None:
+def refuse(result: DeletableTopicResult, error: ApiError, context: RequestContext) -> None:
     result.error_code, result.error_message = error.code, error.message
     is_disabled = error.code is ErrorCode.TOPIC_DELETION_DISABLED
     if is_disabled and context.api_version < FIRST_DISABLED_VERSION:

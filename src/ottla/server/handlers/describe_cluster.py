@@ -16,13 +16,9 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    if request.endpoint_type == CONTROLLERS:
-        return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker, not a controller.")
-    if request.endpoint_type != BROKERS:
-        return _refuse(
-            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            f"There are no endpoints of type {request.endpoint_type}.",
-        )
+    refused = refusal(request)
+    if refused is not None:
+        return refused
     broker = context.broker
     host, port = context.client.address
     response = DescribeClusterResponse(
@@ -33,6 +29,18 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def refusal(request: DescribeClusterRequest) -> DescribeClusterResponse | None:
+    """For endpoints that are not brokers."""
+    if request.endpoint_type == CONTROLLERS:
+        return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker, not a controller.")
+    if request.endpoint_type != BROKERS:
+        return _refuse(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"There are no endpoints of type {request.endpoint_type}.",
+        )
+    return None
 
 
 def _refuse(code: ErrorCode, message: str) -> DescribeClusterResponse:

@@ -4,7 +4,7 @@ A page ends when it has `response_partition_limit` partitions; its cursor is whe
 begins. Kafka's counterpart: `DescribeTopicPartitionsRequestHandler` (KIP-966).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -20,25 +20,38 @@ from ottla.protocol.messages.describe_topic_partitions import (
 from ottla.server.operations import TOPIC_OPERATIONS
 from ottla.server.request_context import RequestContext
 
+Describe = Callable[[str], DescribeTopicPartitionsResponseTopic]
+
 
 def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
     context.may_take_long()
+    names = [] if request.topics else [one.name for one in in_turns(list(context.broker.topics))]
+    return page(request, names, context, lambda name: _describe(name, context))
+
+
+def page(
+    request: DescribeTopicPartitionsRequest,
+    every: Iterable[str],
+    context: RequestContext,
+    describe: Describe,
+) -> DescribeTopicPartitionsResponse:
+    """`every` are the names of all topics, where the request names none."""
     cursor = request.cursor
     if cursor is not None and not _is_valid(cursor, request):
         return _refusal(request)
     limit = context.broker.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(next_cursor=None)
-    for name in _names(request, context):
+    for name in _names(request, every):
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         first = 0
         if cursor is not None and cursor.topic_name == name:
             first = cursor.partition_index
-        answer = _describe(name, context)
+        answer = describe(name)
         partitions = answer.partitions
         answer.partitions = [one for one in partitions if one.partition_index >= first][:left]
         response.topics.append(answer)
@@ -69,11 +82,9 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> Iterable[str]:
+def _names(request: DescribeTopicPartitionsRequest, every: Iterable[str]) -> Iterable[str]:
     """What is asked for, or every topic, from the cursor on."""
-    names: Iterable[str] = {topic.name for topic in in_turns(request.topics)}
-    if not request.topics:
-        names = [topic.name for topic in in_turns(list(context.broker.topics))]
+    names: Iterable[str] = {topic.name for topic in in_turns(request.topics)} or every
     first = "" if request.cursor is None else request.cursor.topic_name
     return sorted_in_turns(name for name in names if name >= first)
 
@@ -83,7 +94,7 @@ def _describe(name: str, context: RequestContext) -> DescribeTopicPartitionsResp
     if topic is None:
         return DescribeTopicPartitionsResponseTopic(
             name=name,
-            error_code=_reason(name),
+            error_code=why_missing(name),
             topic_authorized_operations=TOPIC_OPERATIONS,
         )
     return DescribeTopicPartitionsResponseTopic(
@@ -95,7 +106,7 @@ def _describe(name: str, context: RequestContext) -> DescribeTopicPartitionsResp
     )
 
 
-def _reason(name: str) -> ErrorCode:
+def why_missing(name: str) -> ErrorCode:
     try:
         check_name(name)
     except ApiError as error:

@@ -23,6 +23,7 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.files.meta_properties import (
     VERSION_KRAFT,
+    VERSION_ZOOKEEPER,
     MetaProperties,
     copy_meta_properties,
     read_meta_properties,
@@ -116,7 +117,7 @@ def _read_or_make(file_system: FileSystem, path: str, options: OpenOptions) -> M
         repair_meta_properties(file_system, path)
         known = read_meta_properties(file_system, file_path)
         if known is None:
-            known = MetaProperties(cluster_id=options.cluster_id, node_id=options.node_id)
+            known = _made(file_system, file_path, options)
         if known.directory_id is None and known.version == VERSION_KRAFT:
             known = dataclasses.replace(known, directory_id=options.new_id())
             write_meta_properties(file_system, file_path, known, now_ms=options.now_ms)
@@ -126,3 +127,12 @@ def _read_or_make(file_system: FileSystem, path: str, options: OpenOptions) -> M
             f"{error}; restore the file or name another directory"
         ) from error
     return known
+
+
+def _made(file_system: FileSystem, file_path: str, options: OpenOptions) -> MetaProperties:
+    """Of a new directory; one of KRaft's gets its id before it is written."""
+    version = VERSION_ZOOKEEPER if options.is_replicated else VERSION_KRAFT
+    made = MetaProperties(version=version, cluster_id=options.cluster_id, node_id=options.node_id)
+    if version == VERSION_ZOOKEEPER:
+        write_meta_properties(file_system, file_path, made, now_ms=options.now_ms)
+    return made

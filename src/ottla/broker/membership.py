@@ -1,0 +1,46 @@
+"""The cluster that a broker is a member of, as the handlers of its requests see it.
+
+A broker alone has none. What must be asked elsewhere, of the controller's thread, of ZooKeeper or
+of the broker that is the controller, is answered later: `take_done` hands back who waited.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from ottla.broker.waiting import Waiting
+from ottla.controller.events import Answer, Request
+from ottla.controller.operations import Steps
+from ottla.registries.controllers import ProducerIdBlock
+
+T = TypeVar("T")
+
+
+class Membership(Protocol):
+    """`inter_broker_listener` is the one over which brokers reach each other."""
+
+    inter_broker_listener: str
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+
+    def ask(self, requests: Sequence[Request]) -> Waiting[list[Answer]]:
+        """Has this broker's controller answer each; NOT_CONTROLLER where it is none."""
+
+    def run(self, make: Callable[[], Steps[T]]) -> Waiting[T]:
+        """Reads and writes registries; what the steps return, which must not be `None`.
+
+        It waits as long as there is no connection to ZooKeeper, and then begins again.
+        """
+
+    def create_topics(self, names: Sequence[str]) -> None:
+        """Asks the controller for topics that a client has named; the client asks again."""
+
+    def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
+        """The next block of the cluster's producer ids."""
+
+    @property
+    def has_done(self) -> bool: ...
+
+    def take_done(self) -> list[Waiting[object]]:
+        """Those whose `result` has come."""

@@ -1,0 +1,125 @@
+"""`ottla serve` with `zookeeper.connect`: a broker of a cluster."""
+
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from ottla.base.addresses import Address
+from ottla.base.clock import Clock
+from ottla.base.errors import UserError
+from ottla.base.events import OnEvent
+from ottla.base.files import OsFileSystem
+from ottla.broker.broker import Broker
+from ottla.cli.serve.recovery_progress import RecoveryProgress
+from ottla.client.connection import SocketConnection
+from ottla.cluster.joining import ClusterBroker, Place, identity_of
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import EVERY_ADDRESS, PLAINTEXT, Listener, inter_broker_listener
+from ottla.registries.brokers import Endpoint
+from ottla.runtime.opening import new_cluster_id, open_member
+
+if TYPE_CHECKING:
+    from ottla.server.listener import Server
+
+logger = logging.getLogger(__name__)
+
+
+class Clustered:
+    """A broker and its cluster, from `join` to `close`."""
+
+    def __init__(self, config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
+        """Raises `UserError` for settings with which no broker can be in a cluster."""
+        _check(config)
+        self._config = config
+        self._paths = paths
+        self._clock = clock
+        self._is_stopping = False
+        known = identity_of(paths, OsFileSystem())
+        self._cluster = ClusterBroker(
+            config, known, clock, new_cluster_id, lambda line: logger.warning("%s", line)
+        )
+
+    def open_broker(
+        self, values: Mapping[str, str], progress: RecoveryProgress, on_event: OnEvent
+    ) -> Broker:
+        """Joins the cluster, and opens the directories as the broker that this is there."""
+        self._cluster.join()
+        try:
+            return open_member(
+                self._paths,
+                {**values, "broker.id": str(self._cluster.broker_id)},
+                self._cluster.cluster_id,
+                clock=self._clock,
+                on_progress=progress,
+                on_event=on_event,
+            )
+        except BaseException:
+            self._cluster.stop()
+            raise
+
+    def start(
+        self,
+        broker: Broker,
+        listeners: Sequence[Listener],
+        server: "Server",
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """Registers the broker, whose server listens."""
+        own = inter_broker_listener(broker.config, listeners)
+        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        pairs = zip(listeners, server.addresses, strict=True)
+        place = Place(
+            lock=lock,
+            wake=server.wake,
+            connect=lambda endpoint, client_id: SocketConnection(
+                endpoint.host, endpoint.port, timeout_s=timeout_s, client_id=client_id
+            ),
+            listener=own.name,
+            endpoints=tuple(_endpoint(listener, address) for listener, address in pairs),
+        )
+        self._cluster.start(broker, place)
+
+    def stop(self, server: "Server") -> None:
+        """Has others lead first, while the server still serves, and then ends it; once."""
+        if not self._is_stopping:
+            self._is_stopping = True
+
+            def leave() -> None:
+                self._cluster.leave()
+                server.stop()
+
+            Thread(target=leave, name="ottla-leaving", daemon=True).start()
+
+    def close(self) -> None:
+        self._cluster.stop()
+
+
+def _endpoint(listener: Listener, address: Address) -> Endpoint:
+    """Where others find a listener; its address is that on which it listens now."""
+    host, port = listener.advertised or address
+    if host in (EVERY_ADDRESS, "::"):
+        host = socket.getfqdn()
+    return Endpoint(
+        listener=listener.name, host=host, port=port, security_protocol=listener.protocol
+    )
+
+
+def _check(config: BrokerConfig) -> None:
+    """Raises `UserError` for what brokers of a cluster cannot do here."""
+    from ottla.config.listeners import client_listeners
+
+    listener = inter_broker_listener(config, client_listeners(config))
+    if listener.protocol != PLAINTEXT:
+        raise UserError(
+            f"{listener.name} is a listener of {listener.protocol}: brokers speak PLAINTEXT to "
+            "each other; give them a listener that only they reach, and name it as "
+            "inter.broker.listener.name"
+        )
+    if config.authorizer_class_name:
+        raise UserError(
+            f"authorizer.class.name={config.authorizer_class_name} with zookeeper.connect: access "
+            "rules are not read from ZooKeeper; leave one of the two out"
+        )

@@ -1,0 +1,177 @@
+"""A fetch session as a follower keeps it: what it fetches of one leader, and from where.
+
+A fetch names what has changed since the one before. Kafka's counterpart: `FetchSessionHandler`
+(KIP-227).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.fetches import Fetch
+from ottla.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+
+INITIAL_EPOCH: Final = 0
+MAX_EPOCH: Final = 2**31 - 1
+FIRST_TOPIC_ID_VERSION: Final = 13
+FIRST_REPLICA_STATE_VERSION: Final = 15
+FIRST_SESSION_VERSION: Final = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes, and replica.fetch.max.bytes."""
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    response_max_bytes: int = 10_485_760
+    partition_max_bytes: int = 1_048_576
+
+
+class FollowerSession:
+    """`newest` is the version that the cluster's inter-broker version has brokers send."""
+
+    def __init__(self, broker_id: int, newest: int, limits: FetchLimits) -> None:
+        self._broker_id = broker_id
+        self._newest = newest
+        self._limits = limits
+        self._id, self._epoch = 0, INITIAL_EPOCH
+        self._fetches: dict[TopicPartition, Fetch] = {}
+        self._topic_ids: dict[TopicPartition, Uuid] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self._forgotten: dict[TopicPartition, Uuid] = {}
+        self._names: dict[Uuid, str] = {}
+        self._without_id: set[TopicPartition] = set()
+        self._sent_with_ids: bool | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._fetches
+
+    def put(self, fetch: Fetch, topic_id: Uuid | None) -> None:
+        """What is to be fetched of a partition next."""
+        partition, found = fetch.partition, topic_id or ZERO_UUID
+        known = self._topic_ids.get(partition, found)
+        if known != found:
+            self._forgotten[partition] = known
+        else:
+            self._forgotten.pop(partition, None)
+        self._fetches[partition], self._topic_ids[partition] = fetch, found
+        self._changed[partition] = None
+        if found == ZERO_UUID:
+            self._without_id.add(partition)
+        else:
+            self._without_id.discard(partition)
+            self._names[found] = partition.topic
+
+    def remove(self, partition: TopicPartition) -> None:
+        """It is not fetched of this leader any more, or not now."""
+        if self._fetches.pop(partition, None) is not None:
+            self._forgotten[partition] = self._topic_ids.pop(partition)
+            self._changed.pop(partition, None)
+            self._without_id.discard(partition)
+
+    def fetch_of(self, partition: TopicPartition) -> Fetch | None:
+        """As it was last asked."""
+        return self._fetches.get(partition)
+
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._fetches)
+
+    def begin_again(self) -> None:
+        """The leader has no such session, or the connection was lost: everything is named."""
+        self._id, self._epoch = 0, INITIAL_EPOCH
+
+    @property
+    def version(self) -> int:
+        """Topics without ids are fetched by their names."""
+        by_name = min(self._newest, FIRST_TOPIC_ID_VERSION - 1)
+        return by_name if self._without_id else self._newest
+
+    def request(self, broker_epoch: int) -> tuple[FetchRequest, int]:
+        """The next fetch, and the version to send it in."""
+        version, limits = self.version, self._limits
+        has_ids = version >= FIRST_TOPIC_ID_VERSION
+        if has_ids is not self._sent_with_ids:
+            self.begin_again()
+        self._sent_with_ids = has_ids
+        is_full = self._epoch == INITIAL_EPOCH
+        named = self._fetches if is_full else self._changed
+        request = FetchRequest(
+            max_wait_ms=limits.wait_max_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.response_max_bytes,
+            session_id=self._id,
+            session_epoch=self._epoch if version >= FIRST_SESSION_VERSION else -1,
+            topics=self._topics(named),
+        )
+        if not is_full:
+            request.forgotten_topics_data = _forgotten(self._forgotten)
+        if version >= FIRST_REPLICA_STATE_VERSION:
+            request.replica_state = ReplicaState(
+                replica_id=self._broker_id, replica_epoch=broker_epoch
+            )
+        else:
+            request.replica_id = self._broker_id
+        self._changed, self._forgotten = {}, {}
+        return request, version
+
+    def _topics(self, named: Iterable[TopicPartition]) -> list[FetchTopic]:
+        topics: dict[str, FetchTopic] = {}
+        for one in named:
+            fetch = self._fetches[one]
+            topic = topics.get(one.topic)
+            if topic is None:
+                topic = topics[one.topic] = FetchTopic(
+                    topic=one.topic, topic_id=self._topic_ids[one], partitions=[]
+                )
+            topic.partitions.append(
+                FetchPartition(
+                    partition=one.partition,
+                    current_leader_epoch=fetch.leader_epoch,
+                    fetch_offset=fetch.fetch_offset,
+                    last_fetched_epoch=fetch.last_fetched_epoch,
+                    log_start_offset=fetch.log_start_offset,
+                    partition_max_bytes=self._limits.partition_max_bytes,
+                )
+            )
+        return list(topics.values())
+
+    def take(self, response: FetchResponse) -> list[tuple[Fetch, PartitionData]]:
+        """What came, with what was asked; of a session that is over nothing."""
+        if response.error_code:
+            self.begin_again()
+            return []
+        self._id = response.session_id
+        if not self._id:
+            self._epoch = INITIAL_EPOCH
+        else:
+            self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
+        found = []
+        for topic in response.responses:
+            name = topic.topic or self._names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                fetch = self._fetches.get(TopicPartition(name, data.partition_index))
+                if fetch is not None:
+                    found.append((fetch, data))
+        return found
+
+
+def _forgotten(partitions: Mapping[TopicPartition, Uuid]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, Uuid], ForgottenTopic] = {}
+    for one, topic_id in partitions.items():
+        key = (one.topic, topic_id)
+        if key not in topics:
+            topics[key] = ForgottenTopic(topic=one.topic, topic_id=topic_id, partitions=[])
+        topics[key].partitions.append(one.partition)
+    return list(topics.values())

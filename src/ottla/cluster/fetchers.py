@@ -1,0 +1,364 @@
+"""Fetches what this broker follows: of each broker that leads some of it, in a thread of its own.
+
+A thread asks what `ReplicaManager` wants asked next, without the broker's lock, and hands the
+answers back under it, a few at a time, so that clients are served in between. Kafka's counterparts:
+`ReplicaFetcherManager`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from threading import Condition, Thread
+from time import perf_counter, sleep
+from typing import Any, Final, Protocol, TypeVar
+
+from ottla.base.clock import Clock, read_clock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
+from ottla.broker.replication.fetches import (
+    AskEpochEnd,
+    AskOffsets,
+    EpochEnded,
+    Fetch,
+    Fetched,
+    LeaderAnswer,
+    Offsets,
+)
+from ottla.broker.replication.replica_log import EpochEnd
+from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.cluster.fetch_session import FetchLimits, FollowerSession
+from ottla.cluster.peers import Connect, Peer, PeerError
+from ottla.config.inter_broker_version import InterBrokerVersion
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.inter_broker_requests import sent_version
+from ottla.protocol.messages.fetch import PartitionData
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+T = TypeVar("T")
+
+SLICE_S: Final = 0.002
+"""How long answers are taken in before clients are served."""
+
+PAUSE_S: Final = 0.0002
+"""Lets the thread that waits for the lock have it."""
+
+JOIN_S: Final = 5.0
+"""How long a thread that still waits for a leader is waited for when all ends."""
+
+EARLIEST, LATEST = -2, -1
+PASSING: Final = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE})
+"""After these the next request can follow at once."""
+
+
+class ReplicaHost(Protocol):
+    """The broker's replicas, used under its lock."""
+
+    @property
+    def manager(self) -> ReplicaManager: ...
+
+    def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
+        """Carries out what follows from a leader's answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherParts:
+    """What all fetchers share; `wake` has the server look whether clients have waited for this."""
+
+    broker_id: int
+    replicas: ReplicaHost
+    lock: AbstractContextManager[object]
+    connect: Connect
+    version: InterBrokerVersion
+    listener: str
+    clock: Clock
+    wake: Callable[[], None]
+    limits: FetchLimits
+    backoff_ms: float
+    """replica.fetch.backoff.ms: after an error of one partition, or of all."""
+
+
+class Fetchers:
+    """From the first partition that is followed to `stop`."""
+
+    def __init__(self, parts: FetcherParts) -> None:
+        self._parts = parts
+        self._fetchers: dict[int, Fetcher] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._is_stopping = False
+
+    def changed(self, partition: TopicPartition) -> None:
+        """The controller has said who leads; to be called under the broker's lock."""
+        found = self._parts.replicas.manager.request_of(partition)
+        leader = None if found is None else found[0]
+        before = self._leaders.get(partition)
+        if before is not None and before != leader:
+            del self._leaders[partition]
+            self._fetchers[before].look_at([partition])
+        if leader is None or self._is_stopping:
+            return
+        self._leaders[partition] = leader
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self._fetchers[leader] = Fetcher(leader, self._parts)
+            fetcher.start()
+        fetcher.look_at([partition])
+
+    def stop(self) -> None:
+        """Not under the lock: the threads may wait for it."""
+        self._is_stopping = True
+        for fetcher in list(self._fetchers.values()):
+            fetcher.stop()
+
+
+class Fetcher:
+    """One leader's. It sleeps while this broker follows nothing of it."""
+
+    def __init__(self, leader: int, parts: FetcherParts) -> None:
+        self._leader = leader
+        self._parts = parts
+        newest = sent_version(ApiKey.FETCH, parts.version)
+        assert newest is not None
+        self._session = FollowerSession(parts.broker_id, newest, parts.limits)
+        # Kafka's name of the first of num.replica.fetchers.
+        self._peer = Peer(parts.connect, f"broker-{parts.broker_id}-fetcher-0")
+        self._changed = Condition()
+        self._to_look_at: dict[TopicPartition, None] = {}
+        self._delayed: dict[TopicPartition, float] = {}
+        self._is_stopping = False
+        self._thread = Thread(target=self._run, name=f"ottla-fetcher-{leader}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def look_at(self, partitions: Iterable[TopicPartition]) -> None:
+        """What is to be asked for these may be another thing now."""
+        with self._changed:
+            self._to_look_at.update(dict.fromkeys(partitions))
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+        self._peer.close()
+        self._thread.join(JOIN_S)
+
+    # The thread
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            asks = self._next_asks()
+            if not asks and self._session.is_empty:
+                self._wait()
+                continue
+            try:
+                self._round(asks)
+            except PeerError:
+                self._session.begin_again()
+                self.look_at(one.partition for one in asks)
+                self._wait(self._parts.backoff_ms)
+        self._peer.close()
+
+    def _wait(self, longest_ms: float | None = None) -> None:
+        """Until there is something to look at, or a partition that had an error is due."""
+        with self._changed:
+            if self._is_stopping or (longest_ms is None and self._to_look_at):
+                return
+            due_ms = min(self._delayed.values(), default=None)
+            if longest_ms is None and due_ms is not None:
+                longest_ms = max(0.0, due_ms - self._parts.clock.monotonic_ms())
+            self._changed.wait(None if longest_ms is None else longest_ms / 1000)
+
+    def _next_asks(self) -> list[AskEpochEnd | AskOffsets]:
+        """Brings the session up to date; what else the leader must be asked first."""
+        now_ms = self._parts.clock.monotonic_ms()
+        with self._changed:
+            looked_at, self._to_look_at = self._to_look_at, {}
+        due = [one for one, due_ms in self._delayed.items() if due_ms <= now_ms]
+        for one in (*due, *looked_at):
+            self._delayed.pop(one, None)
+            looked_at[one] = None
+        asks: list[AskEpochEnd | AskOffsets] = []
+
+        def look(partition: TopicPartition) -> None:
+            found = self._parts.replicas.manager.request_of(partition)
+            if found is None or found[0] != self._leader:
+                self._session.remove(partition)
+            elif isinstance(found[1], Fetch):
+                hosted = self._parts.replicas.manager.partitions[partition]
+                self._session.put(found[1], hosted.topic_id)
+            else:
+                self._session.remove(partition)
+                asks.append(found[1])
+
+        self._under_lock(looked_at, look)
+        return asks
+
+    def _under_lock(self, items: Iterable[T], deed: Callable[[T], object]) -> None:
+        """In slices, between which clients are served."""
+        left = iter(items)
+        while not self._is_stopping:
+            with self._parts.lock:
+                until_s = perf_counter() + SLICE_S
+                for one in left:
+                    deed(one)
+                    if perf_counter() >= until_s:
+                        break
+                else:
+                    return
+            sleep(PAUSE_S)
+
+    def _round(self, asks: Sequence[AskEpochEnd | AskOffsets]) -> None:
+        """Raises `PeerError`."""
+        answers: list[LeaderAnswer] = []
+        epochs = [one for one in asks if isinstance(one, AskEpochEnd)]
+        offsets = [one for one in asks if isinstance(one, AskOffsets)]
+        if epochs:
+            answers += self._epoch_ends(epochs)
+        if offsets:
+            answers += self._offsets(offsets)
+        if not asks:
+            answers += self._fetch()
+        self._take(answers)
+
+    def _take(self, answers: Sequence[LeaderAnswer]) -> None:
+        replicas, clock = self._parts.replicas, self._parts.clock
+        self._under_lock(answers, lambda answer: replicas.take(answer, read_clock(clock)))
+        if answers:
+            self._parts.wake()
+        again = []
+        due_ms = self._parts.clock.monotonic_ms() + self._parts.backoff_ms
+        for answer in answers:
+            if answer.error in PASSING:
+                again.append(answer.partition)
+            else:
+                self._session.remove(answer.partition)
+                self._delayed[answer.partition] = due_ms
+        self.look_at(again)
+
+    def _ask(self, request: Any, newest: int) -> Any:
+        manager = self._parts.replicas.manager
+        endpoint = manager.metadata.endpoint(self._leader, self._parts.listener)
+        return self._peer.ask(endpoint, request, newest)
+
+    def _version(self, api_key: ApiKey) -> int:
+        version = sent_version(api_key, self._parts.version)
+        assert version is not None
+        return version
+
+    # Requests
+
+    def _fetch(self) -> list[LeaderAnswer]:
+        manager = self._parts.replicas.manager
+        request, version = self._session.request(manager.broker_epoch)
+        response = self._ask(request, version)
+        found = self._session.take(response)
+        if response.error_code:
+            self._wait(0.0)
+        return [_fetched(fetch, data) for fetch, data in found]
+
+    def _epoch_ends(self, asks: Sequence[AskEpochEnd]) -> list[LeaderAnswer]:
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for one in asks:
+            topic = topics.setdefault(
+                one.partition.topic,
+                OffsetForLeaderTopic(topic=one.partition.topic, partitions=[]),
+            )
+            topic.partitions.append(
+                OffsetForLeaderPartition(
+                    partition=one.partition.partition,
+                    current_leader_epoch=one.leader_epoch,
+                    leader_epoch=one.epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=self._parts.broker_id, topics=list(topics.values())
+        )
+        response = self._ask(request, self._version(ApiKey.OFFSET_FOR_LEADER_EPOCH))
+        asked = {one.partition: one for one in asks}
+        return [
+            _epoch_ended(ask, one)
+            for topic in response.topics
+            for one in topic.partitions
+            if (ask := asked.get(TopicPartition(topic.topic, one.partition))) is not None
+        ]
+
+    def _offsets(self, asks: Sequence[AskOffsets]) -> list[LeaderAnswer]:
+        starts, ends = (self._list_offsets(asks, one) for one in (EARLIEST, LATEST))
+        unknown = (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
+        answers: list[LeaderAnswer] = []
+        for one in asks:
+            error, start = starts.get(one.partition, unknown)
+            end_error, end = ends.get(one.partition, unknown)
+            answers.append(
+                Offsets(
+                    partition=one.partition,
+                    leader_epoch=one.leader_epoch,
+                    error=error or end_error,
+                    log_start_offset=start,
+                    log_end_offset=end,
+                )
+            )
+        return answers
+
+    def _list_offsets(
+        self, asks: Sequence[AskOffsets], timestamp: int
+    ) -> dict[TopicPartition, tuple[ErrorCode, int]]:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for one in asks:
+            topic = topics.setdefault(
+                one.partition.topic, ListOffsetsTopic(name=one.partition.topic, partitions=[])
+            )
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=one.partition.partition,
+                    current_leader_epoch=one.leader_epoch,
+                    timestamp=timestamp,
+                )
+            )
+        request = ListOffsetsRequest(replica_id=self._parts.broker_id, topics=list(topics.values()))
+        response = self._ask(request, self._version(ApiKey.LIST_OFFSETS))
+        return {
+            TopicPartition(topic.name, one.partition_index): (
+                ErrorCode(one.error_code),
+                one.old_style_offsets[0] if one.old_style_offsets else one.offset,
+            )
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+
+def _fetched(fetch: Fetch, data: PartitionData) -> Fetched:
+    diverging = data.diverging_epoch
+    return Fetched(
+        partition=fetch.partition,
+        leader_epoch=fetch.leader_epoch,
+        fetch_offset=fetch.fetch_offset,
+        error=ErrorCode(data.error_code),
+        high_watermark=data.high_watermark,
+        log_start_offset=data.log_start_offset,
+        diverging=None if diverging is None else EpochEnd(diverging.epoch, diverging.end_offset),
+        records=data.records,
+    )
+
+
+def _epoch_ended(ask: AskEpochEnd, answer: Any) -> EpochEnded:
+    # Version 0 names no epoch: the end is that of the epoch that was asked for.
+    epoch = ask.epoch if answer.leader_epoch < 0 else answer.leader_epoch
+    return EpochEnded(
+        partition=ask.partition,
+        leader_epoch=ask.leader_epoch,
+        epoch=ask.epoch,
+        error=ErrorCode(answer.error_code),
+        end=None if answer.end_offset < 0 else EpochEnd(epoch, answer.end_offset),
+    )

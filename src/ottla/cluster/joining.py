@@ -1,0 +1,328 @@
+"""Puts a broker into its cluster: which one it is, its part in the registries, and its threads.
+
+The order is Kafka's: cluster and broker id are known before a directory is opened, and the broker
+registers when it listens; from then on the controller sends it orders. Kafka's counterpart:
+`KafkaServer.startup`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.files import FileSystem, join
+from ottla.base.partitions import TopicPartition
+from ottla.broker.broker import Broker
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.replicas import Replicas
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.cluster.controller_channel import ControllerChannels
+from ottla.cluster.controller_link import ControllerLink, LinkParts
+from ottla.cluster.fetch_session import FetchLimits
+from ottla.cluster.fetchers import FetcherParts, Fetchers
+from ottla.cluster.member import GENERATED_ID, Callbacks, ClusterMember, MemberOptions
+from ottla.cluster.membership import ClusterMembership
+from ottla.cluster.orders import OrderWriter
+from ottla.cluster.peers import Connect
+from ottla.config.broker import BrokerConfig
+from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
+from ottla.controller.parts import ControllerOptions
+from ottla.controller.settings import Settings, read_settings
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from ottla.registries.brokers import BrokerRegistration, Endpoint
+from ottla.registries.paths import DEFAULT_ENTITY
+from ottla.storage.files.filenames import META_PROPERTIES
+from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+
+TOPICS, BROKERS = "topics/", "brokers/"
+
+
+def inter_broker_version(config: BrokerConfig) -> InterBrokerVersion:
+    """Raises `UserError` for a version that no broker with ZooKeeper has."""
+    try:
+        return parse_inter_broker_version(config.inter_broker_protocol_version)
+    except ValueError as error:
+        raise UserError(
+            f"inter.broker.protocol.version={config.inter_broker_protocol_version}: {error}"
+        ) from error
+
+
+def identity_of(paths: Sequence[str], file_system: FileSystem) -> MetaProperties | None:
+    """What the first directory that has one says; the others are compared when they are opened."""
+    for path in paths:
+        try:
+            found = read_meta_properties(file_system, join(path, META_PROPERTIES))
+        except (CorruptionError, OSError):
+            continue  # named, with the fix, when it is opened
+        if found is not None:
+            return found
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a broker runs: its lock, its server, and how it reaches other brokers.
+
+    `listener` is the one over which brokers reach each other.
+    """
+
+    lock: AbstractContextManager[object]
+    wake: Callable[[], None]
+    connect: Connect
+    listener: str
+    endpoints: tuple[Endpoint, ...]
+
+
+class ClusterBroker:
+    """From `join` to `stop`; `complain` is called with one line for people."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        known: MetaProperties | None,
+        clock: Clock,
+        new_cluster_id: Callable[[], str],
+        complain: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._complain = complain
+        self._version = inter_broker_version(config)
+        self._running: _Running | None = None
+        self._member = ClusterMember(
+            self._member_options(known),
+            Callbacks(
+                fenced=self._fenced,
+                registered=self._registered,
+                send=lambda outgoing, brokers: self._parts.channels.send(outgoing, brokers),
+                configured=self._configured,
+                complain=complain,
+            ),
+            clock,
+            new_cluster_id,
+        )
+
+    def _member_options(self, known: MetaProperties | None) -> MemberOptions:
+        """Raises `UserError`."""
+        config = self._config
+        broker_id = config.wanted_node_id
+        if broker_id is None and known is not None:
+            broker_id = known.node_id
+        if broker_id is None and not config.broker_id_generation_enable:
+            raise UserError(
+                "broker.id is not given, and broker.id.generation.enable=false; set broker.id"
+            )
+        return MemberOptions(
+            connect=config.zookeeper_connect or "",
+            broker_id=GENERATED_ID if broker_id is None else broker_id,
+            cluster_id=None if known is None else known.cluster_id,
+            controller=ControllerOptions(
+                broker_id=GENERATED_ID,
+                version=self._version,
+                is_unclean=config.topic_defaults.unclean_leader_election_enable,
+                deletes_topics=config.delete_topic_enable,
+                imbalance_percentage=config.leader_imbalance_per_broker_percentage,
+            ),
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            reserved_max_id=config.reserved_broker_max_id,
+        )
+
+    @property
+    def broker_id(self) -> int:
+        return self._member.broker_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self._member.cluster_id
+
+    @property
+    def _parts(self) -> "_Running":
+        assert self._running is not None, "call start first"
+        return self._running
+
+    def join(self) -> None:
+        """Connects, and finds out cluster and broker id; raises `UserError`."""
+        self._member.join()
+
+    def start(self, broker: Broker, place: Place) -> None:
+        """Registers a broker that listens; raises `UserError`."""
+        replicas = broker.replicas
+        assert replicas is not None, "assembled as one of a cluster"
+        link = ControllerLink(self._link_parts(replicas, place))
+        self._running = _Running(
+            broker=broker,
+            replicas=replicas,
+            place=place,
+            link=link,
+            fetchers=Fetchers(self._fetcher_parts(replicas, place)),
+            channels=ControllerChannels(
+                OrderWriter(
+                    controller_id=self.broker_id, version=self._version, listener=place.listener
+                ),
+                place.connect,
+                self._member.post,
+            ),
+        )
+        replicas.listeners.append(_FollowedPartitions(self._running.fetchers))
+        broker.membership = ClusterMembership(self._member, link, place.listener, place.wake)
+        self._member.start(
+            BrokerRegistration(endpoints=place.endpoints, rack=self._config.broker_rack or None)
+        )
+        link.start()
+
+    def _link_parts(self, replicas: Replicas, place: Place) -> LinkParts:
+        config = self._config
+        interval_ms = config.leader_imbalance_check_interval_seconds * 1000.0
+        return LinkParts(
+            member=self._member,
+            replicas=replicas,
+            lock=place.lock,
+            connect=place.connect,
+            clock=self._clock,
+            version=self._version,
+            listener=place.listener,
+            wake=place.wake,
+            new_topic=lambda name: new_topic(name, config),
+            complain=self._complain,
+            rebalance_interval_ms=interval_ms if config.auto_leader_rebalance_enable else None,
+        )
+
+    def _fetcher_parts(self, replicas: Replicas, place: Place) -> FetcherParts:
+        config = self._config
+        return FetcherParts(
+            broker_id=self.broker_id,
+            replicas=replicas,
+            lock=place.lock,
+            connect=place.connect,
+            version=self._version,
+            listener=place.listener,
+            clock=self._clock,
+            wake=place.wake,
+            limits=FetchLimits(
+                wait_max_ms=config.replica_fetch_wait_max_ms,
+                min_bytes=config.replica_fetch_min_bytes,
+                response_max_bytes=config.replica_fetch_response_max_bytes,
+                partition_max_bytes=config.replica_fetch_max_bytes,
+            ),
+            backoff_ms=config.replica_fetch_backoff_ms,
+        )
+
+    def leave(self) -> None:
+        """Has others lead what this broker leads; it serves on until that is done, or given up."""
+        config = self._config
+        if config.controlled_shutdown_enable and not self._parts.link.leave(
+            tries=config.controlled_shutdown_max_retries,
+            backoff_s=config.controlled_shutdown_retry_backoff_ms / 1000,
+        ):
+            self._complain("stopping without a controlled shutdown: not all leaderships have moved")
+
+    def stop(self) -> None:
+        """Ends all threads, and the session: the broker's node goes. Not under its lock."""
+        if self._running is not None:
+            self._running.link.stop()
+            self._running.fetchers.stop()
+        self._member.stop()
+        if self._running is not None:
+            self._running.channels.stop()
+
+    # From the member's threads
+
+    def _fenced(self) -> None:
+        place = self._parts.place
+        with place.lock:
+            self._parts.replicas.fence()
+        place.wake()
+
+    def _registered(self, broker_epoch: int) -> None:
+        """What was changed of settings while there was no session is read too."""
+        parts = self._parts
+        with parts.place.lock:
+            parts.replicas.registered(broker_epoch)
+            entities = [f"{TOPICS}{one.name}" for one in parts.broker.topics]
+        entities += [f"{BROKERS}{DEFAULT_ENTITY}", f"{BROKERS}{self.broker_id}"]
+        self._member.run(lambda: read_settings(entities), self._configured)
+
+    def _configured(self, settings: Settings) -> None:
+        parts = self._parts
+        for entity, values in settings.items():
+            changes = [ConfigChange(name=name, value=value) for name, value in values.items()]
+            alteration = Alteration(changes=changes, is_whole=True, by="ZooKeeper")
+            try:
+                with parts.place.lock:
+                    self._configure(entity, alteration)
+            except ApiError as error:
+                self._complain(f"/config/{entity} in ZooKeeper: {error.message or error.code.name}")
+
+    def _configure(self, entity: str, alteration: Alteration) -> None:
+        """Raises `ApiError` for settings that cannot be."""
+        broker = self._parts.broker
+        name = entity.removeprefix(TOPICS)
+        if entity.startswith(TOPICS) and broker.topics.find(name) is not None:
+            broker.admin.alter_topic(name, alteration)
+        elif entity == f"{BROKERS}{DEFAULT_ENTITY}":
+            broker.admin.alter_broker(ConfigSource.ALL_BROKERS, alteration)
+        elif entity == f"{BROKERS}{self.broker_id}":
+            broker.admin.alter_broker(ConfigSource.BROKER, alteration)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    broker: Broker
+    replicas: Replicas
+    place: Place
+    link: ControllerLink
+    fetchers: Fetchers
+    channels: ControllerChannels
+
+
+@dataclass(frozen=True, slots=True)
+class _FollowedPartitions:
+    """Has fetched what the controller has this broker follow."""
+
+    fetchers: Fetchers
+
+    def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None:
+        self.fetchers.changed(partition)
+
+    def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
+        self.fetchers.changed(partition)
+
+    def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
+        self.fetchers.changed(partition)
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """Leaders are fetched as before."""
+
+
+def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
+    """How a topic is to be that is made when it is first asked for."""
+    own: dict[str, Mapping[str, object]] = {
+        CONSUMER_OFFSETS: {
+            "partitions": config.offsets_topic_num_partitions,
+            "factor": config.offsets_topic_replication_factor,
+            "segment.bytes": config.offsets_topic_segment_bytes,
+        },
+        TRANSACTION_STATE: {
+            "partitions": config.transaction_state_log_num_partitions,
+            "factor": config.transaction_state_log_replication_factor,
+            "segment.bytes": config.transaction_state_log_segment_bytes,
+            "min.insync.replicas": config.transaction_state_log_min_isr,
+        },
+    }
+    found = own.get(name)
+    if found is None:
+        return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+    settings = {"cleanup.policy": "compact", **found}
+    count, factor = settings.pop("partitions"), settings.pop("factor")
+    assert isinstance(count, int)
+    assert isinstance(factor, int)
+    return CreatableTopic(
+        name=name,
+        num_partitions=count,
+        replication_factor=factor,
+        configs=[CreatableTopicConfig(name=key, value=str(one)) for key, one in settings.items()],
+    )

@@ -1,0 +1,167 @@
+"""The settings of a broker in a cluster over ZooKeeper, with Kafka's names and defaults.
+
+A broker alone has no use for them. Kafka's counterparts: `ZkConfigs`, `ReplicationConfigs`,
+`ServerConfigs`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.config.replication import ReplicationConfig
+from ottla.config.security import SecurityConfig
+from ottla.config.setting import setting, settings_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig(ReplicationConfig):
+    """Attributes are Kafka's names with underscores."""
+
+    auto_leader_rebalance_enable: bool = setting(
+        "auto.leader.rebalance.enable",
+        "boolean",
+        True,
+        "Whether the controller gives brokers back the partitions that they are preferred to lead.",
+        is_dynamic=False,
+    )
+    broker_id_generation_enable: bool = setting(
+        "broker.id.generation.enable",
+        "boolean",
+        True,
+        "Whether a broker without broker.id gets a number from ZooKeeper.",
+        is_dynamic=False,
+    )
+    broker_rack: str | None = setting(
+        "broker.rack",
+        "string",
+        None,
+        "Where the broker stands; replicas are spread over racks, and consumers may read nearby.",
+        is_dynamic=False,
+    )
+    controlled_shutdown_enable: bool = setting(
+        "controlled.shutdown.enable",
+        "boolean",
+        True,
+        "Whether a broker has its partitions led by others before it stops.",
+        is_dynamic=False,
+    )
+    controlled_shutdown_max_retries: int = setting(
+        "controlled.shutdown.max.retries",
+        "int",
+        3,
+        "How often the controller is asked for that.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    controlled_shutdown_retry_backoff_ms: int = setting(
+        "controlled.shutdown.retry.backoff.ms",
+        "long",
+        5000,
+        "How long the broker waits before it asks again.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    leader_imbalance_check_interval_seconds: int = setting(
+        "leader.imbalance.check.interval.seconds",
+        "long",
+        300,
+        "How often the controller looks for partitions that others than the preferred "
+        "brokers lead.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    leader_imbalance_per_broker_percentage: int = setting(
+        "leader.imbalance.per.broker.percentage",
+        "int",
+        10,
+        "How many of a broker's partitions others may lead, in percent.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    replica_fetch_backoff_ms: int = setting(
+        "replica.fetch.backoff.ms",
+        "int",
+        1000,
+        "How long a partition is not fetched after an error.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    replica_fetch_max_bytes: int = setting(
+        "replica.fetch.max.bytes",
+        "int",
+        1_048_576,
+        "What is fetched of one partition at a time; a larger batch comes whole.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    replica_fetch_min_bytes: int = setting(
+        "replica.fetch.min.bytes",
+        "int",
+        1,
+        "What a leader waits for before it answers a follower.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    replica_fetch_response_max_bytes: int = setting(
+        "replica.fetch.response.max.bytes",
+        "int",
+        10_485_760,
+        "What one answer to a follower has at most.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    replica_fetch_wait_max_ms: int = setting(
+        "replica.fetch.wait.max.ms",
+        "int",
+        500,
+        "How long a leader waits for new records before it answers a follower.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    replica_socket_timeout_ms: int = setting(
+        "replica.socket.timeout.ms",
+        "int",
+        30_000,
+        "How long a broker waits for another broker's answer.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    reserved_broker_max_id: int = setting(
+        "reserved.broker.max.id",
+        "int",
+        1000,
+        "Generated broker ids begin after this one.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    zookeeper_connect: str | None = setting(
+        "zookeeper.connect",
+        "string",
+        None,
+        "HOST:PORT,... of the ZooKeeper with the cluster's registries, and the chroot "
+        "after it. Without it the broker is alone.",
+        is_dynamic=False,
+    )
+    zookeeper_connection_timeout_ms: int | None = setting(
+        "zookeeper.connection.timeout.ms",
+        "int",
+        None,
+        "How long a broker waits for ZooKeeper when it starts; the session's timeout "
+        "where it is not given.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    zookeeper_session_timeout_ms: int = setting(
+        "zookeeper.session.timeout.ms",
+        "int",
+        18_000,
+        "After how long without a sign of life a broker counts as dead.",
+        at_least=1,
+        is_dynamic=False,
+    )
+
+
+_SHARED: Final = settings_of(SecurityConfig)
+CLUSTER_SETTINGS: Final = frozenset(
+    name for name in settings_of(ClusterConfig) if name not in _SHARED
+)
+"""What means nothing to a broker alone."""

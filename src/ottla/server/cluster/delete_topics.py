@@ -1,0 +1,72 @@
+"""DeleteTopics, 0 to 6: the controller deletes topics, by name or by id, on all brokers.
+
+Kafka's counterpart: `KafkaApis.handleDeleteTopicsRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID
+from ottla.base.turns import in_turns
+from ottla.broker.replication.metadata_cache import MetadataCache
+from ottla.broker.topics.topics import INTERNAL_TOPICS
+from ottla.controller.events import Answer, DeleteTopic
+from ottla.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.server.cluster.applying import membership_of, replicas_of
+from ottla.server.handlers.delete_topics import refuse
+from ottla.server.request_context import PendingAnswer, RequestContext
+
+
+def handle(
+    request: DeleteTopicsRequest, context: RequestContext
+) -> DeleteTopicsResponse | PendingAnswer:
+    context.may_take_long()
+    cache = replicas_of(context).metadata
+    wanted = [*(DeleteTopicState(name=name) for name in request.topic_names), *request.topics]
+    results: list[DeletableTopicResult] = []
+    going: dict[str, DeletableTopicResult] = {}
+    for one in in_turns(wanted):
+        result = DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_message=None)
+        results.append(result)
+        try:
+            if not membership_of(context).is_controller:
+                raise ApiError(ErrorCode.NOT_CONTROLLER)
+            name = _name(one, cache)
+            result.name, result.topic_id = name, cache.topic_ids.get(name, ZERO_UUID)
+            if name in going:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            going[name] = result
+        except ApiError as error:
+            refuse(result, error, context)
+    response = DeleteTopicsResponse(responses=results)
+    if not going:
+        return response
+
+    def answered(answers: list[Answer]) -> DeleteTopicsResponse:
+        for result, answer in zip(going.values(), answers, strict=True):
+            if answer.error is not ErrorCode.NONE:
+                refuse(result, ApiError(answer.error), context)
+        return response
+
+    events = [DeleteTopic(pending_id=None, topic=name) for name in going]
+    return PendingAnswer(membership_of(context).ask(events), answered)
+
+
+def _name(wanted: DeleteTopicState, cache: MetadataCache) -> str:
+    """Raises `ApiError`."""
+    name = wanted.name
+    if name is None:
+        name = cache.topic_names.get(wanted.topic_id)
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    elif wanted.topic_id != ZERO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Name a topic or give its id, not both.")
+    if name not in cache.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if name in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is internal.")
+    return name

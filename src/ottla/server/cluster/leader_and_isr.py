@@ -1,0 +1,78 @@
+"""LeaderAndIsr, 0 to 7: the controller makes this broker leader or follower of partitions.
+
+The settings of topics that are new here are read from ZooKeeper first, and the answer waits for
+them. Kafka's counterpart: `ReplicaManager.becomeLeaderOrFollower`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import ZERO_UUID
+from ottla.base.timestamps import Timestamps
+from ottla.base.turns import in_turns
+from ottla.broker.replication.replica_manager import Applied
+from ottla.controller.requests import LeaderAndIsr
+from ottla.controller.settings import read_settings
+from ottla.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from ottla.server.cluster.applying import apply_in_parts, membership_of, replicas_of
+from ottla.server.cluster.orders import leader_and_isr, sender_of
+from ottla.server.request_context import LongPendingAnswer, PendingResponse, RequestContext
+
+FIRST_TOPIC_ID_VERSION = 5
+
+
+def handle(
+    request: LeaderAndIsrRequest, context: RequestContext
+) -> LeaderAndIsrResponse | PendingResponse:
+    order = leader_and_isr(request)
+    topics = dict.fromkeys(one.topic for one in order.orders)
+    new = [topic for topic in topics if context.broker.topics.find(topic) is None]
+    if not new:
+        return _apply(order, request, context)
+    entities = {f"topics/{topic}": topic for topic in new}
+    reading = membership_of(context).run(lambda: read_settings(entities))
+
+    def go_on(at: Timestamps) -> LeaderAndIsrResponse:
+        found = {entities[one]: its for one, its in (reading.result or {}).items()}
+        replicas_of(context).settings_of = lambda topic: found.get(topic, {})
+        return _apply(order, request, context.later(at))
+
+    return LongPendingAnswer(reading, go_on)
+
+
+def _apply(
+    order: LeaderAndIsr, request: LeaderAndIsrRequest, context: RequestContext
+) -> LeaderAndIsrResponse:
+    applied = apply_in_parts(order, sender_of(request), context)
+    if applied.error is ErrorCode.STALE_BROKER_EPOCH:
+        return LeaderAndIsrResponse(error_code=applied.error)
+    if context.api_version < FIRST_TOPIC_ID_VERSION:
+        return LeaderAndIsrResponse(
+            error_code=applied.error,
+            partition_errors=[
+                LeaderAndIsrPartitionError(
+                    topic_name=one.topic,
+                    partition_index=one.partition,
+                    error_code=applied.errors.get(one, applied.error),
+                )
+                for one in in_turns(order.orders)
+            ],
+        )
+    return LeaderAndIsrResponse(error_code=applied.error, topics=_topics(order, applied))
+
+
+def _topics(order: LeaderAndIsr, applied: Applied) -> list[LeaderAndIsrTopicError]:
+    topics: dict[str, LeaderAndIsrTopicError] = {}
+    for one in in_turns(order.orders):
+        topic = topics.get(one.topic)
+        if topic is None:
+            topic_id = order.topic_ids.get(one.topic, ZERO_UUID)
+            topic = topics[one.topic] = LeaderAndIsrTopicError(topic_id=topic_id)
+        error = LeaderAndIsrPartitionError(
+            partition_index=one.partition, error_code=applied.errors.get(one, applied.error)
+        )
+        topic.partition_errors.append(error)
+    return list(topics.values())
