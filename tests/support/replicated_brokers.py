@@ -11,6 +11,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
@@ -182,6 +183,7 @@ class ClusterInProcess:
         self.disks = {one: disk("/d") for one in replicas}
         self.brokers: dict[int, Broker] = {}
         self.askers: dict[int, Asker] = {}
+        self._max_size = 1 << 20
         for one in replicas:
             self.start(one)
 
@@ -189,6 +191,12 @@ class ClusterInProcess:
         broker = open_member(broker_id, self.disks[broker_id], **self._settings)
         self.brokers[broker_id] = broker
         self.askers[broker_id] = Asker(broker)
+
+    def configure(self, broker_id: int, name: str, value: str) -> None:
+        """Gives the topic a setting of its own."""
+        change = ConfigChange(name=name, value=value)
+        admin = self.brokers[broker_id].admin
+        admin.alter_topic(self.orders.place.topic, Alteration(changes=[change]))
 
     def kill(self, broker_id: int, mode: CrashMode = CrashMode.STRICT) -> None:
         """Its process and what it had not synced are gone."""
@@ -267,7 +275,8 @@ class ClusterInProcess:
             for broker_id in self.brokers:
                 self.follow(broker_id)
 
-    def follow(self, broker_id: int) -> None:
+    def follow(self, broker_id: int, *, max_size: int = 1 << 20) -> None:
+        self._max_size = max_size
         replicas = replicas_of(self.brokers[broker_id])
         for leader, request in replicas.requests(self.orders.at):
             if leader in self.brokers:
@@ -289,7 +298,7 @@ class ClusterInProcess:
             fetch_offset=asked.fetch_offset,
             last_fetched_epoch=asked.last_fetched_epoch,
             log_start_offset=asked.log_start_offset,
-            partition_max_bytes=1 << 20,
+            partition_max_bytes=self._max_size,
         )
         state = ReplicaState(replica_id=asked.follower, replica_epoch=asked.broker_epoch)
         request = FetchRequest(

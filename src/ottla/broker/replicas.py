@@ -11,6 +11,7 @@ coordinators hang the loading and unloading of their state. Kafka's counterparts
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
@@ -23,6 +24,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.hosted_logs import HostedLog, HostedLogs, SettingsOf
+from ottla.broker.quotas.replication_quota import ReplicationQuota, is_throttled
 from ottla.broker.replication.alter_partitions import AlterPartitions
 from ottla.broker.replication.effects import (
     AnswerProduce,
@@ -45,13 +47,17 @@ from ottla.broker.replication.replica_manager import (
     ReplicaOptions,
     Sender,
 )
+from ottla.broker.replication.replica_selector import closest_replica
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import DelayedProduce
+from ottla.config.broker import BrokerConfig
+from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import LeaderAndIsr, Order, StopReplica
 from ottla.record.batch import batch_at, whole_size
 from ottla.storage.directory.log_directories import LogDirectories
+from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.reader import FetchData, Isolation
 
 logger = logging.getLogger(__name__)
@@ -95,6 +101,7 @@ class Replicas:
         options: ReplicaOptions,
         store: TopicStore,
         directories: LogDirectories,
+        config: Callable[[], BrokerConfig],
         wake: Callable[[Hashable], None],
     ) -> None:
         self.options = options
@@ -103,8 +110,14 @@ class Replicas:
         self.listeners: list[ReplicaListener] = []
         self.before_effect: Callable[[Effect], None] | None = None
         """Hears what is about to be done; for those who watch over it."""
+        self.on_directory_failure: list[Callable[[str], None]] = []
+        """Hear the path, after the partitions that lie there were given up."""
+        self.config = config
+        self.leader_quota = _quota(config, lambda: config().leader_replication_throttled_rate)
+        self.follower_quota = _quota(config, lambda: config().follower_replication_throttled_rate)
         self._store = store
         self._directories = directories
+        self._failed: set[str] = {one.path for one in directories if one.is_offline}
         self._wake = wake
         logs = HostedLogs(store, directories, lambda topic: self.settings_of(topic), self._opened)
         self.manager = ReplicaManager(options, logs)
@@ -179,10 +192,8 @@ class Replicas:
         for place in places:
             replicated = self.partitions.get(place)
             if replicated is not None and replicated.partition.is_dirty:
-                try:
+                with suppress(StorageError):  # logged where the directory went offline
                     replicated.write_out()
-                except StorageError:
-                    continue  # logged where the directory went offline
 
     # Leading
 
@@ -215,6 +226,12 @@ class Replicas:
         self._carry_out(effects)
         return answer
 
+    def leads_too_fast(self, place: TopicPartition, follower: int) -> bool:
+        """Whether a follower that is not in sync has to wait for records (KIP-73)."""
+        leading = self.manager.leading(place)
+        in_sync = leading is not None and follower in leading.isr.committed
+        return not in_sync and self.leader_quota.is_exceeded(self.now_ms)
+
     def altered(self, attempt: int, answers: Iterable[AlteredAnswer], at: Timestamps) -> None:
         """The answer to what `alter_partitions` asked for."""
         self._at = at
@@ -223,9 +240,19 @@ class Replicas:
     # Following
 
     def requests(self, at: Timestamps) -> list[tuple[int, FollowerRequest]]:
-        """What to ask which leader next, of every partition that is followed."""
+        """What to ask which leader next, of every partition that is followed, but for throttled
+        ones (KIP-73)."""
         self._at = at
-        return self.manager.requests()
+        return [
+            (leader, request)
+            for leader, request in self.manager.requests()
+            if not (isinstance(request, Fetch) and self.must_wait(request.partition, at))
+        ]
+
+    def must_wait(self, place: TopicPartition, at: Timestamps) -> bool:
+        """Whether a partition is not to be fetched now: throttled ones have come too fast."""
+        is_exceeded = self.follower_quota.is_exceeded(at.monotonic_ms)
+        return is_exceeded and self.partitions[place].is_throttled_and_behind
 
     def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
         """Takes the answer of a leader."""
@@ -247,20 +274,22 @@ class Replicas:
             places = {key[0] for key in pending.keys if isinstance(key, tuple)}
             for place in sorted(places):
                 self._carry_out(self.manager.expire(place, at.monotonic_ms))
+        for directory in self._directories:
+            if directory.is_offline and directory.path not in self._failed:
+                self._give_up(directory)
         if at.monotonic_ms >= self._next_tick_ms:
             self._next_tick_ms = at.monotonic_ms + self.options.lag_time_max_ms / TICKS_PER_LAG
-            self._note_failures()
             self._carry_out(self.manager.tick(at.monotonic_ms))
 
-    def _note_failures(self) -> None:
-        """Gives up what lies in directories that have failed (KIP-112)."""
+    def _give_up(self, directory: LogDirectory) -> None:
+        """Neither leads nor follows what lies in a directory that has failed (KIP-112)."""
+        self._failed.add(directory.path)
         gone = [
-            place
-            for place, one in self.partitions.items()
-            if one.partition.directory.is_offline and place in self.manager.partitions
+            place for place, one in self.partitions.items() if one.partition.directory is directory
         ]
-        if gone:
-            self._carry_out(self.manager.went_offline(gone))
+        self._carry_out(self.manager.went_offline(gone))
+        for hear in self.on_directory_failure:
+            hear(directory.path)
 
     # Effects
 
@@ -268,10 +297,8 @@ class Replicas:
         for effect in effects:
             if self.before_effect is not None:
                 self.before_effect(effect)
-            try:
+            with suppress(StorageError):  # logged where the directory went offline
                 self._do(effect)
-            except StorageError:
-                self._next_tick_ms = self.now_ms  # logged where the directory went offline
 
     def _do(self, effect: Effect) -> None:
         place = effect.partition
@@ -346,21 +373,29 @@ class Replicas:
 
     def _append(self, replicated: "ReplicatedPartition", fetched: Fetched) -> None:
         try:
-            replicated.append(fetched.records, self._at.now_ms)
+            size = replicated.append(fetched, self._at.now_ms)
         except ApiError as error:
             # Asked for again: the leader may have been read from while it was damaged.
             logger.error("cannot append to %s-%d: %s", *replicated.place, error)
             return
+        if replicated.is_throttled_follower:
+            self.follower_quota.record(size, self.now_ms)
         self._carry_out(self.manager.appended_as_follower(fetched))
+
+
+def _quota(config: Callable[[], BrokerConfig], limit: Callable[[], int]) -> ReplicationQuota:
+    count = config().replication_quota_window_num
+    return ReplicationQuota(limit, count, config().replication_quota_window_size_seconds * 1000)
 
 
 class ReplicatedPartition:
     """A partition's `replication`."""
 
-    __slots__ = ("_replicas", "hosted", "partition", "place")
+    __slots__ = ("_is_behind", "_replicas", "hosted", "partition", "place")
 
     def __init__(self, replicas: Replicas, hosted: HostedLog) -> None:
         self._replicas = replicas
+        self._is_behind = True
         self.hosted = hosted
         self.partition = hosted.partition
         self.place = TopicPartition(self.partition.topic, self.partition.index)
@@ -410,7 +445,23 @@ class ReplicatedPartition:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             self.partition.check_leader_epoch(wanted.leader_epoch)
+            if fetcher.rack:
+                self._check_rack(wanted, fetcher.rack)
         return self._read(wanted, query.isolation, max_size, one_anyway)
+
+    def _check_rack(self, wanted: PartitionQuery, rack: str) -> None:
+        """Raises `NoRecordsError` where the consumer is to read from a replica in its rack."""
+        replicas = self._replicas
+        leading = replicas.manager.leading(self.place)
+        if leading is None or replicas.config().replica_selector_class != RACK_AWARE:
+            return
+        closest = closest_replica(leading, rack, wanted.offset, replicas.metadata.brokers)
+        if closest is not None:
+            log = self.partition.log
+            raise NoRecordsError(
+                FetchData(None, log.high_watermark, log.last_stable_offset, log.log_start_offset),
+                preferred_replica=closest,
+            )
 
     def _read_as_follower(
         self, wanted: PartitionQuery, query: FetchQuery, max_size: int, one_anyway: bool
@@ -434,9 +485,19 @@ class ReplicatedPartition:
             raise ApiError(answer.error)
         if answer.diverging is not None:
             raise NoRecordsError(self._nothing(answer), diverging=answer.diverging)
+        counts = self._is_throttled_leader
+        if counts and self._replicas.leads_too_fast(self.place, fetcher.replica_id):
+            return self._nothing(answer)
         data = self._read(wanted, Isolation.LOG_END, max_size, one_anyway)
         data.high_watermark = answer.high_watermark
+        if counts and data.records is not None:
+            self._replicas.leader_quota.record(data.records.size, self._replicas.now_ms)
         return data
+
+    @property
+    def _is_throttled_leader(self) -> bool:
+        throttled = self.partition.log.config.leader_replication_throttled_replicas
+        return is_throttled(throttled, self.partition.index, self._replicas.options.broker_id)
 
     def _nothing(self, answer: Fetched) -> FetchData:
         stable = self.partition.log.last_stable_offset
@@ -463,16 +524,28 @@ class ReplicatedPartition:
 
     # Following
 
-    def append(self, records: memoryview | bytes | None, now_ms: int) -> None:
-        """Appends the whole batches of what a leader has sent; raises `ApiError`, `StorageError`.
+    @property
+    def is_throttled_follower(self) -> bool:
+        throttled = self.partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(throttled, self.partition.index, self._replicas.options.broker_id)
+
+    @property
+    def is_throttled_and_behind(self) -> bool:
+        return self._is_behind and self.is_throttled_follower
+
+    def append(self, fetched: Fetched, now_ms: int) -> int:
+        """Appends the whole batches of what a leader has sent, and returns their size.
+
+        Raises `ApiError` and `StorageError`.
 
         A log that begins within a batch at the leader, where records were deleted, begins with the
         whole batch here (Kafka: `UnexpectedAppendOffsetException`).
         """
+        records, log = fetched.records, self.partition.log
         size = whole_size(records) if records else 0
-        if not records or not size:
-            return
-        log = self.partition.log
+        if not size:
+            self._is_behind = fetched.high_watermark > log.log_end_offset
+            return 0
         whole = records if size == len(records) else memoryview(records)[:size]
         first = batch_at(whole, 0)
         is_empty = log.log_start_offset == log.log_end_offset
@@ -481,6 +554,8 @@ class ReplicatedPartition:
             self.truncated()
         log.writer.append_as_follower(whole, now_ms=now_ms)
         self.write_out()
+        self._is_behind = fetched.high_watermark > log.log_end_offset
+        return size
 
     def truncated(self) -> None:
         self.hosted.written_out()

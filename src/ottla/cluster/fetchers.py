@@ -55,6 +55,9 @@ PAUSE_S: Final = 0.0002
 JOIN_S: Final = 5.0
 """How long a thread that still waits for a leader is waited for when all ends."""
 
+THROTTLED_MS: Final = 500.0
+"""After this time the rate of throttled replicas is looked at again."""
+
 EARLIEST, LATEST = -2, -1
 PASSING: Final = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE})
 """After these the next request can follow at once."""
@@ -68,6 +71,9 @@ class ReplicaHost(Protocol):
 
     def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
         """Carries out what follows from a leader's answer."""
+
+    def must_wait(self, place: TopicPartition, at: Timestamps) -> bool:
+        """Whether a partition is not to be fetched now, since it is throttled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +200,9 @@ class Fetcher:
             found = self._parts.replicas.manager.request_of(partition)
             if found is None or found[0] != self._leader:
                 self._session.remove(partition)
+            elif isinstance(found[1], Fetch) and self._must_wait(partition):
+                self._session.remove(partition)
+                self._delayed[partition] = now_ms + THROTTLED_MS
             elif isinstance(found[1], Fetch):
                 hosted = self._parts.replicas.manager.partitions[partition]
                 self._session.put(found[1], hosted.topic_id)
@@ -203,6 +212,9 @@ class Fetcher:
 
         self._under_lock(looked_at, look)
         return asks
+
+    def _must_wait(self, partition: TopicPartition) -> bool:
+        return self._parts.replicas.must_wait(partition, read_clock(self._parts.clock))
 
     def _under_lock(self, items: Iterable[T], deed: Callable[[T], object]) -> None:
         """In slices, between which clients are served."""

@@ -4,8 +4,18 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.fetches import Fetch, Fetched
+from ottla.config.replication import RACK_AWARE
+from ottla.record.batch import Batch, iter_batches
 from ottla.testing import CrashMode
-from tests.support.replicated_brokers import ClusterInProcess, replicas_of
+from tests.support.brokers import id_of
+from tests.support.log_transactions import Transactions
+from tests.support.replicated_brokers import (
+    ClusterInProcess,
+    PartitionOrders,
+    refused,
+    replicas_of,
+)
 
 ORDERS = TopicPartition("orders", 0)
 LAG_MS = 30_000
@@ -15,6 +25,10 @@ def cluster(*replicas: int, leader: int = 1, **settings: str) -> ClusterInProces
     made = ClusterInProcess(ORDERS, replicas, **settings)
     made.lead(leader)
     return made
+
+
+def batches(records: bytes) -> list[Batch]:
+    return list(iter_batches(records))
 
 
 # Produced with acks=all
@@ -270,3 +284,181 @@ def test_a_new_leader_names_no_end_that_is_before_what_was_said() -> None:
     assert brokers.list_offset(2, -1).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     brokers.replicate()
     assert brokers.list_offset(2, -1).offset == 1
+
+
+def test_with_a_rack_consumers_are_sent_to_the_in_sync_replica_there() -> None:
+    brokers = ClusterInProcess(ORDERS, (1, 2, 3), replica_selector_class=RACK_AWARE)
+    brokers.orders.racks = {1: "a", 2: "b", 3: "c"}
+    brokers.lead(1)
+    brokers.produce(1, b"one")
+    brokers.replicate()
+    found = brokers.fetch(1, 0, rack_id="b")
+    assert (found.preferred_read_replica, found.error_code, bytes(found.records)) == (2, 0, b"")
+    assert brokers.fetch(2, 0, rack_id="b").records == brokers.records(1)
+    for rack in ("a", "", "elsewhere"):
+        found = brokers.fetch(1, 0, rack_id=rack)
+        assert (found.preferred_read_replica, found.records) == (-1, brokers.records(1))
+
+
+def test_no_consumer_is_sent_to_a_replica_that_lacks_what_it_asks_for() -> None:
+    brokers = ClusterInProcess(ORDERS, (1, 2), replica_selector_class=RACK_AWARE)
+    brokers.orders.racks = {2: "b"}
+    brokers.lead(1)
+    brokers.replicate()
+    brokers.produce(1, b"one", b"two", acks=1)
+    assert brokers.fetch(1, 1, rack_id="b").preferred_read_replica == -1
+    brokers.lead(1, isr=(1,))
+    brokers.replicate()
+    assert brokers.fetch(1, 0, rack_id="b").preferred_read_replica == -1
+
+
+# Throttled
+
+
+def test_a_throttled_follower_gets_records_at_the_leaders_rate_until_it_is_in_sync() -> None:
+    brokers = cluster(1, 2, leader_replication_throttled_rate="100")
+    brokers.lead(1, isr=(1,))
+    brokers.configure(1, "leader.replication.throttled.replicas", "0:1,0:2")
+    for number in range(4):
+        brokers.produce(1, b"%d" % number + b"v" * 2000)
+    ends = []
+    for _ in range(8):
+        brokers.follow(2, max_size=2100)
+        ends.append(brokers.log(2).log_end_offset)
+    assert ends == [1] * 8
+    for _ in range(200):
+        brokers.let_pass(1000)
+        brokers.follow(2, max_size=2100)
+    assert brokers.log(2).log_end_offset == 4
+
+
+def test_a_follower_that_fetches_throttled_replicas_too_fast_asks_later() -> None:
+    brokers = cluster(1, 2, follower_replication_throttled_rate="100")
+    brokers.lead(1, isr=(1,))
+    brokers.configure(2, "follower.replication.throttled.replicas", "*")
+    for number in range(3):
+        brokers.produce(1, b"%d" % number + b"v" * 2000)
+    brokers.follow(2, max_size=2100)
+    replicas = replicas_of(brokers.brokers[2])
+    assert replicas.requests(brokers.orders.at) == []
+    brokers.let_pass(60_000)
+    assert len(replicas.requests(brokers.orders.at)) == 1
+
+
+def test_an_in_sync_follower_is_never_throttled() -> None:
+    brokers = cluster(1, 2, leader_replication_throttled_rate="1")
+    brokers.configure(1, "leader.replication.throttled.replicas", "*")
+    for number in range(4):
+        produced = brokers.produce(1, b"%d" % number + b"v" * 2000)
+        brokers.replicate(2)
+        assert produced.error is ErrorCode.NONE
+
+
+# Disks
+
+
+def test_a_failed_directory_gives_its_leaderships_away() -> None:
+    brokers = cluster(1, 2)
+    produced = brokers.produce(1, b"one")
+    replicas = replicas_of(brokers.brokers[1])
+    failed: list[str] = []
+    replicas.on_directory_failure.append(failed.append)
+    (directory,) = brokers.brokers[1].directories
+    directory.health.fail(OSError("the disk is gone"))
+    brokers.let_pass(1)
+    assert failed == ["/d"]
+    assert produced.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    applied = brokers.orders.lead(1, brokers.brokers)
+    assert refused(applied) == {1: [ErrorCode.KAFKA_STORAGE_ERROR]}
+    assert brokers.produce(1, b"two").error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_may_lie_in_a_failed_directory_is_not_made_again() -> None:
+    brokers = cluster(1, 2)
+    (directory,) = brokers.brokers[1].directories
+    directory.health.fail(OSError("the disk is gone"))
+    other = PartitionOrders(TopicPartition("payments", 0), (1,), id_of(78), leader_epoch=4)
+    assert refused(other.lead(1, brokers.brokers)) == {1: [ErrorCode.KAFKA_STORAGE_ERROR]}
+
+
+# Retention, compaction, transactions
+
+
+def test_followers_go_on_when_the_leaders_retention_has_overtaken_them() -> None:
+    brokers = cluster(1, 2, log_segment_bytes="300", log_roll_jitter_ms="0")
+    brokers.replicate()
+    brokers.lead(1, isr=(1,))
+    for number in range(12):
+        brokers.produce(1, b"value %d" % number)
+    log = brokers.log(1)
+    log.maintenance.delete_records_before(9)
+    log.maintenance.delete_segments_below_start()
+    brokers.replicate()
+    assert brokers.log(2).log_start_offset == 9
+    assert brokers.log(2).high_watermark == 12
+    assert brokers.records(1) == brokers.records(2)
+
+
+def test_followers_take_the_gaps_that_compaction_leaves() -> None:
+    brokers = cluster(1, 2)
+    brokers.lead(1, isr=(1,))
+    for number in range(6):
+        brokers.produce(1, b"value %d" % number)
+    kept = [one for one in batches(brokers.records(1)) if one.base_offset in (1, 4, 5)]
+    brokers.follow(2)
+    brokers.log(2).maintenance.truncate_fully_and_start_at(0, now_ms=0)
+    replicas = replicas_of(brokers.brokers[2])
+    replicas.partitions[ORDERS].truncated()
+    ((_, asked),) = replicas.requests(brokers.orders.at)
+    assert isinstance(asked, Fetch)
+    fetched = Fetched(
+        partition=ORDERS,
+        leader_epoch=asked.leader_epoch,
+        fetch_offset=asked.fetch_offset,
+        high_watermark=6,
+        records=b"".join(one.buffer[one.position : one.position + one.size] for one in kept),
+    )
+    replicas.take(fetched, brokers.orders.at)
+    assert brokers.log(2).high_watermark == 6
+    assert [one.base_offset for one in batches(brokers.records(2))] == [1, 4, 5]
+
+
+def test_a_batch_that_is_cut_off_at_the_end_of_an_answer_comes_again() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    brokers.produce(1, b"two")
+    ((_, asked),) = replicas_of(brokers.brokers[2]).requests(brokers.orders.at)
+    assert isinstance(asked, Fetch)
+    whole = brokers.fetch(1, 0, replica_id=2, version=12).records
+    fetched = Fetched(
+        partition=ORDERS,
+        leader_epoch=asked.leader_epoch,
+        fetch_offset=0,
+        records=bytes(whole)[:-3],
+    )
+    replicas_of(brokers.brokers[2]).take(fetched, brokers.orders.at)
+    assert brokers.log(2).log_end_offset == 1
+    brokers.replicate()
+    assert brokers.records(1) == brokers.records(2)
+
+
+def test_the_last_stable_offset_is_never_after_the_high_watermark() -> None:
+    brokers = cluster(1, 2)
+    brokers.produce(1, b"one")
+    brokers.replicate()
+    partition, broker = brokers.orders.partition(brokers.brokers[1]), brokers.brokers[1]
+    log = partition.log
+    transactions = Transactions(log)
+    transactions.write(1)
+    replicas_of(broker).partitions[ORDERS].written_out()
+    assert (log.last_stable_offset, log.high_watermark) == (1, 1)
+    brokers.replicate()
+    assert (log.last_stable_offset, log.high_watermark) == (1, 2)
+    transactions.end(1, is_commit=True)
+    replicas_of(broker).partitions[ORDERS].written_out()
+    assert (log.last_stable_offset, log.high_watermark) == (1, 2)
+    brokers.follow(2)
+    assert log.last_stable_offset == 1
+    brokers.replicate()
+    assert (log.last_stable_offset, brokers.log(2).last_stable_offset) == (3, 3)
+    assert brokers.fetch(2, 1, isolation_level=1).aborted_transactions == []

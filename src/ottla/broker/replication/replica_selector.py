@@ -1,0 +1,31 @@
+"""Which replica a consumer is to read from: one in its own rack, where there is one.
+
+Kafka's counterparts: `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadReplica`
+(KIP-392).
+"""
+
+from collections.abc import Mapping
+
+from ottla.broker.replication.leading import Leading
+from ottla.registries.brokers import BrokerRegistration
+
+
+def closest_replica(
+    leading: Leading, rack: str, fetch_offset: int, brokers: Mapping[int, BrokerRegistration]
+) -> int | None:
+    """Of the in-sync followers in the rack that have the offset, the one that is furthest on.
+
+    `None`: the leader is in the rack itself, or nobody is.
+    """
+    leader = brokers.get(leading.local.broker_id)
+    if leader is not None and leader.rack == rack:
+        return None
+    found = [
+        (replica.log_end_offset, replica.last_caught_up_ms, broker)
+        for broker, replica in leading.replicas.items()
+        if broker in leading.isr.committed
+        and (known := brokers.get(broker)) is not None
+        and known.rack == rack
+        and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
+    ]
+    return max(found)[2] if found else None
