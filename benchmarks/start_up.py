@@ -8,17 +8,21 @@ what else the machine does changes little.
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 
-from benchmarks.brokers import Ottla, RunningBroker, source_environment
+from benchmarks.brokers import Ottla, source_environment
 from benchmarks.machine import cost_of
 from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 
 TURNS_PER_ROUND = 4
 """Starts are short and noisy: more of them than of anything else."""
+
+FIXTURES = 20
+"""Brokers of tests in each round."""
 
 IMPORT_TARGET = Target(limit=60, unit="ms")
 OPEN = "import ottla; ottla.open"
@@ -31,18 +35,33 @@ with contextlib.redirect_stdout(io.StringIO()):
 HELP_TARGET = Target(limit=120, unit="ms")
 READY_TARGET = Target(limit=300, unit="ms")
 MEMORY_TARGET = Target(limit=60, unit="MB")
+FIXTURE_TARGET = Target(limit=50, unit="ms")
 
-COMMANDS = (
-    "--help",
-    "topics --help",
-    "topics list BROKER",
-    "configs get BROKER orders",
-    "groups list BROKER",
-    "quotas list BROKER",
-    "consume BROKER orders",
-    "produce BROKER orders",
-    "records DIRECTORY --topic orders",
+HELPS = ("--help", "topics --help")
+OF_BOTH = (
+    "topics list",
+    "topics describe {} orders",
+    "configs get {} orders",
+    "groups list",
+    "quotas list",
+    "users list",
+    "transactions list",
+    "consume {} orders",
+    "produce {} orders",
+    "delete-records {} orders --before 0",
+    "explain stuck {} orders",
+    "doctor",
 )
+"""What each command does where there is least to do, of a broker and of a directory."""
+
+OF_DIRECTORIES = (
+    "records {} --topic orders",
+    "log check",
+    "log dump {}/orders-0",
+    "snapshot list",
+    "status",
+)
+WITHOUT_TARGET = ("configs explain retention.ms", "context list", "completion bash")
 COMMAND_TARGET = Target(limit=120, unit="ms")
 
 
@@ -66,6 +85,9 @@ def run(scale: Scale) -> Iterator[Report]:
         },
         times=scale.of(TURNS_PER_ROUND, 1),
     )
+    with scale.data_directory() as directory:
+        ready = (partial(_fixture_ms, directory / f"{number}") for number in count())
+        fixture = scale.sampled({"fixture": lambda: next(ready)()}, times=scale.of(FIXTURES, 1))
     report = figures_report("Start-up")
     bare = samples["bare"]
     add_figure(report, "python -c pass", bare, "ms")
@@ -78,16 +100,22 @@ def run(scale: Scale) -> Iterator[Report]:
     if resident:
         memory = Samples(tuple(resident))
         add_figure(report, "ottla serve, idle memory", memory, "MB", MEMORY_TARGET)
+    add_figure(report, "ottla_broker, ready", fixture["fixture"], "ms", FIXTURE_TARGET)
     yield report
     yield _commands(scale)
 
 
 def _commands(scale: Scale) -> Report:
     """Whole processes over one empty topic: what is left is their start."""
-    with scale.data_directory() as directory, Ottla().start(directory) as broker:
-        _command_ms("topics create BROKER orders", broker, directory)
+    of_both = [_with(one, target) for target in ("BROKER", "DIRECTORY") for one in OF_BOTH]
+    of_directories = [_with(one, "DIRECTORY") for one in OF_DIRECTORIES]
+    commands = [*HELPS, *WITHOUT_TARGET, *of_both, *of_directories][:: scale.of(1, 8)]
+    with scale.data_directory() as path, Ottla().start(path / "served") as broker:
+        targets = {"BROKER": broker.address, "DIRECTORY": str(path / "at rest")}
+        for target in targets:
+            _command_ms(f"topics create {target} orders", targets)
         samples = scale.sampled(
-            {one: partial(_command_ms, one, broker, directory) for one in COMMANDS},
+            {one: partial(_command_ms, one, targets) for one in commands},
             times=scale.of(TURNS_PER_ROUND, 1),
         )
     report = figures_report("Processor time of commands")
@@ -96,8 +124,25 @@ def _commands(scale: Scale) -> Report:
     return report
 
 
-def _command_ms(command: str, broker: RunningBroker, directory: Path) -> float:
-    words = command.replace("BROKER", broker.address).replace("DIRECTORY", str(directory)).split()
+def _with(command: str, target: str) -> str:
+    return command.format(target) if "{}" in command else f"{command} {target}"
+
+
+def _fixture_ms(directory: Path) -> float:
+    """Until a test has its broker, in a process that has had one."""
+    from ottla.testing import LocalBroker
+    from ottla.testing.pytest_plugin import SETTINGS
+
+    brokers: list[LocalBroker] = []
+    taken_s = seconds_of(lambda: brokers.append(LocalBroker(directory, SETTINGS)))
+    brokers[0].close()
+    return 1000 * taken_s
+
+
+def _command_ms(command: str, targets: Mapping[str, str]) -> float:
+    words = command.split()
+    for name, target in targets.items():
+        words = [word.replace(name, target) for word in words]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", "ottla", *words],

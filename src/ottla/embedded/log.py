@@ -54,6 +54,8 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
 
 
+_made: Callable[[tuple[Any, ...]], RecordMetadata] = partial(tuple.__new__, RecordMetadata)
+
 Paths = str | os.PathLike[str] | Sequence[str]
 
 
@@ -270,7 +272,7 @@ class Log(HeldBroker, ReadableLog):
         time_ms = now_ms if timestamp_ms is None else timestamp_ms
         batch = BuiltBatch(single_record_batch(key, value, time_ms, headers))
         place, offset = self._append(topic, key, partition, batch, now_ms)
-        return RecordMetadata(topic, place, offset, time_ms)
+        return _made((topic, place, offset, time_ms))
 
     @done_whole
     def _append(

@@ -18,17 +18,15 @@ from ottla.codec.crc32c import crc32c
 from ottla.record.layout import (
     ATTRIBUTES,
     ATTRIBUTES_POSITION,
-    BASE_OFFSET,
     CRC,
     CRC_POSITION,
     HEADER,
     HEADER_SIZE,
-    LEADER_EPOCH,
-    LEADER_EPOCH_POSITION,
     LENGTH_END,
     MAGIC_POSITION,
     MAX_TIMESTAMP_POSITION,
     OFFSET_AND_LENGTH,
+    PLACE,
     TIMESTAMP,
 )
 
@@ -234,8 +232,8 @@ class RecordBatch:
 
     def stamp(self, base_offset: int, leader_epoch: int) -> None:
         """Gives the batch its place in the log, in the buffer: the CRC covers neither field."""
-        BASE_OFFSET.pack_into(self.buffer, self.position, base_offset)
-        LEADER_EPOCH.pack_into(self.buffer, self.position + LEADER_EPOCH_POSITION, leader_epoch)
+        length = self.size - LENGTH_END
+        PLACE.pack_into(self.buffer, self.position, base_offset, length, leader_epoch)
         self.base_offset = base_offset
         self.partition_leader_epoch = leader_epoch
 

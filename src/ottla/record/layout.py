@@ -50,6 +50,9 @@ BEFORE_CHECKED: Final = struct_of("base_offset", "length", "leader_epoch", "magi
 CHECKED: Final = struct_of(*list(FIELDS)[5:])
 """What of the header the checksum covers."""
 
+TIMESTAMPS: Final = struct_of("base_timestamp", "max_timestamp")
+PLACE: Final = struct_of("base_offset", "length", "leader_epoch")
+
 BASE_OFFSET: Final = struct_of("base_offset")
 OFFSET_AND_LENGTH: Final = struct_of("base_offset", "length")
 LEADER_EPOCH: Final = struct_of("leader_epoch")
