@@ -6,6 +6,7 @@ one input drive the same code.
 
 import contextlib
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -29,9 +30,11 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.server.apis import APIS
 from ottla.server.authentication import Authentication, login_settings
+from ottla.server.connection_events import LoginOutcome
 from ottla.server.dispatch import Dispatcher
 from ottla.storage.log.append import check_batches
 from ottla.storage.log.producer_state import AppendOrigin
+from tests.fuzz.tls_strangers import first_words, tls
 from tests.support.asking import PEER
 from tests.support.brokers import batch, disk, open_broker
 from tests.support.hostile_requests import ByteChance, HostileClient, versions_of
@@ -167,10 +170,11 @@ class LoggingIn:
         )
         set_password(self._broker, "ana", SECRET)
         self._settings = login_settings(self._broker.config, "CLIENTS")
+        self._counts: Counter[LoginOutcome] = Counter()
 
     def __call__(self, data: bytes) -> None:
         connection = Stranger()
-        login = Authentication(self._broker, self._settings, connection)
+        login = Authentication(self._broker, self._settings, self._counts, connection)
         dispatcher = Dispatcher(self._broker)
         with contextlib.suppress(ProtocolError):
             while data:
@@ -228,6 +232,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "records": lambda: records,
     "dispatch": Served,
     "sasl": LoggingIn,
+    "tls": lambda: tls,
 }
 """What makes each target; a target may remember what it was fed."""
 
@@ -279,6 +284,10 @@ def seeds(name: str) -> Iterator[bytes]:
                     say = framed_message(SaslAuthenticateRequest(auth_bytes=said), 2)
                     pieces = (shake, say) if version else (shake, said)
                     yield b"".join(bytes([len(one)]) + one for one in pieces)
+        case "tls":
+            yield b"\0" + first_words()
+            yield b"\1" + bytes.fromhex("14030300010116030300200102")
+            yield b"\3" + bytes.fromhex("1703030020") + chance.randbytes(32)
         case _:
             yield from (chance.randbytes(400) for _ in range(20))
 

@@ -33,10 +33,10 @@ def client_context(
     return context
 
 
-def pkcs12_store(identity: Identity, password: str) -> bytes:
-    """With the certificate of the shared authority, which signed the identity's."""
+def pkcs12_store(identity: Identity, password: str, signer: Authority | None = None) -> bytes:
+    """With the certificate of the authority that signed the identity's: by default the shared."""
     locked = serialization.BestAvailableEncryption(password.encode())
-    others = [authority().certificate]
+    others = [(signer or authority()).certificate]
     return pkcs12.serialize_key_and_certificates(
         b"ottla", identity.key, identity.certificate, others, locked
     )

@@ -111,6 +111,22 @@ class NetworkConfig(TransactionConfig):
         at_least=1,
         is_dynamic=False,
     )
+    ottla_min_transfer_rate: int = setting(
+        "ottla.min.transfer.rate",
+        "int",
+        1024,
+        "How many bytes a second a client must move at least while a request of it is coming in or "
+        "an answer is going out, over ottla.min.transfer.rate.window.ms; 0: none.",
+        at_least=0,
+    )
+    ottla_min_transfer_rate_window_ms: int = setting(
+        "ottla.min.transfer.rate.window.ms",
+        "int",
+        600_000,
+        "How long a client may move fewer bytes than ottla.min.transfer.rate. Some take no answers "
+        "while they work on records, for as long as max.poll.interval.ms.",
+        at_least=1,
+    )
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",
         "long",

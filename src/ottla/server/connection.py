@@ -136,6 +136,14 @@ class Connection:
         return self.frames is None and self.later is None and self.reader.is_empty
 
     @property
+    def is_amid_transfer(self) -> bool:
+        """Whether the peer is waited for: to send the rest of a request, or to take answers."""
+        if self._send_queue:
+            return True
+        is_waiting = self.is_muted or self.is_starved or self.later is not None
+        return not (is_waiting or self.frames is not None or self.reader.is_empty)
+
+    @property
     def wanted_interest(self) -> int:
         """What to wait for: never for more requests while answers are not taken."""
         if self._send_queue:

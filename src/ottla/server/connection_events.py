@@ -11,6 +11,7 @@ from enum import Enum, auto
 
 class CloseReason(Enum):
     HUNG_UP = "it hung up"
+    SLOW = "it moved fewer bytes than ottla.min.transfer.rate"
     IDLE = "it was idle for longer than connections.max.idle.ms"
     BAD_REQUEST = "its request broke the protocol"
     REFUSED = "it is not who it says it is"

@@ -42,6 +42,7 @@ from ottla.server.request_context import PendingResponse
 from ottla.server.request_log import LoggingDispatcher, RequestFilter
 from ottla.server.request_memory import RequestMemory
 from ottla.server.send_queue import TruncatedFileError
+from ottla.server.transfer_rates import TransferRates
 from ottla.server.turns import LongRequest, LongRequests
 
 logger = logging.getLogger(__name__)
@@ -109,6 +110,7 @@ class Server:
         self._config = broker.config
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
         self._logins = Logins(broker, self.connection_counts.logins)
+        self._transfer_rates = TransferRates()
         self._address_hint = AdvertisedAddressHint()
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
@@ -564,12 +566,25 @@ class Server:
         for connection in [one for one in self._connections if one.came_ms < late_ms]:
             if connection.login is not None and connection.peer.principal is ANONYMOUS:
                 self._close(connection, CloseReason.LOGIN)
+        self._close_slow()
         if max_idle_ms < 0:
             return
         oldest_ms = self._monotonic_ms - max_idle_ms
         for connection in list(self._connections):
-            if connection.later is None and connection.last_active_ms < oldest_ms:
+            is_idle = connection.later is None and connection.last_active_ms < oldest_ms
+            if is_idle and connection not in self._transfer_rates:
                 self._close(connection, CloseReason.IDLE)
+
+    def _close_slow(self) -> None:
+        config = self._broker.config
+        if config.ottla_min_transfer_rate:
+            for connection in self._transfer_rates.too_slow(
+                self._connections,
+                self._monotonic_ms,
+                config.ottla_min_transfer_rate,
+                config.ottla_min_transfer_rate_window_ms,
+            ):
+                self._close(connection, CloseReason.SLOW)
 
     def _close_all(self) -> None:
         self._is_stopping = True

@@ -9,5 +9,5 @@ CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 """Read, write, create, delete, alter, describe, describe and alter configs."""
 
-GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8))
-"""Read, delete, describe."""
+GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
+"""Read, delete, describe; since Kafka 4 groups have settings: describe and alter configs."""

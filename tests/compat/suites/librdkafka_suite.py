@@ -1,9 +1,10 @@
 """librdkafka's own tests, out of the package of Confluent's client for Node.
 
 Run with `python -m tests.compat.suites.librdkafka_suite [NUMBERS]`, which builds them first (two
-minutes); the environment's TEST_CONSUMER_GROUP_PROTOCOL=consumer has them use the new group
-protocol. A test that fails without a reason below, or passes in spite of one, makes the run fail.
-Those that need no broker are not run: they test librdkafka against mocks of its own.
+minutes); those of `SECURED` run again with certificates and logins. The environment's
+TEST_CONSUMER_GROUP_PROTOCOL=consumer has them use the new group protocol. A test that fails without
+a reason below, or passes in spite of one, makes the run fail. Those that need no broker are not
+run: they test librdkafka against mocks of its own.
 """
 
 import json
@@ -15,15 +16,24 @@ import sys
 import tarfile
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509 import load_pem_x509_certificate
+
 from ottla.base.errors import UserError
 from tests.compat.java import jars
 from tests.compat.suites import npm_packages
+from tests.compat.suites.secured_broker import KEY_PASSWORD, SecuredBroker, secured_broker
 from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, not_run, report
 from tests.integration.cli.support import SOURCE
 
@@ -36,8 +46,14 @@ HEADERS = {"openssl/ssl.h": "libssl-dev", "rapidjson/document.h": "rapidjson-dev
 KAFKA_VERSION = "4.1.0"
 """What the suite is told it talks to: the newest without share groups."""
 
-SETTINGS = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "3000"}
-"""As in a cluster of Kafka's, for which the tests were written: some count on the delay."""
+SETTINGS = {
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "3000",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""As in a cluster of Kafka's, for which the tests were written: some count on the delay, and some
+make rules that deny them what they had."""
 
 SCENARIOS = {
     "default": SETTINGS,
@@ -47,6 +63,17 @@ WORKERS = 4
 """Tests that run beside each other: most of them wait most of the time."""
 
 TIMEOUT_S = 1200
+SECURED = {
+    "SSL": ("0001", "0005", "0011", "0012", "0097", "0103"),
+    "SCRAM-SHA-512": ("0001", "0005", "0011", "0012", "0033", "0081", "0103", "0135", "0142"),
+    "PLAIN": ("0001", "0005", "0135", "0142"),
+}
+"""By how clients show who they are: logins, certificates, users and rules, and what all of them
+do beside that: records, groups and transactions."""
+
+REAUTHENTICATION_MS = 10_000
+"""Clients of all these tests log in again so often."""
+
 LONG = ("0113",)
 """Waits for so many groups that it takes ten minutes: what else there is runs beside it."""
 
@@ -60,17 +87,14 @@ ADMIN_SUBTESTS = (
 )  # fmt: skip
 """Run one by one: the test as a whole ends with the first that fails."""
 
-NO_AUTHORIZER = "the suite's broker has no authorizer: SECURITY_DISABLED is answered"
-KNOWN_GAPS = {
-    "0081_admin CreateAcls": NO_AUTHORIZER,
-    "0081_admin DescribeAcls": NO_AUTHORIZER,
-    "0081_admin DeleteAcls": NO_AUTHORIZER,
-    "0109_auto_create_topics": NO_AUTHORIZER,
-    "0115_producer_auth": NO_AUTHORIZER,
-    "0119_consumer_auth": NO_AUTHORIZER,
-}
+NO_SHARE_GROUPS = "it needs share groups, which the broker does not have"
+KNOWN_GAPS = {f"{way} 0135_sasl_credentials": NO_SHARE_GROUPS for way in ("SCRAM-SHA-512", "PLAIN")}
 
 UNSTEADY = {
+    "0081_admin DescribeConsumerGroups": "it waits a second longer than a session, which a busy "
+    "machine exceeds",
+    "SSL 0097_ssl_verify": "librdkafka says otherwise that it trusts no certificate when that has "
+    "come at once",
     "0055_producer_latency": "it allows for a tenth of a second, which a busy machine exceeds",
 }
 
@@ -117,6 +141,7 @@ def main(numbers: Sequence[str]) -> int:
         runs = runs_in((suite / "test.c").read_text())
         wanted = [run for run in runs if not numbers or run.number in numbers]
         outcomes = run_suite(suite, wanted, Path(scratch))
+        outcomes |= run_secured(suite, wanted, Path(scratch))
     gaps, unsteady = KNOWN_GAPS, UNSTEADY
     if os.environ.get("TEST_CONSUMER_GROUP_PROTOCOL") == "consumer":
         gaps = {**gaps, **GAPS_OF_THE_NEW_PROTOCOL}
@@ -183,12 +208,56 @@ def run_suite(suite: Path, runs: Sequence[Run], scratch: Path) -> dict[str, str]
     outcomes: dict[str, str] = {}
     with ExitStack() as brokers, ThreadPoolExecutor(WORKERS) as pool:
         runners = {
-            name: Runner(suite, brokers.enter_context(broker(scratch / name, settings)), kafka)
+            name: Runner(suite, {"bootstrap.servers": address}, kafka)
             for name, settings in SCENARIOS.items()
+            for address in [brokers.enter_context(broker(scratch / name, settings))]
         }
         for some in pool.map(lambda run: runners[run.scenario](run), runs):
             outcomes.update(some)
     return outcomes
+
+
+def run_secured(suite: Path, runs: Sequence[Run], scratch: Path) -> dict[str, str]:
+    """Tests over TLS and with logins, named after the protocol and the mechanism."""
+    outcomes: dict[str, str] = {}
+    (scratch / "secured").mkdir()
+    settings = {**SETTINGS, "connections.max.reauth.ms": str(REAUTHENTICATION_MS)}
+    with secured_broker(scratch / "secured", settings) as found:
+        for way, client in (
+            ("SSL", found.librdkafka("SSL")),
+            ("SCRAM-SHA-512", found.librdkafka("SASL_SSL", "SCRAM-SHA-512")),
+            ("PLAIN", found.librdkafka("SASL_SSL", "PLAIN")),
+        ):
+            kafka = stand_in(scratch / f"kafka-{way}")
+            runner = Runner(suite, client, kafka, trivup_variables(found))
+            wanted = [run for run in runs if run.number in SECURED[way]]
+            with ThreadPoolExecutor(WORKERS) as pool:
+                for some in pool.map(runner, wanted):
+                    outcomes |= {f"{way} {title}": outcome for title, outcome in some.items()}
+    return outcomes
+
+
+def trivup_variables(found: SecuredBroker) -> dict[str, str]:
+    """Where the suite's own starter of brokers says that certificates are."""
+    scratch = found.authority.parent
+    certificate = load_pem_x509_certificate(found.certificate.read_bytes())
+    authority = load_pem_x509_certificate(found.authority.read_bytes())
+    key = load_pem_private_key(found.key.read_bytes(), KEY_PASSWORD.encode())
+    (scratch / "client.der").write_bytes(certificate.public_bytes(Encoding.DER))
+    (scratch / "authority.der").write_bytes(authority.public_bytes(Encoding.DER))
+    locked = BestAvailableEncryption(KEY_PASSWORD.encode())
+    (scratch / "key.der").write_bytes(key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, locked))
+    return {
+        "SSL_pkcs": str(found.store),
+        "SSL_password": KEY_PASSWORD,
+        "SSL_pub_der": str(scratch / "client.der"),
+        "SSL_pub_pem": str(found.certificate),
+        "SSL_priv_der": str(scratch / "key.der"),
+        "SSL_priv_pem": str(found.key),
+        "SSL_ca_der": str(scratch / "authority.der"),
+        "SSL_all_cas_pem": str(found.authority),
+        "SSL_client_auth": "required",
+    }
 
 
 def stand_in(kafka: Path) -> Path:
@@ -201,8 +270,10 @@ def stand_in(kafka: Path) -> Path:
     except UserError as error:
         sys.stdout.write(f"{SUITE}: tests with a producer in Java fail: {error}\n")
     root = SOURCE.parent
+    python = f"cd '{root}' && '{sys.executable}' -m tests.compat.suites"
     for name, command in (
-        ("kafka-topics.sh", f"cd '{root}' && '{sys.executable}' -m tests.compat.suites.topics"),
+        ("kafka-topics.sh", f"{python}.topics"),
+        ("kafka-acls.sh", f"{python}.acls"),
         ("kafka-run-class.sh", f'java -cp "$CLASSPATH:{kafka}/libs/*"'),
     ):
         program = kafka / "bin" / name
@@ -214,21 +285,30 @@ def stand_in(kafka: Path) -> Path:
 class Runner:
     """Runs tests in a process of their own: some leave threads behind when they fail."""
 
-    def __init__(self, suite: Path, address: str, kafka: Path) -> None:
+    def __init__(
+        self,
+        suite: Path,
+        settings: Mapping[str, str],
+        kafka: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._suite = suite
-        self._address = address
+        self._settings = settings
         self._kafka = kafka
+        self._variables = variables or {}
 
     def __call__(self, run: Run) -> dict[str, str]:
         """Outcomes by the tests' titles."""
         scratch = Path(tempfile.mkdtemp(dir=self._kafka))
         told = scratch / "report.json"
         config = scratch / "test.conf"
-        config.write_text(f"bootstrap.servers={self._address}\ntest.timeout.multiplier=2\n")
+        told_clients = {**self._settings, "test.timeout.multiplier": "2"}
+        config.write_text("".join(f"{key}={value}\n" for key, value in told_clients.items()))
         environment = {
             "TEST_KAFKA_VERSION": KAFKA_VERSION,
             **os.environ,
-            "BROKERS": self._address,
+            **self._variables,
+            "BROKERS": self._settings["bootstrap.servers"],
             "KAFKA_PATH": str(self._kafka),
             "LD_LIBRARY_PATH": "../src:../src-cpp",
             "RDKAFKA_TEST_CONF": str(config),
