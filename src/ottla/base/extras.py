@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from ottla.base.errors import UserError
 
 EXTRAS = {
+    "avro": "registry",
     "cryptography": "security",
     "duckdb": "sql",
     "fastavro": "avro",

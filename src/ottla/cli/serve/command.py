@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ottla.base.clock import Clock
     from ottla.broker.broker import Broker
     from ottla.cli.serve.clustered import Clustered
+    from ottla.cli.serve.schema_registry import ServedRegistry
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener
     from ottla.server.listener import Server
@@ -83,11 +84,18 @@ class ServeCommand(ExampleCommand):
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option("--background", is_flag=True, help="Return once it is ready; ottla stop stops it.")
+@click.option(
+    "--schema-registry",
+    "registry_address",
+    metavar="HOST:PORT",
+    help="Serve a schema registry for development too, with its schemas in the topic _schemas.",
+)
 @observing_options
 def serve_command(
     directory: str | None,
     data_dirs: tuple[str, ...],
     background: bool,
+    registry_address: str | None,
     observing: Observing,
     **given: Any,
 ) -> None:
@@ -113,7 +121,7 @@ def serve_command(
         arguments: list[str] = click.get_current_context().meta[ARGUMENTS]
         serve_in_background(arguments, log_path_of(paths[0]))
         return
-    serve(values, config, paths, observing)
+    serve(values, config, paths, observing, registry_address)
 
 
 def serve_settings(
@@ -130,7 +138,11 @@ def serve_settings(
 
 
 def serve(
-    values: dict[str, str], config: "BrokerConfig", paths: Sequence[str], observing: Observing
+    values: dict[str, str],
+    config: "BrokerConfig",
+    paths: Sequence[str],
+    observing: Observing,
+    registry_address: str | None = None,
 ) -> None:
     """Until a signal stops it."""
     from ottla.base.files import OsFileSystem
@@ -179,12 +191,9 @@ def serve(
         stack.callback(place.close)
         place.start(broker, listeners, server, lock)
         Stopping(partial(place.stop, server)).install()
-        addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
-        took_ms = (time.monotonic() - started) * 1000
-        click.echo(
-            f"ready {addresses} pid={os.getpid()} topics={len(broker.topics)} "
-            f"data={','.join(paths)} after={took_ms:.0f}ms"
-        )
+        if registry_address is not None:
+            stack.callback(_registry(registry_address, listeners, server).close)
+        click.echo(_ready_line(server, broker, paths, time.monotonic() - started))
         flusher.start()
         cleaning.start()
         server.run()
@@ -195,6 +204,20 @@ def serve(
         raise StorageError(
             "no log directory is left", f"{reasons}; repair the disk and start again"
         )
+
+
+def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s: float) -> str:
+    addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
+    return (
+        f"ready {addresses} pid={os.getpid()} topics={len(broker.topics)} "
+        f"data={','.join(paths)} after={took_s * 1000:.0f}ms"
+    )
+
+
+def _registry(address: str, listeners: Sequence["Listener"], server: "Server") -> "ServedRegistry":
+    from ottla.cli.serve.schema_registry import ServedRegistry
+
+    return ServedRegistry(address, listeners, server.addresses)
 
 
 class Alone:

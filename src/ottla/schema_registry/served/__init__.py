@@ -1,0 +1,1 @@
+"""A small registry for development: subjects in a compacted topic, and Confluent's API over it."""

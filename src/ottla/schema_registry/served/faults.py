@@ -1,0 +1,46 @@
+"""What a registry refuses, with the codes of Confluent's API."""
+
+
+class RegistryError(Exception):
+    """`code` is the API's own; its first three digits are the HTTP status."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    @property
+    def status(self) -> int:
+        return int(str(self.code)[:3])
+
+
+def no_subject(subject: str) -> RegistryError:
+    return RegistryError(40401, f"Subject '{subject}' not found.")
+
+
+def no_version(version: object) -> RegistryError:
+    return RegistryError(40402, f"Version {version} not found.")
+
+
+def no_schema(words: str) -> RegistryError:
+    return RegistryError(40403, f"Schema {words} not found.")
+
+
+def invalid_schema(words: str) -> RegistryError:
+    return RegistryError(42201, f"Invalid schema: {words}")
+
+
+def invalid_version(text: str) -> RegistryError:
+    return RegistryError(
+        42202,
+        f"The specified version '{text}' is not a valid version id. Allowed values are between "
+        f'[1, 2^31-1] and the string "latest"',
+    )
+
+
+def invalid_level(text: object) -> RegistryError:
+    return RegistryError(
+        42203,
+        f"Invalid compatibility level {text!r}. Valid values are none, backward, forward, full, "
+        f"backward_transitive, forward_transitive, and full_transitive",
+    )

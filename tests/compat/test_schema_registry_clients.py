@@ -1,0 +1,123 @@
+"""Confluent's clients of a schema registry with the one of `ottla serve --schema-registry`."""
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from ottla.cli.serve.schema_registry import ServedRegistry
+from ottla.config.listeners import client_listeners
+from ottla.schema_registry.opening import open_registry
+from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder
+from ottla.tables.values.registered import schema_of_subject
+from tests.support.serving import open_broker, serving
+
+pytest.importorskip("avro")
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("authlib", reason="confluent-kafka[schemaregistry] is not installed")
+with warnings.catch_warnings():
+    # authlib warns of httpx, which it takes itself.
+    warnings.simplefilter("ignore")
+    from confluent_kafka.schema_registry import (
+        Schema,
+        SchemaRegistryClient,
+        header_schema_id_serializer,
+    )
+    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+pytestmark = pytest.mark.slow
+
+TURING = {"first": "Alan", "last": "Turing"}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    broker = open_broker(tmp_path)
+    with serving(broker) as server:
+        listeners = client_listeners(broker.config)
+        registry = ServedRegistry("127.0.0.1:0", listeners, server.addresses)
+        yield f"http://127.0.0.1:{registry.port}"
+        registry.close()
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": url}) as found:
+        yield found
+
+
+def person(*names: str, **more: Any) -> str:
+    fields: list[dict[str, Any]] = [{"name": one, "type": "string"} for one in names]
+    fields += [{"name": one, "type": "int", "default": value} for one, value in more.items()]
+    return json.dumps({"type": "record", "name": "Person", "fields": fields})
+
+
+def context() -> Any:
+    return SerializationContext("people", MessageField.VALUE, headers=[])
+
+
+def test_a_client_registers_finds_compares_and_deletes(client: SchemaRegistryClient) -> None:
+    old, new = Schema(person("first"), "AVRO"), Schema(person("first", "last"), "AVRO")
+    assert client.register_schema("people-value", old) == 1
+    assert client.get_subjects() == ["people-value"]
+    assert not client.test_compatibility("people-value", new)
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema("people-value", new)
+    assert (refused.value.http_status_code, refused.value.error_code) == (409, 409)
+    client.set_compatibility("people-value", "NONE")
+    assert client.get_compatibility("people-value") == "NONE"
+    assert client.register_schema("people-value", new) == 2
+    latest = client.get_latest_version("people-value")
+    assert (latest.version, latest.schema_id) == (2, 2)
+    assert client.lookup_schema("people-value", old).version == 1
+    assert client.delete_version("people-value", 1) == 1
+    assert client.delete_subject("people-value") == [2]
+    assert client.get_subjects() == []
+
+
+def test_values_that_a_client_wrote_are_read_by_theirs_and_ours(
+    url: str, client: SchemaRegistryClient
+) -> None:
+    """In fields of another order for each version, and with the schema's GUID in a header."""
+    schemas = [person("first", "last"), person("last", "first", born=0)]
+    by_header = {"schema.id.serializer": header_schema_id_serializer}
+    written, headers = [], []
+    for schema in schemas:
+        for options in ({}, by_header):
+            where = context()
+            written.append(AvroSerializer(client, schema, conf=options)(TURING, where))
+            headers.append([{"key": key, "value": value} for key, value in where.headers])
+    theirs = AvroDeserializer(client)
+    assert theirs(written[0], context()) == TURING
+    registry = open_registry(url)
+    ours = Decoding(
+        format=ValueFormat.AVRO,
+        schema=schema_of_subject(registry, "people-value"),
+        registry=url,
+        subject="people-value",
+    )
+    kind = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    found = open_decoder(ours).decode(pa.array(written, pa.binary()), pa.array(headers, kind))
+    assert found.faults == {}
+    born = {"born": 0}
+    assert found.rows.to_pylist() == [{**TURING, **born}] * 4
+
+
+def test_schemas_are_there_after_a_restart(tmp_path: Path) -> None:
+    for expected in (b"[]", b'["people-value"]'):
+        broker = open_broker(tmp_path)
+        with serving(broker) as server:
+            listeners = client_listeners(broker.config)
+            registry = ServedRegistry("127.0.0.1:0", listeners, server.addresses)
+            url = f"http://127.0.0.1:{registry.port}"
+            with urlopen(f"{url}/subjects") as answer:
+                assert answer.read() == expected
+            with SchemaRegistryClient({"url": url}) as client:
+                client.register_schema("people-value", Schema(person("first"), "AVRO"))
+            registry.close()
