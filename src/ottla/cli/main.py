@@ -240,6 +240,10 @@ COMMANDS = {
     "status": ("ottla.cli.serve.control:status_command", "Say what runs on a data directory."),
     "stop": ("ottla.cli.serve.control:stop_command", "Stop the broker of a data directory."),
     "quick": ("ottla.cli.quick.command:quick_command", "Run a throw-away broker."),
+    "console": (
+        "ottla.cli.console.command:console_command",
+        "Show a broker or a directory in a browser.",
+    ),
     "topics": ("ottla.cli.main:topics_group", "List, create, change and delete topics."),
     "groups": ("ottla.cli.main:groups_group", "See consumer groups' lag, and reset them."),
     "configs": ("ottla.cli.main:configs_group", "See and change settings."),

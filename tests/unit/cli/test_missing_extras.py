@@ -17,12 +17,15 @@ COMMANDS = {
     "duckdb": "sql LOG SELECT",
     "fastavro": "load LOG --topic t --into TABLE --decode avro --schema SCHEMA",
     "fsspec": "table files s3://bucket/table",
+    "jinja2": "console LOG --listen 127.0.0.1:0",
     "kazoo": "adopt LOG --zookeeper 127.0.0.1:1",
     "numpy": "load LOG --topic t --into TABLE",
     "prometheus_client": "serve -d LOG --metrics 127.0.0.1:0",
     "pyarrow": "table read TABLE",
     "pyspark": "load LOG --topic t --into TABLE",
     "s3fs": "table files s3://bucket/table",
+    "starlette": "console LOG --listen 127.0.0.1:0",
+    "uvicorn": "console LOG --listen 127.0.0.1:0",
 }
 
 

@@ -17,6 +17,14 @@ from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MovingReplica:
+    """A copy on its way into a directory: how large it is, and by how many offsets it is behind."""
+
+    size: int
+    offset_lag: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirectoryDescription:
     """A log directory as a broker describes it; sizes are -1 where the broker does not say."""
 
@@ -26,6 +34,8 @@ class LogDirectoryDescription:
     total_size: int
     usable_size: int
     sizes: Mapping[TopicPartition, int]
+    moving: Mapping[TopicPartition, MovingReplica]
+    """Partitions that are being moved into the directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +95,14 @@ class LogDirectoryAdmin(Asking):
                     for topic in one.topics
                     for partition in topic.partitions
                     if not partition.is_future_key
+                },
+                moving={
+                    TopicPartition(topic.name, partition.partition_index): MovingReplica(
+                        size=partition.partition_size, offset_lag=partition.offset_lag
+                    )
+                    for topic in one.topics
+                    for partition in topic.partitions
+                    if partition.is_future_key
                 },
             )
             for node_id in self._cluster.node_ids()

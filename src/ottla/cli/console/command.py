@@ -1,0 +1,168 @@
+"""`ottla console`: a cluster or a data directory in a browser."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.addresses import parse_address
+from ottla.base.extras import needed_for
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import Stopping, with_options
+
+if TYPE_CHECKING:
+    from ottla.console.access import AccessPolicy
+    from ottla.console.places import ConsoleTarget
+    from ottla.console.serving import ConsoleServer
+
+DEFAULT_ADDRESS = "127.0.0.1:8095"
+TOKEN_VARIABLE = "OTTLA_CONSOLE_TOKEN"
+USER, MECHANISM = "sasl.username", "sasl.mechanism"
+
+console_options = with_options(
+    click.option(
+        "--allow-writes",
+        "allows_writes",
+        is_flag=True,
+        help="Let it produce, reset groups, change settings and abort transactions.",
+    ),
+    click.option(
+        "--token",
+        envvar=TOKEN_VARIABLE,
+        metavar="TEXT",
+        default="",
+        help="Token to ask for; made where others than this machine can reach it.",
+    ),
+    click.option(
+        "--name",
+        "names",
+        multiple=True,
+        metavar="HOST",
+        help="Another name under which browsers reach it; repeatable.",
+    ),
+    click.option(
+        "--table",
+        "tables",
+        multiple=True,
+        metavar="DIR",
+        help="Table whose loads the page of jobs shows; repeatable.",
+    ),
+)
+
+
+@click.command(
+    "console",
+    cls=TargetCommand,
+    examples=(
+        "ottla console data/",
+        "ottla console localhost:9092 --allow-writes",
+        "ottla console localhost:9092 --listen 0.0.0.0:8095 --name broker.example",
+    ),
+)
+@target_argument(directories=True)
+@click.option(
+    "--listen",
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen on; port 0 is any free one.",
+)
+@console_options
+@click.option(
+    "--tls-certificate", "certificate", type=click.Path(path_type=Path), metavar="FILE",
+    help="PEM file of a certificate: the console then speaks HTTPS.",
+)  # fmt: skip
+@click.option(
+    "--tls-key", "key", type=click.Path(path_type=Path), metavar="FILE",
+    help="PEM file of its key, if that is another one.",
+)  # fmt: skip
+@click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input.")
+def console_command(target: Target, until_eof: bool, **given: Any) -> None:
+    """Show TARGET in a browser: topics, logs, messages, groups, transactions, settings and jobs.
+
+    TARGET is a data directory, which is read also while a broker runs on it, or a broker. Prints
+    the link, and runs until SIGTERM or Ctrl-C. Nothing can be changed without --allow-writes. With
+    -X security.protocol=SASL_SSL and no user, people sign in with the broker's users, and may do
+    here what these may.
+    """
+    target.check_directories()
+    server = open_console(console_target(target), **given)
+    with Stopping(server.stop):
+        if until_eof:
+            threading.Thread(target=_stop_at_eof, args=(server,), daemon=True).start()
+        click.echo(f"console {server.link}")
+        server.run()
+
+
+def open_console(target: "ConsoleTarget", *, listen: str, **given: Any) -> "ConsoleServer":
+    """`given` are the other options; raises `UserError`, also where the extra is missing."""
+    import ottla
+
+    with needed_for("ottla console"):
+        from ottla.console.access import policy_for
+        from ottla.console.serving import Certificate, ConsoleServer
+        from ottla.console.state import ConsoleState
+
+    certificate, key = given["certificate"], given["key"]
+    pem = None
+    if certificate is not None:
+        pem = Certificate(certificate=str(certificate), key=None if key is None else str(key))
+    state = ConsoleState(
+        target=target,
+        version=ottla.__version__,
+        allows_writes=given["allows_writes"],
+        tables=given["tables"],
+    )
+
+    def policy(address: tuple[str, int]) -> "AccessPolicy":
+        return policy_for(
+            address, token=given["token"], names=given["names"], is_encrypted=pem is not None
+        )
+
+    return ConsoleServer(state, parse_address(listen), policy, pem)
+
+
+def console_target(target: Target) -> "ConsoleTarget":
+    """What the target of a command is to the console; raises `UserError`."""
+    from dataclasses import replace
+
+    from ottla.client.cluster import ClientSettings
+    from ottla.client.security import parse_security
+    from ottla.console.places import ConsoleTarget
+
+    settings = dict(target.settings)
+    has_sign_in = _is_without_user(settings)
+    if has_sign_in:
+        # The user is the one who signs in; the rest of the settings hold for all of them.
+        settings |= {USER: "-", MECHANISM: settings.get(MECHANISM, "PLAIN")}
+    security = parse_security(settings)
+    if has_sign_in:
+        mechanism = target.settings.get(MECHANISM, "").upper()
+        security = replace(security, username="", mechanism=mechanism)
+    return ConsoleTarget(
+        text=target.pasted,
+        directories=target.directories,
+        addresses=target.broker_addresses,
+        settings=ClientSettings(
+            client_id="ottla-console", request_timeout_s=10.0, patience_s=2.0, security=security
+        ),
+        open_at_rest=target.open,
+        has_sign_in=has_sign_in,
+    )
+
+
+def _is_without_user(settings: Mapping[str, str]) -> bool:
+    """Whether the settings ask for a login, and leave open whose."""
+    named = (USER, "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url")
+    protocol = settings.get("security.protocol", "").upper()
+    return protocol.startswith("SASL") and not any(settings.get(one) for one in named)
+
+
+def _stop_at_eof(server: "ConsoleServer") -> None:
+    """The process that started this one has ended, however it did."""
+    import sys
+
+    sys.stdin.buffer.read()
+    server.stop()

@@ -1,0 +1,409 @@
+"""The console as an ASGI application: routes, checks before them, and pages as HTML or JSON."""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, OttlaError, UnknownNameError, UserError
+from ottla.client.connection import UnreachableError
+from ottla.client.refusals import RefusedError
+from ottla.client.security import AuthenticationError
+from ottla.client.signing_in import sign_in
+from ottla.console import access
+from ottla.console.access import AccessPolicy, Asked, Denied
+from ottla.console.events import EventStream
+from ottla.console.pages import Ask, Page, Redirect, to_json
+from ottla.console.places import ConsoleTarget, NoBrokerError, Place
+from ottla.console.rendering import Renderer
+from ottla.console.state import ConsoleState
+from ottla.console.views import VIEWS, View
+from ottla.console.views.streams import STREAMS, Stream
+
+logger = logging.getLogger(__name__)
+
+FORM_SIZE = 4 << 20
+STATIC = Path(__file__).parent / "static"
+DENIALS = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def make_app(state: ConsoleState, policy: AccessPolicy) -> ASGIApp:
+    """The application; `state.target` is what it shows."""
+    return _Console(state, policy).guarded()
+
+
+class _Console:
+    """Turns a request into an `Ask` for a view, and what the view returns into a response."""
+
+    def __init__(self, state: ConsoleState, policy: AccessPolicy) -> None:
+        self._state = state
+        self._policy = policy
+        self._renderer = Renderer(state)
+        self._shared = Place(state.target, state.target.settings)
+
+    def guarded(self) -> ASGIApp:
+        routes: list[Any] = [
+            Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
+            Route("/sign-out", self._sign_out, methods=["POST"]),
+            Mount("/static", _Static(directory=STATIC)),
+        ]
+        for path, view in VIEWS.items():
+            methods = ["GET", "POST"] if view.takes_forms else ["GET"]
+            routes.append(Route(path, self._endpoint(view), methods=methods))
+        for path, stream in STREAMS.items():
+            routes.append(Route(path, self._events(stream)))
+        app = Starlette(
+            routes=routes,
+            exception_handlers={404: self._not_found},
+            lifespan=self._open_until_the_end,
+        )
+        return Guard(app, self._policy, self._denied)
+
+    @asynccontextmanager
+    async def _open_until_the_end(self, app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            self._state.stopping.set()
+            self._shared.close()
+            self._state.signed.close()
+
+    # Pages
+
+    def _endpoint(self, view: View) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            place = self._place(request)
+            if place is None:
+                return self._to_sign_in(request)
+            form = None
+            if request.method == "POST":
+                form = await _form(request)
+                denied = self._check_form(request, form)
+                if denied is not None:
+                    return self._error(request, denied.status, denied.reason)
+            ask = self._ask(request, place, form)
+            return await run_in_threadpool(self._answer, request, view, ask)
+
+        return endpoint
+
+    def _ask(self, request: Request, place: Place, form: Mapping[str, str] | None) -> Ask:
+        return Ask(
+            place=place,
+            state=self._state,
+            now_ms=round(time.time() * 1000),
+            path=request.path_params,
+            query=dict(request.query_params),
+            form=form,
+        )
+
+    def _answer(self, request: Request, view: View, ask: Ask) -> Response:
+        try:
+            found = view.show(ask)
+        except AuthenticationError as error:
+            if ask.place.user and self._state.target.has_sign_in:
+                self._state.signed.sign_out(request.state.visitor)
+                return self._to_sign_in(request)
+            return self._error(request, 502, str(error))
+        except (OttlaError, OSError) as error:
+            return self._error(request, _status_of(error), _text_of(error))
+        except Exception:
+            logger.exception("%s", request.url.path)
+            return self._error(request, 500, "this page failed; the console's log says more")
+        if isinstance(found, Response):
+            return found
+        if isinstance(found, Redirect):
+            return self._redirect(request, found)
+        return self._shown(request, ask.place, found)
+
+    def _shown(self, request: Request, place: Place | None, page: Page) -> Response:
+        if _wants_json(request):
+            return Response(
+                to_json(page.data), page.status, media_type="application/json; charset=utf-8"
+            )
+        html = self._renderer.page(
+            page,
+            place=place,
+            path=request.url.path,
+            query=list(request.query_params.multi_items()),
+            form_token=access.form_token(self._policy, request.state.visitor),
+        )
+        return Response(html, page.status, media_type="text/html; charset=utf-8")
+
+    def _redirect(self, request: Request, found: Redirect) -> Response:
+        if _wants_json(request):
+            data = {"done": found.done, "page": found.path}
+            return Response(to_json(data), media_type="application/json; charset=utf-8")
+        mark = "&" if "?" in found.path else "?"
+        done = f"{mark}{urlencode({'done': found.done})}" if found.done else ""
+        return RedirectResponse(found.path + done, status_code=303)
+
+    def _error(self, request: Request, status: int, reason: str) -> Response:
+        title = {401: "Token needed", 403: "Not allowed", 404: "Not found"}.get(status, "Failed")
+        data = {"error": reason, "status": status}
+        page = Page(template="error.html", title=title, data=data, status=status)
+        if not hasattr(request.state, "visitor"):
+            request.state.visitor = ""
+        return self._shown(request, None, page)
+
+    async def _not_found(self, request: Request, error: Exception) -> Response:
+        return self._error(request, 404, f"there is no page {request.url.path}")
+
+    def _denied(self, request: Request, denied: Denied) -> Response:
+        return self._error(request, denied.status, denied.reason)
+
+    def _check_form(self, request: Request, form: Mapping[str, str]) -> Denied | None:
+        """A program with the token in a header is no browser that a site could misuse."""
+        if request.state.has_bearer:
+            return None
+        given = form.get(access.FORM_TOKEN_FIELD, "")
+        if access.is_form_token(self._policy, request.state.visitor, given):
+            return None
+        return Denied(status=403, reason="the form is out of date: load its page again, then send")
+
+    # Streams
+
+    def _events(self, stream: Stream) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            place = self._place(request)
+            if place is None:
+                return self._error(request, 401, "sign in first")
+            ask = self._ask(request, place, None)
+            try:
+                events = await run_in_threadpool(stream, ask)
+            except (OttlaError, OSError) as error:
+                return self._error(request, _status_of(error), _text_of(error))
+            return StreamingResponse(
+                self._written(request, events),
+                media_type="text/event-stream",
+                headers={"X-Accel-Buffering": "no"},
+            )
+
+        return endpoint
+
+    async def _written(self, request: Request, events: EventStream) -> AsyncIterator[bytes]:
+        """Events as they come, until they end, the browser leaves, or the console stops."""
+        try:
+            while not self._state.stopping.is_set():
+                try:
+                    found = await run_in_threadpool(events.step)
+                except (OttlaError, OSError) as error:
+                    yield self._renderer.event("failed", _text_of(error))
+                    return
+                if found is None:
+                    yield self._renderer.event("end", "")
+                    return
+                for one in found:
+                    yield self._renderer.fragment(one)
+                if await request.is_disconnected():
+                    return
+        finally:
+            await run_in_threadpool(events.close)
+
+    # Signing in
+
+    def _place(self, request: Request) -> Place | None:
+        """What the visitor may see; `None` for one who has to sign in."""
+        if not self._state.target.has_sign_in:
+            return self._shared
+        return self._state.signed.find(request.state.visitor)
+
+    def _to_sign_in(self, request: Request) -> Response:
+        if _wants_json(request):
+            return self._error(request, 401, "sign in first, at /sign-in")
+        back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/sign-in?next={quote(back, safe='')}", status_code=303)
+
+    async def _sign_in(self, request: Request) -> Response:
+        target: ConsoleTarget = self._state.target
+        if not target.has_sign_in:
+            return RedirectResponse("/", status_code=303)
+        back = _own_path(request.query_params.get("next", "/"))
+        failure = ""
+        if request.method == "POST":
+            form = await _form(request)
+            denied = self._check_form(request, form)
+            if denied is not None:
+                return self._error(request, denied.status, denied.reason)
+            try:
+                place = await run_in_threadpool(_place_of, target, form)
+            except UserError as error:
+                failure = str(error)
+            else:
+                # Another name for the visitor: one that somebody set before is worth nothing.
+                visitor = access.new_visitor()
+                self._state.signed.sign_in(visitor, place)
+                response: Response = RedirectResponse(back, status_code=303)
+                response.headers["set-cookie"] = access.cookie_header(self._policy, visitor)
+                return response
+        data = {"next": back, "failure": failure, "target": target.text}
+        page = Page(
+            template="sign_in.html", title="Sign in", data=data, status=403 if failure else 200
+        )
+        return self._shown(request, None, page)
+
+    async def _sign_out(self, request: Request) -> Response:
+        denied = self._check_form(request, await _form(request))
+        if denied is not None:
+            return self._error(request, denied.status, denied.reason)
+        await run_in_threadpool(self._state.signed.sign_out, request.state.visitor)
+        return RedirectResponse("/sign-in", status_code=303)
+
+
+class Guard:
+    """Every request passes here first, and every answer gets the headers of `access.HEADERS`."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        policy: AccessPolicy,
+        deny: Callable[[Request, Denied], Response],
+    ) -> None:
+        self._app = app
+        self._policy = policy
+        self._deny = deny
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        headers = dict(request.headers)
+        asked = Asked(
+            method=request.method,
+            path=request.url.path,
+            query=request.url.query,
+            headers=headers,
+        )
+        visitor = access.visitor_of(self._policy, headers)
+        is_new = visitor is None
+        request.state.visitor = visitor or access.new_visitor()
+        request.state.has_bearer = self._has_bearer(headers)
+        response = await self._refused(request, asked, is_new=is_new)
+        if response is None and is_new and not self._policy.token:
+            cookie: str | None = access.cookie_header(self._policy, request.state.visitor)
+        else:
+            cookie = None
+        await (response or self._app)(scope, receive, _with_headers(send, cookie))
+
+    def _has_bearer(self, headers: Mapping[str, str]) -> bool:
+        given = access.bearer_of(headers)
+        return bool(self._policy.token and given) and access.is_token(self._policy, given)
+
+    async def _refused(self, request: Request, asked: Asked, *, is_new: bool) -> Response | None:
+        """`None` for who may pass; who brings the token in a link gets a cookie, and the link."""
+        denied = access.check_origin(self._policy, asked)
+        if denied is not None:
+            return self._deny(request, denied)
+        if not self._policy.token:
+            return None
+        token, link = access.without_token(asked)
+        if asked.path == "/token" and asked.method == "POST":
+            form = await _form(request)
+            token, link = form.get(access.TOKEN_FIELD, ""), _own_path(form.get("next", "/"))
+        if token:
+            if not access.is_token(self._policy, token):
+                return self._deny(request, Denied(status=403, reason="the token is wrong"))
+            response = RedirectResponse(link, status_code=303)
+            cookie = access.cookie_header(self._policy, request.state.visitor)
+            response.headers["set-cookie"] = cookie
+            return response
+        if is_new and not request.state.has_bearer and not asked.path.startswith("/static/"):
+            reason = "the console's token is needed; ottla console printed it in the link"
+            return self._deny(request, Denied(status=401, reason=reason))
+        return None
+
+
+def _with_headers(send: Send, cookie: str | None) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", []))
+            there = {name.lower() for name, _ in headers}
+            for name, value in access.HEADERS.items():
+                if name.lower().encode() not in there:
+                    headers.append((name.lower().encode(), value.encode()))
+            if cookie is not None and b"set-cookie" not in there:
+                headers.append((b"set-cookie", cookie.encode()))
+            message["headers"] = headers
+        await send(message)
+
+    return with_headers
+
+
+class _Static(StaticFiles):
+    """Style and scripts, which are the same for as long as the process runs."""
+
+    def file_response(self, *args: Any, **more: Any) -> Response:
+        response = super().file_response(*args, **more)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form; one that is too large is read no further, and is empty."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > FORM_SIZE:
+            return {}
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _place_of(target: ConsoleTarget, form: Mapping[str, str]) -> Place:
+    """What a user of the broker may see; raises `UserError` for a wrong name or password."""
+    name, password = form.get("username", ""), form.get("password", "")
+    return Place(target, sign_in(target.addresses(), target.settings, name, password))
+
+
+def _own_path(text: str) -> str:
+    """A path of this console: a link must not lead to another site."""
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\"))
+    return text if is_own and "\n" not in text and "\r" not in text else "/"
+
+
+def _wants_json(request: Request) -> bool:
+    if request.query_params.get("format") == "json":
+        return True
+    return "application/json" in request.headers.get("accept", "")
+
+
+def _status_of(error: Exception) -> int:
+    match error:
+        case UnknownNameError():
+            return 404
+        case RefusedError() if error.code in DENIALS:
+            return 403
+        case ApiError() if error.code in DENIALS:
+            return 403
+        case NoBrokerError():
+            return 409
+        case UnreachableError():
+            return 502
+        case CorruptionError() | OSError():
+            return 500
+        case _:
+            return 400
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or 'a file'}: {error.strerror or error}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,73 @@
+"""Keys, values and headers as a page shows them: JSON, text, or bytes in hexadecimal."""
+
+import json
+import re
+from typing import Any
+
+from ottla.browsing.fields import Entry
+from ottla.console.pages import Fields
+
+LIST_SIZE = 400
+"""How much of a value a list shows."""
+WHOLE_SIZE = 1 << 20
+"""How much of a value its own page shows; the rest can be downloaded."""
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+"""Control characters, and those that change the direction of what follows."""
+
+
+def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False) -> Fields:
+    """Of a key or value: `kind` is null, json, text or hex; `is_cut` where it is longer."""
+    if data is None:
+        return {"kind": "null", "text": "null", "size": 0, "is_cut": False}
+    fields: Fields = {"kind": "text", "size": len(data), "is_cut": len(data) > size}
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {**fields, "kind": "hex", "text": data[: size // 2].hex(" "),
+                "is_cut": len(data) > size // 2}  # fmt: skip
+    if len(data) <= WHOLE_SIZE and text[:1] in "{[" and text:
+        found = _json(text)
+        if found is not None:
+            fields["kind"] = "json"
+            text = json.dumps(found, ensure_ascii=False, indent=2) if is_pretty else text
+    fields["text"] = _INVISIBLE.sub(_escape, text[:size] if not is_pretty else text)
+    return fields
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def visible(text: str) -> str:
+    """A name that somebody else chose, with nothing in it that is not seen."""
+    return _INVISIBLE.sub(_escape, text)
+
+
+def message_fields(entry: Entry, *, size: int = LIST_SIZE, is_pretty: bool = False) -> Fields:
+    """A message as a row of a list, or as its own page."""
+    record = entry.record
+    has_time = record.timestamp_type is not None
+    return {
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms if has_time else None,
+        "timestamp_type": record.timestamp_type.name.lower() if record.timestamp_type else None,
+        "leader_epoch": record.leader_epoch,
+        "key": shown(record.key, size, is_pretty=is_pretty),
+        "value": shown(record.value, size, is_pretty=is_pretty),
+        "headers": [
+            {"name": visible(name), "value": shown(value, size)} for name, value in record.headers
+        ],
+    }

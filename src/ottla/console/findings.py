@@ -1,0 +1,88 @@
+"""What `ottla doctor` finds, looked for beside the pages: large directories take it a while."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base.errors import OttlaError
+from ottla.client.doctor import complaints_of_broker
+from ottla.console.places import Place
+from ottla.diagnosis.doctor import Complaint, check_directories
+
+FRESH_S = 30.0
+FIRST_WAIT_S = 1.5
+"""How long a page waits for findings that are being looked for; then it is shown without."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """`complaints` as they were `age_s` ago; `None` before the first look has ended."""
+
+    complaints: tuple[Complaint, ...] | None
+    age_s: float
+    is_looking: bool
+    failure: str = ""
+
+
+def look(place: Place, now_ms: int) -> list[Complaint]:
+    """All that doctor says, once each, what needs to be done first. Raises `OttlaError`."""
+    if place.has_broker:
+        with place.admin() as admin:
+            found = list(complaints_of_broker(admin, now_ms))
+    else:
+        files = place.files()
+        assert files is not None
+        found = list(check_directories(files, now_ms))
+    return sorted(dict.fromkeys(found), key=lambda one: one.is_note)
+
+
+class Doctor:
+    """Looks in a thread of its own, for each user apart, and keeps what it found for a while."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looks: dict[str, _Look] = {}
+
+    def findings(self, place: Place, now_ms: int) -> Findings:
+        """What is known by now; begins to look where that is too old."""
+        with self._lock:
+            known = self._looks.get(place.user)
+            if known is None or (known.done_at and self._clock() - known.done_at > FRESH_S):
+                current = self._looks[place.user] = _Look(known)
+                thread = threading.Thread(
+                    target=current.run, args=(place, now_ms, self._clock), daemon=True
+                )
+                thread.start()
+            else:
+                current = known
+        current.done.wait(FIRST_WAIT_S)
+        shown = current if current.done_at or current.before is None else current.before
+        return Findings(
+            complaints=shown.complaints,
+            age_s=self._clock() - shown.done_at if shown.done_at else 0.0,
+            is_looking=not current.done_at,
+            failure=shown.failure,
+        )
+
+
+class _Look:
+    """One look, and the one before it, which is shown until this one has ended."""
+
+    def __init__(self, before: "_Look | None") -> None:
+        self.before = before
+        self.complaints: tuple[Complaint, ...] | None = None
+        self.failure = ""
+        self.done_at = 0.0
+        self.done = threading.Event()
+
+    def run(self, place: Place, now_ms: int, clock: Callable[[], float]) -> None:
+        try:
+            self.complaints = tuple(look(place, now_ms))
+        except (OttlaError, OSError) as error:
+            self.failure = str(error)
+        finally:
+            self.before = None
+            self.done_at = clock()
+            self.done.set()

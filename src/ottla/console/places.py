@@ -1,0 +1,176 @@
+"""What a console looks at: a cluster, or data directories, beside a running broker or without one.
+
+A `Place` is what one person may see: with a broker that has users, each has a place, whose
+connections are in that user's name.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from ottla.base.addresses import Address
+from ottla.base.errors import RefusalError, UserError
+from ottla.browsing.sources import ClusterRecords, FileRecords, RecordSource
+from ottla.client.admin import Admin
+from ottla.client.cluster import ClientSettings, Cluster
+from ottla.client.doctor import local_directories
+from ottla.diagnosis.directories import Directories, read_directories, with_broker
+
+IDLE_CONNECTIONS = 8
+LOOK_AGAIN_S = 10.0
+"""After which a broker is tried again that runs on a directory and did not take the console."""
+
+
+class NoBrokerError(RefusalError):
+    """What was asked needs a running broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleTarget:
+    """What the command was given. `addresses` says where a broker can be asked now."""
+
+    text: str
+    """As a person pastes it into another command."""
+    directories: tuple[str, ...]
+    addresses: Callable[[], Sequence[Address]]
+    settings: ClientSettings
+    open_at_rest: Callable[[], AbstractContextManager[Cluster]]
+    """Opens directories on which no broker runs, for one change."""
+    has_sign_in: bool = False
+    """Whether each person signs in with a user of the broker."""
+
+
+class Place:
+    """What one person may see, and the connections for that, which are kept between questions."""
+
+    def __init__(self, target: ConsoleTarget, settings: ClientSettings) -> None:
+        self.target = target
+        self.settings = settings
+        self.broker_refusal = ""
+        """Why the broker that runs on a directory is not asked."""
+        self._refused_until = 0.0
+        self._lock = threading.Lock()
+        self._idle: list[Cluster] = []
+
+    @property
+    def is_directory(self) -> bool:
+        return bool(self.target.directories)
+
+    @property
+    def user(self) -> str:
+        """Empty where nobody signs in."""
+        return self.settings.security.username
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for cluster in idle:
+            cluster.close()
+
+    # A broker
+
+    @property
+    def has_broker(self) -> bool:
+        """Whether a broker can be asked; without one a directory is read from its files alone."""
+        if not self.is_directory:
+            return True
+        if time.monotonic() < self._refused_until:
+            return False
+        if not self.target.addresses():
+            self.broker_refusal = ""
+            return False
+        try:
+            with self.cluster() as cluster:
+                cluster.node_ids()
+        except UserError as error:
+            self.broker_refusal = str(error)
+            self._refused_until = time.monotonic() + LOOK_AGAIN_S
+            return False
+        self.broker_refusal = ""
+        return True
+
+    @contextmanager
+    def cluster(self) -> Iterator[Cluster]:
+        """A cluster for one question or one scan; raises `UserError`."""
+        with self._lock:
+            cluster = self._idle.pop() if self._idle else None
+        if cluster is None:
+            addresses = self.target.addresses()
+            if not addresses:
+                raise NoBrokerError(
+                    f"no broker runs on {self.target.text}; start one with ottla serve "
+                    f"{self.target.text}"
+                )
+            cluster = Cluster(addresses, self.settings, sleep=time.sleep, topics=())
+        try:
+            yield cluster
+        except BaseException:
+            # A scan that was stopped may have an answer on its way.
+            cluster.close()
+            raise
+        with self._lock:
+            is_kept = len(self._idle) < IDLE_CONNECTIONS
+            if is_kept:
+                self._idle.append(cluster)
+        if not is_kept:
+            cluster.close()
+
+    @contextmanager
+    def admin(self) -> Iterator[Admin]:
+        """Raises `UserError`."""
+        with self.cluster() as cluster:
+            yield Admin(cluster)
+
+    @contextmanager
+    def changing(self) -> Iterator[Cluster]:
+        """The broker; of directories at rest their log, which is open within the block only."""
+        opened = self.target.open_at_rest if self._is_at_rest else self.cluster
+        with opened() as cluster:
+            yield cluster
+
+    @property
+    def _is_at_rest(self) -> bool:
+        return self.is_directory and not self.target.addresses()
+
+    # Files
+
+    def files(self, topic: str | None = None) -> Directories | None:
+        """The directories, or those that hold a topic; `None` where they cannot be read from here.
+
+        Of a broker they are read only where its answer to this user names them: who may not see
+        sizes sees no files either. Raises `UserError`.
+        """
+        if not self.is_directory:
+            with self.admin() as admin:
+                if topic is not None:
+                    admin.partitions([topic])
+                return local_directories(admin, topic)
+        directories = read_directories(self.target.directories)
+        if not self.has_broker:
+            return directories
+        with self.admin() as admin:
+            own = admin.broker_settings()
+        return with_broker(directories, self._topic_settings(), own)
+
+    def _topic_settings(self) -> Callable[[str], dict[str, str]]:
+        """Each topic is asked for once, however many of its partitions are looked at."""
+        known: dict[str, dict[str, str]] = {}
+
+        def ask(topic: str) -> dict[str, str]:
+            if topic not in known:
+                with self.admin() as admin:
+                    known[topic] = admin.topic_settings(topic)
+            return known[topic]
+
+        return ask
+
+    @contextmanager
+    def records(self, *, read_committed: bool, fetch_size: int) -> Iterator[RecordSource]:
+        """Where messages are read: of a directory its files, also beside a running broker."""
+        if self.is_directory:
+            yield FileRecords.at(self.target.directories, read_committed=read_committed)
+            return
+        with self.cluster() as cluster:
+            yield ClusterRecords(cluster, read_committed=read_committed, fetch_size=fetch_size)

@@ -1,0 +1,122 @@
+"""Templates and what they call: numbers, times and bytes as people read them.
+
+Everything is escaped when it is shown: no template marks anything as safe.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ottla.base.texts import duration_text, size_text, value_text
+from ottla.base.times import second_text, time_text
+from ottla.console.events import Fragment, event_bytes
+from ottla.console.pages import Page
+from ottla.console.places import Place
+from ottla.console.state import ConsoleState
+
+TEMPLATES = Path(__file__).parent / "templates"
+NAVIGATION = (
+    ("overview", "/", "Overview"),
+    ("topics", "/topics", "Topics"),
+    ("groups", "/groups", "Groups"),
+    ("transactions", "/transactions", "Transactions"),
+    ("jobs", "/jobs", "Jobs"),
+    ("settings", "/settings", "Settings"),
+)
+
+
+class Renderer:
+    """Holds the templates, compiled at their first use."""
+
+    def __init__(self, state: ConsoleState) -> None:
+        self._state = state
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters.update(
+            size=size_text,
+            duration=duration_text,
+            second=_second,
+            time=time_text,
+            number=_number,
+            setting=_setting,
+            segment=_segment,
+            counted=_counted,
+        )
+        self._environment.globals.update(
+            navigation=NAVIGATION,
+            version=state.version,
+            allows_writes=state.allows_writes,
+            has_sign_in=state.target.has_sign_in,
+        )
+
+    def page(
+        self,
+        page: Page,
+        *,
+        place: Place | None,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        form_token: str,
+    ) -> str:
+        """A whole document."""
+        fields = dict(query)
+
+        def link(**changes: object) -> str:
+            """This page with other fields in its query."""
+            wanted: dict[str, object] = {**fields, **changes}
+            wanted.pop("done", None)
+            kept = {name: str(one) for name, one in wanted.items() if one not in (None, "")}
+            return path + (f"?{urlencode(kept)}" if kept else "")
+
+        frame = {
+            "page": page,
+            "target": self._state.target.text if place is not None else "",
+            "user": place.user if place is not None else "",
+            "broker_refusal": place.broker_refusal if place is not None else "",
+            "done": fields.get("done", ""),
+            "form_token": form_token,
+            "link": link,
+            "here": link(),
+        }
+        return self._environment.get_template(page.template).render({**page.data, **frame})
+
+    def fragment(self, one: Fragment) -> bytes:
+        """An event: a piece of a page, or values for a script."""
+        if not one.template:
+            return event_bytes(one.event, json.dumps(one.data))
+        html = self._environment.get_template(one.template).render(one.data)
+        return event_bytes(one.event, html)
+
+    def event(self, event: str, text: str) -> bytes:
+        return event_bytes(event, json.dumps(text))
+
+
+def _second(timestamp_ms: int | None) -> str:
+    return "–" if timestamp_ms is None or timestamp_ms < 0 else second_text(timestamp_ms)
+
+
+def _number(value: Any) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _setting(value: str | None, name: str) -> str:
+    return value_text(name, value)
+
+
+def _segment(text: str) -> str:
+    """A name as one segment of a path."""
+    return quote(text, safe="")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

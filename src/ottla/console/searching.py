@@ -1,0 +1,379 @@
+"""A search through messages, step by step: each step reads for a moment, and can be the last.
+
+Ranges of offsets ("windows") are read newest first or oldest first, a window of each partition
+in turn, so that what is asked of a broker is what can be shown soon. Between two steps the search
+is a few numbers for each partition, which a link holds: the next page continues there.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from heapq import merge
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.browsing.fields import Entry, FieldReader
+from ottla.browsing.filters import Filter, all_of, parse_filter
+from ottla.browsing.positions import parse_position, resolve, times_of
+from ottla.browsing.sources import RecordSource
+
+NEWEST, OLDEST = "newest", "oldest"
+FIRST_WINDOW = 500
+LAST_WINDOW = 50_000
+LOOK_EVERY = 64
+"""Records between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchQuery:
+    """What a person typed. Empty texts ask for nothing."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+    order: str = NEWEST
+    start: str = ""
+    until: str = ""
+    key: str = ""
+    text: str = ""
+    header: str = ""
+    where: str = ""
+    limit: int = 50
+
+    @property
+    def has_filter(self) -> bool:
+        return bool(self.key or self.text or self.header or self.where)
+
+
+@dataclass(slots=True)
+class Lane:
+    """What is left of one partition: [low, high), read from the end that the order says."""
+
+    place: TopicPartition
+    low: int
+    high: int
+    window: int = FIRST_WINDOW
+
+    @property
+    def left(self) -> int:
+        return self.high - self.low
+
+    def take(self, *, is_newest: bool) -> OffsetRange:
+        """The next window; each is larger than the one before it."""
+        size = min(self.window, self.left)
+        self.window = min(self.window * 2, LAST_WINDOW)
+        if is_newest:
+            self.high -= size
+            return OffsetRange(from_offset=self.high, until_offset=self.high + size)
+        self.low += size
+        return OffsetRange(from_offset=self.low - size, until_offset=self.low)
+
+
+@dataclass(slots=True)
+class _Window:
+    """What a round reads of one partition; `before` is what was left of that."""
+
+    lane: Lane
+    before: tuple[int, int]
+    entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Offsets looked at and in all; `record_count` of them held a record."""
+
+    offset_count: int
+    total: int
+    record_count: int
+    found_count: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one step brought; `is_done` says that there is no more, or enough."""
+
+    entries: list[Entry] = field(default_factory=list)
+    progress: Progress
+    is_done: bool
+
+
+def parse_query(query: SearchQuery, now_ms: int) -> Filter | None:
+    """The test that all fields of a form come to; raises `UserError`."""
+    tests: list[Filter] = []
+    if query.key:
+        key = query.key.encode()
+        tests.append(lambda reader, entry: entry.record.key == key)
+    if query.text:
+        tests.append(_holds_text(query.text))
+    if query.header:
+        tests.append(_has_header(query.header))
+    if query.where:
+        tests.append(parse_filter(query.where, now_ms))
+    return all_of(tests)
+
+
+def _holds_text(text: str) -> Filter:
+    wanted = text.encode()
+
+    def test(reader: FieldReader, entry: Entry) -> bool:
+        record = entry.record
+        return (record.value is not None and wanted in record.value) or (
+            record.key is not None and wanted in record.key
+        )
+
+    return test
+
+
+def _has_header(text: str) -> Filter:
+    """NAME, or NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    wanted = value.encode() if equals else None
+
+    def test(reader: FieldReader, entry: Entry) -> bool:
+        return any(
+            one == name.strip() and (wanted is None or found == wanted)
+            for one, found in entry.record.headers
+        )
+
+    return test
+
+
+class Search:
+    """Use it in one thread at a time, and close it. Raises `UserError` when it is made."""
+
+    def __init__(
+        self,
+        source: AbstractContextManager[RecordSource],
+        query: SearchQuery,
+        now_ms: int,
+        *,
+        cursor: Mapping[int, int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`cursor` is where a search before this one has stopped, by partition."""
+        self.query = query
+        self._clock = clock
+        self._filter = parse_query(query, now_ms)
+        self._is_newest = query.order != OLDEST
+        self._opened = source
+        self._source = source.__enter__()
+        try:
+            self._lanes = self._planned(now_ms, cursor or {})
+        except BaseException:
+            source.__exit__(None, None, None)
+            raise
+        self._total = sum(lane.left for lane in self._lanes)
+        self._records: Iterator[Entry] | None = None
+        self._round: list[_Window] = []
+        self._record_count = 0
+        self._found_count = 0
+        self._turn = 0
+        self._began = clock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            if self._records is not None:
+                self._records = None
+                # What was asked for may still be on its way: the connection is not used again.
+                self._opened.__exit__(GeneratorExit, GeneratorExit(), None)
+            else:
+                self._opened.__exit__(None, None, None)
+
+    @property
+    def cursor(self) -> dict[int, int]:
+        """By partition where another search continues: after what was shown, and no further."""
+        found = {
+            lane.place.partition: lane.high if self._is_newest else lane.low for lane in self._lanes
+        }
+        for window in self._round:
+            low, high = window.before
+            found[window.lane.place.partition] = high if self._is_newest else low
+        return found
+
+    @property
+    def has_more(self) -> bool:
+        return any(lane.left for lane in self._lanes)
+
+    def _planned(self, now_ms: int, cursor: Mapping[int, int]) -> list[Lane]:
+        query = self.query
+        there = self._source.partitions(query.topic)
+        if not there:
+            raise UserError(f"there is no topic {query.topic}, or you may not read it")
+        unknown = sorted(set(query.partitions).difference(there))
+        if unknown:
+            raise UserError(f"topic {query.topic} has no partition {unknown[0]}")
+        places = [TopicPartition(query.topic, one) for one in query.partitions or there]
+        bounds = self._source.bounds(places)
+        starts = self._resolved("from", query.start, bounds, now_ms, is_start=True)
+        ends = self._resolved("until", query.until, bounds, now_ms, is_start=False)
+        lanes = []
+        for place, bound in bounds.items():
+            low = bound.from_offset if starts is None else min(starts[place], bound.until_offset)
+            high = bound.until_offset if ends is None else min(ends[place], bound.until_offset)
+            reached = cursor.get(place.partition)
+            if reached is not None and self._is_newest:
+                high = min(high, reached)
+            elif reached is not None:
+                low = max(low, reached)
+            # Without a filter each record is shown: no more are asked for than fit on the page.
+            window = FIRST_WINDOW if self._filter is not None else query.limit
+            lanes.append(Lane(place, low, max(low, high), window))
+        return lanes
+
+    def _resolved(
+        self,
+        field_name: str,
+        text: str,
+        bounds: Mapping[TopicPartition, OffsetRange],
+        now_ms: int,
+        *,
+        is_start: bool,
+    ) -> dict[TopicPartition, int] | None:
+        if not text.strip():
+            return None
+        position = parse_position(field_name, text, now_ms)
+        times = times_of(position, bounds)
+        at_time = self._source.offsets_at(times) if times else {}
+        return {
+            place: resolve(position, bounds[place], at_time.get(place), is_start=is_start)
+            for place in bounds
+        }
+
+    def step(self, seconds: float) -> Found:
+        """Reads for about so long, or until there is enough.
+
+        A round reads one window of each partition; what it found is shown by time.
+        """
+        if self._filter is None:
+            return self._browsed()
+        until = self._clock() + seconds
+        entries: list[Entry] = []
+        while self._room and self._clock() < until:
+            if self._records is None and not self._begin_window():
+                if not self._round:
+                    break
+                entries += self._end_round()
+                continue
+            self._read(until)
+        if self._room and not self.has_more and self._records is None:
+            entries += self._end_round()
+        is_idle = self._records is None and not self._round
+        is_done = is_idle and (not self._room or not self.has_more)
+        return Found(entries=entries, progress=self._progress(), is_done=is_done)
+
+    @property
+    def _room(self) -> int:
+        return max(0, self.query.limit - self._found_count)
+
+    def _begin_window(self) -> bool:
+        """Whether there is another window in this round."""
+        while self._turn < len(self._lanes):
+            lane = self._lanes[self._turn]
+            self._turn += 1
+            if lane.left:
+                before = lane.low, lane.high
+                wanted = lane.take(is_newest=self._is_newest)
+                self._round.append(_Window(lane, before))
+                self._records = (
+                    Entry(*lane.place, record)
+                    for record in self._source.records(lane.place, wanted)
+                )
+                return True
+        return False
+
+    def _read(self, until: float) -> None:
+        """Reads the window that was begun, or a part of it until time is up."""
+        assert self._records is not None
+        test, reader, found = self._filter, FieldReader(), self._round[-1].entries
+        assert test is not None
+        for number, entry in enumerate(self._records):
+            self._record_count += 1
+            if test(reader, entry):
+                found.append(entry)
+            if not number % LOOK_EVERY and self._clock() >= until:
+                return
+        self._records = None
+
+    def _end_round(self) -> list[Entry]:
+        windows, self._round, self._turn = self._round, [], 0
+        return self._shown([one.entries for one in windows])
+
+    def _browsed(self) -> Found:
+        """A page of messages as they are."""
+        found = [self._some_of(lane) for lane in self._lanes]
+        self._record_count += sum(map(len, found))
+        return Found(entries=self._shown(found), progress=self._progress(), is_done=True)
+
+    def _shown(self, by_lane: list[list[Entry]]) -> list[Entry]:
+        """By time over all partitions, as many as there is room for; the others are read again.
+
+        Within a partition offsets decide, whatever its records say of their time.
+        """
+        if self._is_newest:
+            by_lane = [entries[::-1] for entries in by_lane]
+        merged = list(merge(*by_lane, key=_age if self._is_newest else _time))
+        shown, left = merged[: self._room], merged[self._room :]
+        lanes = {lane.place.partition: lane for lane in self._lanes}
+        for entry in left:
+            lane = lanes[entry.partition]
+            if self._is_newest:
+                lane.high = max(lane.high, entry.record.offset + 1)
+            else:
+                lane.low = min(lane.low, entry.record.offset)
+        self._found_count += len(shown)
+        return shown
+
+    def _some_of(self, lane: Lane) -> list[Entry]:
+        """As many of a partition as a page holds: offsets may have gone, so that it takes more."""
+        found: list[Entry] = []
+        while lane.left and len(found) < self.query.limit:
+            wanted = lane.take(is_newest=self._is_newest)
+            window = [
+                Entry(*lane.place, record) for record in self._source.records(lane.place, wanted)
+            ]
+            found = window + found if self._is_newest else found + window
+        return found
+
+    def _progress(self) -> Progress:
+        left = sum(lane.left for lane in self._lanes)
+        return Progress(
+            offset_count=self._total - left,
+            total=self._total,
+            record_count=self._record_count,
+            found_count=self._found_count,
+            seconds=self._clock() - self._began,
+        )
+
+
+def _age(entry: Entry) -> tuple[int, int]:
+    return -entry.record.timestamp_ms, entry.partition
+
+
+def _time(entry: Entry) -> tuple[int, int]:
+    return entry.record.timestamp_ms, entry.partition
+
+
+def cursor_text(cursor: Mapping[int, int]) -> str:
+    """As a link holds it: `0:120,1:95`."""
+    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(cursor.items()))
+
+
+def parse_cursor(text: str) -> dict[int, int]:
+    """The inverse; nonsense is none."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        partition, _, offset = part.partition(":")
+        if partition.isdigit() and offset.isdigit():
+            found[int(partition)] = int(offset)
+    return found
+
+
+def parse_partitions(text: str) -> tuple[int, ...]:
+    """`0,2`; raises `UserError`."""
+    try:
+        return tuple(int(one) for one in text.replace(" ", "").split(",") if one)
+    except ValueError:
+        raise UserError(f"partition {text}: write numbers, such as 0 or 0,2") from None

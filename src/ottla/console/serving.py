@@ -1,0 +1,122 @@
+"""The console over HTTP: a socket of its own, uvicorn, and an end that streams do not hold up."""
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+
+from ottla.base.addresses import address_text
+from ottla.base.errors import UserError
+from ottla.console.access import AccessPolicy
+from ottla.console.app import make_app
+from ottla.console.state import ConsoleState
+
+BACKLOG = 128
+GOODBYE_S = 2
+LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a browser on this machine finds a console that listens on every address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """PEM files of TLS."""
+
+    certificate: str
+    key: str | None = None
+
+
+class ConsoleServer:
+    """Listens from when it is made; `run` answers until `stop`. Raises `UserError`."""
+
+    def __init__(
+        self,
+        state: ConsoleState,
+        address: tuple[str, int],
+        policy: "Callable[[tuple[str, int]], AccessPolicy]",
+        certificate: Certificate | None = None,
+    ) -> None:
+        """`policy` is called with the address that it got, of which the port may have been 0."""
+        self._state = state
+        self._socket = _listening(address)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        self.policy = policy(self.address)
+        self._scheme = "http" if certificate is None else "https"
+        config = uvicorn.Config(
+            make_app(state, self.policy),
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            ws="none",
+            loop="asyncio",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GOODBYE_S,
+            ssl_certfile=None if certificate is None else certificate.certificate,
+            ssl_keyfile=None if certificate is None else certificate.key,
+        )
+        try:
+            config.load()
+        except OSError as error:
+            self._socket.close()
+            named = certificate.certificate if certificate is not None else "the console"
+            raise UserError(f"{named}: {error.strerror or error}; name PEM files") from error
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        self._server = _Server(config)
+
+    @property
+    def link(self) -> str:
+        """For a browser, with the token if one is asked for."""
+        host = LOCAL.get(self.address[0], self.address[0])
+        token = f"?token={self.policy.token}" if self.policy.token else ""
+        return f"{self._scheme}://{address_text(host, self.address[1])}/{token}"
+
+    def run(self) -> None:
+        """Answers in this thread."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """Has `run` return soon; may be called in a handler of signals."""
+        self._state.stopping.set()
+        self._server.should_exit = True
+
+    @contextlib.contextmanager
+    def in_thread(self) -> Iterator[str]:
+        """Runs beside the caller, within the block; gives the link."""
+        thread = threading.Thread(target=self.run, name="console", daemon=True)
+        thread.start()
+        try:
+            yield self.link
+        finally:
+            self.stop()
+            thread.join()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the command."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listening(address: tuple[str, int]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise UserError(
+            f"{address_text(*address)}: {error.strerror or error}; choose another address with "
+            "--listen HOST:PORT, such as 127.0.0.1:0"
+        ) from error
+    return found

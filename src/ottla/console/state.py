@@ -1,0 +1,100 @@
+"""What the console remembers between requests: its options, and lags as seen."""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.console.findings import Doctor
+from ottla.console.places import ConsoleTarget, Place
+
+SAMPLES = 720
+GROUPS = 500
+SIGNED_IN = 1000
+IDLE_S = 12 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LagSample:
+    """A group's lag at a time, as a page of the console has seen it."""
+
+    at_ms: int
+    lag: int
+    late_ms: int | None
+
+
+class LagHistory:
+    """The lags of groups since the console started, of those that somebody looked at."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: OrderedDict[tuple[str, str], deque[LagSample]] = OrderedDict()
+
+    def add(self, user: str, group: str, sample: LagSample) -> list[LagSample]:
+        """All samples of the group that this user has seen, the new one last."""
+        with self._lock:
+            samples = self._of.setdefault((user, group), deque(maxlen=SAMPLES))
+            self._of.move_to_end((user, group))
+            if len(self._of) > GROUPS:
+                self._of.popitem(last=False)
+            if not samples or samples[-1].at_ms < sample.at_ms:
+                samples.append(sample)
+            return list(samples)
+
+
+class Signed:
+    """Who has signed in: a place for each visitor, in the name of a user of the broker."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._places: OrderedDict[str, tuple[float, Place]] = OrderedDict()
+
+    def find(self, visitor: str) -> Place | None:
+        with self._lock:
+            found = self._places.get(visitor)
+            if found is None or self._clock() - found[0] > IDLE_S:
+                return None
+            self._places[visitor] = self._clock(), found[1]
+            self._places.move_to_end(visitor)
+            return found[1]
+
+    def sign_in(self, visitor: str, place: Place) -> None:
+        left = []
+        with self._lock:
+            if visitor in self._places:
+                left.append(self._places.pop(visitor)[1])
+            self._places[visitor] = self._clock(), place
+            while len(self._places) > SIGNED_IN:
+                left.append(self._places.popitem(last=False)[1][1])
+        for one in left:
+            one.close()
+
+    def sign_out(self, visitor: str) -> None:
+        with self._lock:
+            found = self._places.pop(visitor, None)
+        if found is not None:
+            found[1].close()
+
+    def close(self) -> None:
+        with self._lock:
+            places, self._places = list(self._places.values()), OrderedDict()
+        for _, place in places:
+            place.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleState:
+    """One for each console."""
+
+    target: ConsoleTarget
+    version: str = ""
+    allows_writes: bool = False
+    tables: tuple[str, ...] = ()
+    """Tables whose loads the jobs page shows."""
+    doctor: Doctor = field(default_factory=Doctor)
+    lags: LagHistory = field(default_factory=LagHistory)
+    signed: Signed = field(default_factory=Signed)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Ends the streams of events."""

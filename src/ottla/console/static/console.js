@@ -1,0 +1,107 @@
+// Keys, rows, links to share, and parts of a page that load again. Every page works without it.
+"use strict";
+
+document.documentElement.classList.add("scripted");
+
+const places = { o: "/", t: "/topics", g: "/groups", x: "/transactions", j: "/jobs", s: "/settings" };
+let awaitsPlace = false;
+
+function isTyping(event) {
+  return event.target.closest("input, textarea, select, [contenteditable]") !== null;
+}
+
+function rows() {
+  return [...document.querySelectorAll("table.rows tbody tr")].filter((row) => row.querySelector("a"));
+}
+
+function moveBy(step) {
+  const all = rows();
+  if (all.length === 0) return;
+  const at = all.findIndex((row) => row.classList.contains("at"));
+  const next = all[Math.min(all.length - 1, Math.max(0, at + step))];
+  for (const row of all) row.classList.remove("at");
+  next.classList.add("at");
+  next.querySelector("a").focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function follow(selector) {
+  const link = document.querySelector(selector);
+  if (link !== null && !link.hidden) link.click();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) {
+    if (event.key === "Escape" && isTyping(event)) event.target.blur();
+    return;
+  }
+  if (document.querySelector("dialog[open]") !== null) return;
+  if (awaitsPlace) {
+    awaitsPlace = false;
+    if (event.key in places) {
+      event.preventDefault();
+      location.href = places[event.key];
+    }
+    return;
+  }
+  const deeds = {
+    "/": () => {
+      const field = document.querySelector("[data-search]");
+      if (field !== null) {
+        field.focus();
+        field.select();
+      }
+    },
+    "?": () => document.getElementById("keys").showModal(),
+    ".": () => follow("[data-stop]"),
+    g: () => { awaitsPlace = true; },
+    j: () => moveBy(1),
+    k: () => moveBy(-1),
+    n: () => follow("a[rel=next]"),
+    p: () => follow("a[rel=prev]"),
+  };
+  if (event.key in deeds) {
+    event.preventDefault();
+    deeds[event.key]();
+  }
+});
+
+document.addEventListener("click", async (event) => {
+  if (event.target.closest("[data-help]") !== null) {
+    document.getElementById("keys").showModal();
+  }
+  const copy = event.target.closest("[data-copy-link]");
+  if (copy !== null) {
+    const words = copy.textContent;
+    try {
+      await navigator.clipboard.writeText(location.href);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = location.href;
+    }
+    setTimeout(() => { copy.textContent = words; }, 1500);
+  }
+});
+
+// Parts that are made again: the page is asked for once more, and they are taken out of it.
+async function loadAgain() {
+  const seconds = Number(document.body.dataset.refresh);
+  if (!seconds) return;
+  await new Promise((done) => setTimeout(done, seconds * 1000));
+  if (document.hidden || document.querySelector("dialog[open]") !== null) return loadAgain();
+  try {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    if (answer.ok) {
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = found.querySelectorAll("[data-live]");
+      document.querySelectorAll("[data-live]").forEach((part, index) => {
+        if (fresh[index] && !part.contains(document.activeElement)) part.replaceWith(fresh[index]);
+      });
+      document.body.dataset.refresh = found.body.dataset.refresh ?? "";
+    }
+  } catch {
+    // The console has stopped, or is not reached: the page stays as it is.
+  }
+  return loadAgain();
+}
+loadAgain();

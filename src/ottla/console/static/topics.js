@@ -1,0 +1,52 @@
+// Fills in records, rates and lags of the topics that are in view, some at a time.
+"use strict";
+
+const table = document.querySelector("table[data-figures]");
+const atOnce = Number(table?.dataset.figures);
+
+function fill(row, figures) {
+  row.querySelector("[data-of=records]").textContent = figures.records?.toLocaleString("en") ?? "–";
+  row.querySelector("[data-of=rate]").textContent = figures.rate ?? "–";
+  const lag = row.querySelector("[data-of=lag]");
+  if (figures.lag_group !== null && figures.lag !== null) {
+    const link = document.createElement("a");
+    link.href = `/group?${new URLSearchParams({ name: figures.lag_group })}`;
+    link.textContent = figures.lag.toLocaleString("en");
+    lag.replaceChildren(link);
+  } else {
+    lag.textContent = "–";
+  }
+}
+
+if (atOnce) {
+  let waiting = [];
+  let isAsking = false;
+
+  async function ask() {
+    if (isAsking || waiting.length === 0) return;
+    isAsking = true;
+    const some = waiting.splice(0, atOnce);
+    const names = some.map((row) => row.dataset.name);
+    const fields = new URLSearchParams({ format: "json", names: names.join(",") });
+    try {
+      const answer = await fetch(`/topics-figures?${fields}`);
+      if (answer.ok) {
+        const found = (await answer.json()).topics;
+        for (const row of some) if (found[row.dataset.name]) fill(row, found[row.dataset.name]);
+      }
+    } finally {
+      isAsking = false;
+    }
+    ask();
+  }
+
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      waiting.push(entry.target);
+    }
+    setTimeout(ask, 50);
+  });
+  for (const row of table.querySelectorAll("tbody tr")) seen.observe(row);
+}

@@ -1,0 +1,29 @@
+"""A module for each noun: what its pages show, by path."""
+
+from ottla.console.views import (
+    groups,
+    jobs,
+    messages,
+    overview,
+    partitions,
+    producing,
+    settings,
+    topics,
+    transactions,
+)
+from ottla.console.views.view import View
+
+VIEWS: dict[str, View] = {
+    **overview.VIEWS,
+    **topics.VIEWS,
+    **partitions.VIEWS,
+    **messages.VIEWS,
+    **producing.VIEWS,
+    **groups.VIEWS,
+    **transactions.VIEWS,
+    **settings.VIEWS,
+    **jobs.VIEWS,
+}
+"""Path -> what answers it."""
+
+__all__ = ["VIEWS", "View"]

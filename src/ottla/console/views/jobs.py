@@ -1,0 +1,196 @@
+"""Work beside clients: recovery, retention, cleaning, moves, mirrors, and loads."""
+
+from collections.abc import Iterator
+
+from ottla.base.errors import ApiError, CorruptionError, OttlaError, UserError
+from ottla.base.files import join
+from ottla.base.partitions import TopicPartition
+from ottla.client.reading import LATEST
+from ottla.console.pages import Ask, Fields, Page
+from ottla.console.views.view import View
+from ottla.diagnosis.compaction import compaction_status
+from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.words.compaction import verdict_text
+from ottla.storage.diagnosis.retention_explanation import explain_log
+from ottla.storage.directory.owner_note import owner_of
+from ottla.storage.files.filenames import CLEAN_SHUTDOWN
+from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.tables.manifest import loaded_partitions
+from ottla.tables.table_directory import TableDirectory
+
+MOST_LOGS = 200
+"""Logs that are looked at for a page; a link names more."""
+
+
+def jobs(ask: Ask) -> Page:
+    """Each job with what it does now and what it waits for."""
+    files = ask.place.files()
+    data: Fields = {
+        "has_files": files is not None,
+        "directories": []
+        if files is None
+        else [_directory(files, one.path) for one in files.opened],
+        "moves": _moves(ask),
+        "loads": [_load(ask, path) for path in ask.state.tables],
+        "retention": [],
+        "cleaning": [],
+        "intervals": {},
+        "log_count": 0,
+        "first": ask.number("first", 0),
+        "most": MOST_LOGS,
+    }
+    if files is not None:
+        _judge(ask, files, data)
+    return Page(template="jobs.html", title="Jobs", section="jobs", data=data, refresh_s=5)
+
+
+def _judge(ask: Ask, files: Directories, data: Fields) -> None:
+    """Of some logs what retention and the cleaner are about to do."""
+    names = [
+        (topic, one, index)
+        for one in files.opened
+        for topic, indexes in one.topics().items()
+        for index in indexes
+    ]
+    data["log_count"] = len(names)
+    data["intervals"] = {
+        "retention_ms": files.broker.log_retention_check_interval_ms,
+        "cleaner_ms": files.broker.log_cleaner_backoff_ms,
+        "is_cleaner_on": files.broker.log_cleaner_enable,
+        "cleaner_threads": files.broker.log_cleaner_threads,
+    }
+    for topic, directory, index in names[data["first"] : data["first"] + MOST_LOGS]:
+        try:
+            log = directory.partition(topic, index)
+            data["retention"] += _retention(ask, files, log)
+            if files.config(topic).is_compacted:
+                data["cleaning"] += _cleaning(ask, files, log)
+        except (UserError, CorruptionError, ApiError, OSError):
+            continue  # Damaged, or gone meanwhile: what doctor reports.
+
+
+def _retention(ask: Ask, files: Directories, log: ReadOnlyLog) -> Iterator[Fields]:
+    explained = explain_log(
+        log,
+        files.config(log.topic),
+        ask.now_ms,
+        is_replicated=not files.is_ottlas,
+        file_system=files.file_system,
+    )
+    going = [one.verdict for one in explained.segments if one.verdict.goes]
+    if going or explained.waiting_count:
+        yield {
+            "topic": log.topic,
+            "partition": log.partition,
+            "segments": len(going),
+            "size": sum(one.size for one in going),
+            "waiting_files": explained.waiting_count,
+            "waiting_size": explained.waiting_size,
+        }
+
+
+def _cleaning(ask: Ask, files: Directories, log: ReadOnlyLog) -> Iterator[Fields]:
+    status = compaction_status(log, files, ask.now_ms)
+    range_ = status.explanation.range
+    total = range_.clean_bytes + range_.cleanable_bytes
+    if not (range_.cleanable_bytes or status.is_at_work or status.trouble.failure_count):
+        return
+    yield {
+        "topic": log.topic,
+        "partition": log.partition,
+        "is_at_work": status.is_at_work,
+        "words": verdict_text(status),
+        "cleanable_bytes": range_.cleanable_bytes,
+        "clean_bytes": range_.clean_bytes,
+        "ratio": round(range_.ratio, 3) if total else 0.0,
+        "least_ratio": status.explanation.config.min_cleanable_dirty_ratio,
+    }
+
+
+def _directory(files: Directories, path: str) -> Fields:
+    """Who holds a directory, and whether its next start recovers it."""
+    owner = owner_of(files.file_system, path)
+    is_clean = files.file_system.status(join(path, CLEAN_SHUTDOWN)) is not None
+    if owner is None:
+        state = "stopped cleanly" if is_clean else "was not stopped cleanly"
+        words = "" if is_clean else "the next start recovers its logs"
+    elif owner.addresses:
+        state, words = "served", f"by process {owner.pid}, at {', '.join(owner.addresses)}"
+    else:
+        state = "held"
+        words = (
+            f"by process {owner.pid}, which serves nobody: it is recovering, or mirrors, or the "
+            "log is an application's own"
+        )
+    return {"path": path, "state": state, "words": words}
+
+
+def _moves(ask: Ask) -> list[Fields]:
+    """Partitions on their way to another directory, with how far their copies are."""
+    if not ask.place.has_broker:
+        return []
+    with ask.place.admin() as admin:
+        described = admin.log_directories()
+    sizes: dict[tuple[int, TopicPartition], int] = {
+        (one.broker, place): size for one in described for place, size in one.sizes.items()
+    }
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "broker": one.broker,
+            "to": one.path,
+            "copied": moving.size,
+            "size": sizes.get((one.broker, place)),
+            "offset_lag": moving.offset_lag,
+        }
+        for one in described
+        for place, moving in sorted(one.moving.items())
+    ]
+
+
+def _load(ask: Ask, path: str) -> Fields:
+    """How far a table has been loaded, beside where its topic ends now."""
+    fields: Fields = {"path": path, "problem": "", "partitions": [], "commit_id": None,
+                      "committed_ms": None, "row_count": 0, "topic": None}  # fmt: skip
+    try:
+        entries = TableDirectory(path).entries()
+        loaded = loaded_partitions(entries)
+        if not entries:
+            return fields
+        fields |= {
+            "commit_id": entries[-1].commit_id,
+            "committed_ms": entries[-1].committed_ms,
+            "row_count": sum(one.row_count for one in entries if one.action.value == "load"),
+        }
+        places = {TopicPartition(one.topic, one.partition): one for one in loaded.values()}
+        ends = _ends(ask, list(places))
+        for place, one in sorted(places.items()):
+            fields["topic"] = place.topic
+            fields["partitions"].append(
+                {
+                    "partition": place.partition,
+                    "loaded": one.until_offset,
+                    "end": ends.get(place, one.log_end_offset),
+                }
+            )
+    except (OttlaError, OSError) as error:
+        fields["problem"] = str(error)
+    return fields
+
+
+def _ends(ask: Ask, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    if ask.place.has_broker:
+        with ask.place.admin() as admin:
+            there = admin.existing(places)
+            return {place: one.offset for place, one in admin.list_offsets(there, LATEST).items()}
+    files = ask.place.files()
+    assert files is not None
+    return {
+        TopicPartition(log.topic, log.partition): log.log_end_offset
+        for topic in {one.topic for one in places}.intersection(files.topics)
+        for log in files.logs(topic)
+    }
+
+
+VIEWS = {"/jobs": View(jobs)}

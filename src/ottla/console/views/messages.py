@@ -1,0 +1,195 @@
+"""Messages: found, looked at one by one, downloaded, and watched as they come."""
+
+from dataclasses import asdict
+
+from starlette.responses import Response
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.browsing.fields import Entry
+from ottla.console.contents import WHOLE_SIZE, message_fields
+from ottla.console.pages import Ask, Fields, Page
+from ottla.console.searching import (
+    NEWEST,
+    OLDEST,
+    Search,
+    SearchQuery,
+    cursor_text,
+    parse_cursor,
+    parse_partitions,
+)
+from ottla.console.views.view import View
+
+FETCH_SIZE = 1 << 20
+ONE_RECORD = 1
+PLAIN_SECONDS = 2.0
+"""How long a page without a script searches; a link continues from there."""
+MOST_SHOWN = 500
+
+
+def query_of(ask: Ask) -> SearchQuery:
+    """The form's fields; raises `UserError`."""
+    fields = ask.query
+    return SearchQuery(
+        topic=ask.path["topic"],
+        partitions=parse_partitions(fields.get("partition", "")),
+        order=OLDEST if fields.get("order") == OLDEST else NEWEST,
+        start=fields.get("from", ""),
+        until=fields.get("until", ""),
+        key=fields.get("key", ""),
+        text=fields.get("text", ""),
+        header=fields.get("header", ""),
+        where=fields.get("where", "").strip(),
+        limit=ask.number("limit", 50, least=1, most=MOST_SHOWN),
+    )
+
+
+def open_search(ask: Ask) -> Search:
+    """Raises `UserError`."""
+    is_committed = ask.query.get("isolation") != "read_uncommitted"
+    return Search(
+        ask.place.records(read_committed=is_committed, fetch_size=FETCH_SIZE),
+        query_of(ask),
+        ask.now_ms,
+        cursor=parse_cursor(ask.query.get("after", "")),
+    )
+
+
+def messages(ask: Ask) -> Page:
+    """The messages that a form asks for, as far as they are found in a moment.
+
+    A script asks for the same as a stream of events (`streams.py`), which continues to the end.
+    """
+    name = ask.path["topic"]
+    data: Fields = {
+        "topic": name,
+        "fields": {
+            one: ask.query.get(one, "")
+            for one in ("partition", "order", "from", "until", "key", "text", "header", "where",
+                        "limit", "isolation")
+        },
+        "messages": [],
+        "progress": None,
+        "after": "",
+        "problem": "",
+        "is_waiting": False,
+    }  # fmt: skip
+    try:
+        query = query_of(ask)
+        data["has_filter"] = query.has_filter
+        if query.has_filter and ask.query.get("stream") == "1":
+            # The page's script opens the stream: the same search is not made twice.
+            data["is_waiting"] = True
+        else:
+            _search(ask, data)
+    except UnknownNameError:
+        raise
+    except UserError as error:
+        data.setdefault("has_filter", True)
+        data["problem"] = str(error).replace("--where ", "condition ")
+    return Page(
+        template="messages.html",
+        title=f"Messages of {name}",
+        section="topics",
+        topic=name,
+        data=data,
+        status=400 if data["problem"] else 200,
+    )
+
+
+def _search(ask: Ask, data: Fields) -> None:
+    search = open_search(ask)
+    try:
+        found = search.step(PLAIN_SECONDS)
+        data["messages"] = [message_fields(one) for one in found.entries]
+        data["progress"] = asdict(found.progress)
+        if search.has_more or not found.is_done:
+            data["after"] = cursor_text(search.cursor)
+    finally:
+        search.close()
+
+
+def message(ask: Ask) -> Page | Response:
+    """One message, whole."""
+    name = ask.path["topic"]
+    index, offset = _number(ask.path["partition"]), _number(ask.path["offset"])
+    place = TopicPartition(name, index)
+    entry = _read_one(ask, place, offset)
+    part = ask.query.get("download")
+    if part in ("key", "value"):
+        content: bytes | None = getattr(entry.record, part)
+        return Response(
+            content or b"",
+            media_type="application/octet-stream",
+            headers={
+                "content-disposition": f'attachment; filename="{part}-{index}-{offset}.bin"',
+            },
+        )
+    with ask.place.records(read_committed=False, fetch_size=ONE_RECORD) as source:
+        bound = source.bounds([place])[place]
+    data = message_fields(entry, size=WHOLE_SIZE, is_pretty=True)
+    data |= {
+        "start_offset": bound.from_offset,
+        "end_offset": bound.until_offset,
+        "asked_offset": offset,
+    }
+    return Page(
+        template="message.html",
+        title=f"{name}-{index} at {entry.record.offset}",
+        section="topics",
+        topic=name,
+        data=data,
+    )
+
+
+def _read_one(ask: Ask, place: TopicPartition, offset: int) -> Entry:
+    """The message at an offset, or the next one: compaction and markers leave gaps."""
+    with ask.place.records(read_committed=False, fetch_size=ONE_RECORD) as source:
+        if place.partition not in source.partitions(place.topic):
+            raise UnknownNameError("partition", f"{place.topic}-{place.partition}", ())
+        bound = source.bounds([place])[place]
+        offset = max(offset, bound.from_offset)
+        wanted = OffsetRange(from_offset=offset, until_offset=bound.until_offset)
+        found = source.records(place, wanted)
+        record = next(found, None) if not wanted.is_empty else None
+    if record is None:
+        raise UnknownNameError("message", f"{place.topic}-{place.partition} at offset {offset}", ())
+    return Entry(*place, record)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise UnknownNameError("message", text, ())
+    return int(text)
+
+
+def tail(ask: Ask) -> Page:
+    """Messages as they come; without a script the newest, asked for again every few seconds."""
+    name = ask.path["topic"]
+    data: Fields = {"topic": name, "partition": ask.query.get("partition", ""), "messages": []}
+    search = Search(
+        ask.place.records(read_committed=True, fetch_size=FETCH_SIZE),
+        SearchQuery(
+            topic=name, partitions=parse_partitions(data["partition"]), order=NEWEST, limit=20
+        ),
+        ask.now_ms,
+    )
+    try:
+        data["messages"] = [message_fields(one) for one in search.step(PLAIN_SECONDS).entries]
+    finally:
+        search.close()
+    return Page(
+        template="tail.html",
+        title=f"Tail of {name}",
+        section="topics",
+        topic=name,
+        data=data,
+        refresh_s=5,
+    )
+
+
+VIEWS = {
+    "/topics/{topic}/messages": View(messages),
+    "/topics/{topic}/messages/{partition}/{offset}": View(message),
+    "/topics/{topic}/tail": View(tail),
+}

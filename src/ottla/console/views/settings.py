@@ -1,0 +1,164 @@
+"""Settings: what each is, where it comes from, what it does, and a change of one."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import UnknownNameError
+from ottla.base.texts import setting_value
+from ottla.client.admin import Admin
+from ottla.client.administration.configs import ConfigEntry, ResourceKind
+from ottla.config.broker import broker_settings
+from ottla.config.setting import Setting, settings_of
+from ottla.config.topic import TopicConfig
+from ottla.config.without_effect import is_without_effect, reason_of
+from ottla.console.pages import Ask, Fields, Page, Redirect
+from ottla.console.views.view import View, check_writes
+from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.words.settings import bounds_text, origin_text
+
+if TYPE_CHECKING:
+    from ottla.config.setting import Value
+
+OF_A_TOPIC, OF_A_BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
+
+
+def of_topic(ask: Ask) -> Page | Redirect:
+    """A topic's settings."""
+    name = ask.path["topic"]
+    if ask.form is not None:
+        return _change(ask, OF_A_TOPIC, name, f"/topics/{name}/settings")
+    rows = settings_of(TopicConfig)
+    if ask.place.has_broker:
+        with ask.place.admin() as admin:
+            entries = admin.describe_configs(OF_A_TOPIC, [name])[name]
+        settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
+    else:
+        files = ask.place.files(name)
+        assert files is not None
+        files.logs(name)
+        settings = _of_topic_on_disk(files, name, rows)
+    data = _data(ask, settings) | {"topic": name, "of": f"topic {name}"}
+    return Page(
+        template="settings.html",
+        title=f"Settings of {name}",
+        section="topics",
+        topic=name,
+        data=data,
+    )
+
+
+def of_broker(ask: Ask) -> Page | Redirect:
+    """A broker's settings: of the one that is named, or the first."""
+    rows = broker_settings()
+    if not ask.place.has_broker:
+        files = ask.place.files()
+        assert files is not None
+        settings = [
+            _row_fields(row, files.broker.value_of(name), "of the directory") | {"name": name}
+            for name, row in rows.items()
+            if row.kind != "password"
+        ]
+        data = _data(ask, settings) | {"topic": None, "of": f"the broker, {files.settings_source}"}
+        data["is_changeable"] = False
+        return Page(template="settings.html", title="Settings", section="settings", data=data)
+    with ask.place.admin() as admin:
+        names = [str(one) for one in sorted(admin.describe_cluster().brokers)]
+        name = (ask.form or ask.query).get("broker", names[0])
+        if name not in names:
+            raise UnknownNameError("broker", name, names)
+        if ask.form is not None:
+            return _change(ask, OF_A_BROKER, name, f"/settings?broker={name}")
+        entries = admin.describe_configs(OF_A_BROKER, [name])[name]
+    settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
+    data = _data(ask, settings) | {"topic": None, "of": f"broker {name}", "broker": name}
+    return Page(template="settings.html", title="Settings", section="settings", data=data)
+
+
+def _data(ask: Ask, settings: list[Fields]) -> Fields:
+    """Those that differ from their default, unless all are asked for or looked for."""
+    wanted = ask.query.get("q", "").strip().lower()
+    shows_all = ask.query.get("all") == "1" or bool(wanted)
+    shown = [
+        one
+        for one in sorted(settings, key=lambda one: str(one["name"]))
+        if wanted in one["name"].lower() and (shows_all or not one["is_default"])
+    ]
+    return {
+        "settings": shown,
+        "count": len(settings),
+        "q": wanted,
+        "shows_all": shows_all,
+        "is_changeable": ask.state.allows_writes,
+        "broker": None,
+    }
+
+
+def _fields(one: ConfigEntry, row: Setting | None) -> Fields:
+    return {
+        "name": one.name,
+        "value": one.value,
+        "is_sensitive": one.is_sensitive,
+        "is_default": one.origin.name == "DEFAULT",
+        "is_own": one.is_own or one.origin.name == "OF_THE_BROKER",
+        "origin": origin_text(one.origin.name),
+        "default": one.default,
+        "is_read_only": one.is_read_only,
+        **_meaning(one.name, row, one.documentation or ""),
+    }
+
+
+def _row_fields(row: Setting, value: "Value", origin: str) -> Fields:
+    is_default = value == row.default
+    return {
+        "name": row.name,
+        "value": row.format(value),
+        "is_sensitive": row.kind == "password",
+        "is_default": is_default,
+        "is_own": not is_default,
+        "origin": "default" if is_default else origin,
+        "default": row.format(row.default),
+        "is_read_only": True,
+        **_meaning(row.name, row, ""),
+    }
+
+
+def _meaning(name: str, row: Setting | None, documentation: str) -> Fields:
+    """What a setting does here, which may be nothing."""
+    effect = row.doc if row is not None else documentation
+    if row is None and is_without_effect(name):
+        effect = f"has no effect here: {reason_of(name)}"
+    return {
+        "effect": effect,
+        "bounds": "" if row is None else bounds_text(row),
+        "kind": "" if row is None else row.kind,
+        "is_dynamic": row is None or row.is_dynamic,
+    }
+
+
+def _of_topic_on_disk(files: Directories, name: str, rows: Mapping[str, Setting]) -> list[Fields]:
+    config = files.config(name)
+    entry = files.entries.get(name)
+    own = set() if entry is None else set(entry.overrides)
+    return [
+        _row_fields(row, getattr(config, row.attribute), "its own")
+        | {"is_own": row.name in own, "is_read_only": False}
+        for row in rows.values()
+    ]
+
+
+def _change(ask: Ask, kind: ResourceKind, name: str, path: str) -> Redirect:
+    """Sets one setting, or takes it back."""
+    check_writes(ask)
+    form = ask.form or {}
+    key = form.get("setting", "")
+    value = None if form.get("unset") else setting_value(key, form.get("value", "").strip())
+    with ask.place.changing() as cluster:
+        Admin(cluster).alter_configs(kind, name, {key: value})
+    done = f"{key} has its default again" if value is None else f"{key} is {value} now"
+    return Redirect(path, done)
+
+
+VIEWS = {
+    "/settings": View(of_broker, takes_forms=True),
+    "/topics/{topic}/settings": View(of_topic, takes_forms=True),
+}

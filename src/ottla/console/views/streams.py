@@ -1,0 +1,133 @@
+"""Streams of events: a search that continues, messages as they come, and a group as it reads."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.browsing.fields import Entry
+from ottla.console.contents import message_fields
+from ottla.console.events import EventStream, Fragment
+from ottla.console.pages import Ask
+from ottla.console.searching import cursor_text, parse_partitions
+from ottla.console.views.groups import group_fields
+from ottla.console.views.messages import FETCH_SIZE, open_search
+
+SEARCH_STEP_S = 0.25
+TAIL_STEP_S = 0.5
+GROUP_STEP_S = 2.0
+TAIL_SHOWN = 25
+"""Messages in one step of a tail: what a person can still follow. More are sampled."""
+
+Stream = Callable[[Ask], EventStream]
+
+
+class SearchStream:
+    """Sends what is found as it is found, and how far the search is."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._search = open_search(ask)
+        self._is_done = False
+
+    def step(self) -> list[Fragment] | None:
+        if self._is_done:
+            return None
+        found = self._search.step(SEARCH_STEP_S)
+        self._is_done = found.is_done
+        events = []
+        if found.entries:
+            rows = {"messages": [message_fields(one) for one in found.entries]}
+            events.append(Fragment(event="messages", data=rows, template="message_rows.html"))
+        has_more = self._search.has_more or not found.is_done
+        progress = asdict(found.progress) | {
+            "is_done": found.is_done,
+            "after": cursor_text(self._search.cursor) if has_more else "",
+        }
+        return [*events, Fragment(event="progress", data=progress)]
+
+    def close(self) -> None:
+        self._search.close()
+
+
+class TailStream:
+    """Sends the newest messages twice a second, and how many there were in all.
+
+    Offsets say how many came; only those are read that are shown.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        name = ask.path["topic"]
+        self._opened = ask.place.records(read_committed=True, fetch_size=FETCH_SIZE)
+        self._source = self._opened.__enter__()
+        try:
+            wanted = parse_partitions(ask.query.get("partition", ""))
+            self._places = [
+                TopicPartition(name, one) for one in wanted or self._source.partitions(name)
+            ]
+            bounds = self._source.bounds(self._places)
+        except BaseException as error:
+            self._opened.__exit__(type(error), error, None)
+            raise
+        self._reached = {place: one.until_offset for place, one in bounds.items()}
+        self._at = time.monotonic()
+
+    def step(self) -> list[Fragment] | None:
+        time.sleep(TAIL_STEP_S)
+        bounds = self._source.bounds(self._places)
+        new = {
+            place: OffsetRange(from_offset=self._reached[place], until_offset=one.until_offset)
+            for place, one in bounds.items()
+            if one.until_offset > self._reached[place]
+        }
+        count = sum(one.until_offset - one.from_offset for one in new.values())
+        now = time.monotonic()
+        seconds, self._at = now - self._at, now
+        entries = self._newest(new)
+        self._reached.update({place: one.until_offset for place, one in new.items()})
+        events = []
+        if entries:
+            rows = {"messages": [message_fields(one) for one in entries]}
+            events.append(Fragment(event="messages", data=rows, template="message_rows.html"))
+        rate = {"count": count, "shown": len(entries), "per_second": round(count / seconds)}
+        return [*events, Fragment(event="rate", data=rate)]
+
+    def _newest(self, new: dict[TopicPartition, OffsetRange]) -> list[Entry]:
+        """The last of each partition, the newest first."""
+        each = max(1, TAIL_SHOWN // max(1, len(new)))
+        entries = []
+        for place, one in list(new.items())[:TAIL_SHOWN]:
+            start = max(one.from_offset, one.until_offset - each)
+            wanted = OffsetRange(from_offset=start, until_offset=one.until_offset)
+            entries += [Entry(*place, record) for record in self._source.records(place, wanted)]
+        return sorted(
+            entries, key=lambda one: (one.record.timestamp_ms, one.record.offset), reverse=True
+        )
+
+    def close(self) -> None:
+        self._opened.__exit__(GeneratorExit, GeneratorExit(), None)
+
+
+class GroupStream:
+    """Sends a group as it is, every two seconds, and keeps its lag."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._is_first = True
+
+    def step(self) -> list[Fragment] | None:
+        if not self._is_first:
+            time.sleep(GROUP_STEP_S)
+        self._is_first = False
+        now_ms = round(time.time() * 1000)
+        data = group_fields(self._ask, self._ask.query.get("name", ""), now_ms)
+        return [Fragment(event="group", data=data, template="group_live.html")]
+
+    def close(self) -> None:
+        """Nothing is held between two steps."""
+
+
+STREAMS: dict[str, Stream] = {
+    "/topics/{topic}/messages-stream": SearchStream,
+    "/topics/{topic}/tail-stream": TailStream,
+    "/group-stream": GroupStream,
+}

@@ -1,0 +1,269 @@
+"""Topics: the list, the figures that are filled in later, and the page of one topic."""
+
+from collections.abc import Iterable, Sequence
+
+from ottla.base.errors import ApiError
+from ottla.base.ids import uuid_text
+from ottla.base.partitions import TopicPartition
+from ottla.base.texts import rate_text
+from ottla.client.admin import Admin
+from ottla.client.reading import EARLIEST, LATEST
+from ottla.console.pages import Ask, Fields, Page
+from ottla.console.places import Place
+from ottla.console.views.view import View
+from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.words.settings import retention_text
+
+PER_PAGE = 100
+MOST_PER_PAGE = 1000
+RATE_OVER_MS = 300_000
+FIGURES_AT_ONCE = 50
+GROUPS_ASKED = 50
+"""Of how many groups the lag is looked up for a list of topics."""
+SORTS = ("name", "size", "partitions")
+INTERNAL = "__"
+
+
+def topics(ask: Ask) -> Page:
+    """Names, partitions and sizes of all; rates and lags of those on the page, or by a script."""
+    wanted = ask.query.get("q", "").strip()
+    shows_internal = ask.query.get("internal") == "1"
+    rows = [
+        row
+        for row in _rows(ask.place)
+        if (shows_internal or not row["is_internal"]) and wanted.lower() in row["name"].lower()
+    ]
+    sort = ask.query.get("sort", "name")
+    if sort in SORTS[1:]:
+        rows.sort(key=lambda row: (-(row[sort] or 0), row["name"]))
+    per = ask.number("per", PER_PAGE, least=1, most=MOST_PER_PAGE)
+    pages = max(1, -(-len(rows) // per))
+    number = ask.number("page", 1, least=1, most=pages)
+    shown = rows[(number - 1) * per : number * per]
+    figures: dict[str, Fields] = {}
+    if ask.query.get("figures") == "1":
+        figures = _figures(ask, [row["name"] for row in shown])
+    for row in shown:
+        row.update(figures.get(row["name"], {"records": None, "rate": None, "lag": None}))
+    return Page(
+        template="topics.html",
+        title="Topics",
+        section="topics",
+        data={
+            "topics": shown,
+            "count": len(rows),
+            "page_number": number,
+            "page_count": pages,
+            "per": per,
+            "sort": sort if sort in SORTS else "name",
+            "q": wanted,
+            "shows_internal": shows_internal,
+            "has_figures": bool(figures),
+            "figures_at_once": FIGURES_AT_ONCE,
+        },
+    )
+
+
+def _rows(place: Place) -> list[Fields]:
+    if not place.has_broker:
+        files = place.files()
+        assert files is not None
+        return [_row_of_files(files, name) for name in files.topics]
+    with place.admin() as admin:
+        partitions = admin.partitions()
+        sizes = _sizes(admin)
+    return [
+        {
+            "name": name,
+            "partitions": len(indexes),
+            "size": sizes.get(name),
+            "is_internal": name.startswith(INTERNAL),
+        }
+        for name, indexes in sorted(partitions.items())
+    ]
+
+
+def _row_of_files(files: Directories, name: str) -> Fields:
+    logs = files.logs(name)
+    return {
+        "name": name,
+        "partitions": len(logs),
+        "size": sum(segment.size for log in logs for segment in log.segments),
+        "is_internal": name.startswith(INTERNAL),
+    }
+
+
+def _sizes(admin: Admin) -> dict[str, int]:
+    """Of one replica each: the largest is nearest to the leader's."""
+    largest: dict[TopicPartition, int] = {}
+    for directory in admin.log_directories():
+        for place, size in directory.sizes.items():
+            if size > largest.get(place, -1):
+                largest[place] = size
+    found: dict[str, int] = {}
+    for place, size in largest.items():
+        found[place.topic] = found.get(place.topic, 0) + size
+    return found
+
+
+def figures(ask: Ask) -> Page:
+    """What a script fills in: of the topics that it names, some at a time."""
+    names = [one for one in ask.query.get("names", "").split(",") if one][:FIGURES_AT_ONCE]
+    return Page(
+        template="error.html",
+        title="Figures",
+        data={"topics": _figures(ask, names), "error": "these figures are JSON: add format=json"},
+    )
+
+
+def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
+    """Records left, records a second, and the lag of the group that is furthest behind."""
+    if not ask.place.has_broker:
+        return _figures_of_files(ask.place, names)
+    found: dict[str, Fields] = {}
+    with ask.place.admin() as admin:
+        places = admin.places(names)
+        starts = admin.list_offsets(places, EARLIEST)
+        ends = admin.list_offsets(places, LATEST)
+        recent = admin.list_offsets(places, ask.now_ms - RATE_OVER_MS)
+        lags = _lags(admin, {place: ends[place].offset for place in places})
+    for name in names:
+        own = [place for place in places if place.topic == name]
+        came = sum(
+            max(0, ends[one].offset - max(recent[one].offset, starts[one].offset))
+            for one in own
+            if recent[one].offset >= 0
+        )
+        lag, group = lags.get(name, (None, None))
+        found[name] = {
+            "records": sum(ends[one].offset - starts[one].offset for one in own),
+            "rate": rate_text(came, RATE_OVER_MS / 1000),
+            "lag": lag,
+            "lag_group": group,
+        }
+    return found
+
+
+def _figures_of_files(place: Place, names: Iterable[str]) -> dict[str, Fields]:
+    files = place.files()
+    assert files is not None
+    return {
+        name: {
+            "records": sum(log.log_end_offset - log.log_start_offset for log in files.logs(name)),
+            "rate": None,
+            "lag": None,
+            "lag_group": None,
+        }
+        for name in names
+        if name in files.topics
+    }
+
+
+def _lags(
+    admin: Admin, ends: dict[TopicPartition, int]
+) -> dict[str, tuple[int | None, str | None]]:
+    """By topic the largest lag that a group has in it, with the group."""
+    found: dict[str, tuple[int | None, str | None]] = {}
+    for group in admin.list_groups()[:GROUPS_ASKED]:
+        try:
+            committed = admin.group_offsets(group.group)
+        except ApiError:
+            continue
+        lags: dict[str, int] = {}
+        for place, one in committed.items():
+            if place in ends:
+                lag = max(0, ends[place] - one.offset)
+                lags[place.topic] = lags.get(place.topic, 0) + lag
+        for topic, lag in lags.items():
+            before = found.get(topic, (None, None))[0]
+            if before is None or lag > before:
+                found[topic] = lag, group.group
+    return found
+
+
+def topic(ask: Ask) -> Page:
+    """A topic: its partitions, and where to go from here."""
+    name = ask.path["topic"]
+    data = _of_broker(ask, name) if ask.place.has_broker else _of_files(ask, name)
+    return Page(template="topic.html", title=name, section="topics", topic=name, data=data)
+
+
+def _of_broker(ask: Ask, name: str) -> Fields:
+    with ask.place.admin() as admin:
+        (described,) = admin.describe_topics([name])
+        (activity,) = admin.topic_activity([described], ask.now_ms - RATE_OVER_MS)
+        settings = admin.topic_settings(name)
+        ends = {one.place: one.end_offset for one in activity.partitions}
+        lags = _lags(admin, ends)
+    led = {one.partition: one for one in described.partitions}
+    lag, group = lags.get(name, (None, None))
+    return {
+        "name": name,
+        "topic_id": None if described.topic_id is None else uuid_text(described.topic_id),
+        "is_internal": described.is_internal,
+        "records": activity.count,
+        "size": activity.size,
+        "rate": rate_text(activity.recent_count, RATE_OVER_MS / 1000),
+        "lag": lag,
+        "lag_group": group,
+        "retention": retention_text(settings),
+        "cleanup_policy": settings.get("cleanup.policy", ""),
+        "partitions": [
+            {
+                "partition": one.place.partition,
+                "leader": led[one.place.partition].leader,
+                "replicas": list(led[one.place.partition].replicas),
+                "in_sync": list(led[one.place.partition].in_sync),
+                "start_offset": one.start_offset,
+                "end_offset": one.end_offset,
+                "size": one.size,
+                "rate": rate_text(one.recent_count, RATE_OVER_MS / 1000),
+            }
+            for one in activity.partitions
+        ],
+    }
+
+
+def _of_files(ask: Ask, name: str) -> Fields:
+    files = ask.place.files(name)
+    assert files is not None
+    logs = files.logs(name)
+    config = files.config(name)
+    return {
+        "name": name,
+        "topic_id": None if logs[0].topic_id is None else uuid_text(logs[0].topic_id),
+        "is_internal": name.startswith(INTERNAL),
+        "records": sum(log.log_end_offset - log.log_start_offset for log in logs),
+        "size": sum(segment.size for log in logs for segment in log.segments),
+        "rate": None,
+        "lag": None,
+        "lag_group": None,
+        "retention": retention_text(
+            {
+                "cleanup.policy": ",".join(config.cleanup_policy),
+                "retention.ms": str(config.retention_ms),
+                "retention.bytes": str(config.retention_bytes),
+            }
+        ),
+        "cleanup_policy": ",".join(config.cleanup_policy),
+        "partitions": [
+            {
+                "partition": log.partition,
+                "leader": None,
+                "replicas": [],
+                "in_sync": [],
+                "start_offset": log.log_start_offset,
+                "end_offset": log.log_end_offset,
+                "size": sum(segment.size for segment in log.segments),
+                "rate": None,
+            }
+            for log in logs
+        ],
+    }
+
+
+VIEWS = {
+    "/topics": View(topics),
+    "/topics-figures": View(figures),
+    "/topics/{topic}": View(topic),
+}

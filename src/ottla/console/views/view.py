@@ -1,0 +1,23 @@
+"""What answers a path: a function from an `Ask` to a page, and whether forms are sent to it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from ottla.base.errors import RefusalError
+from ottla.console.pages import Ask, Page, Redirect
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`show` raises `UserError`, `ApiError`, `CorruptionError`, `OSError`."""
+
+    show: Callable[[Ask], Page | Redirect | Response]
+    takes_forms: bool = False
+
+
+def check_writes(ask: Ask) -> None:
+    """Raises `RefusalError` where the console is read-only."""
+    if not ask.state.allows_writes:
+        raise RefusalError("this console is read-only; ottla console --allow-writes changes that")

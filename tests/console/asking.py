@@ -1,0 +1,106 @@
+"""A console over something, asked without a socket."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+import ottla
+from ottla.cli.console.command import console_target
+from ottla.cli.target import Target, parse_target
+from ottla.console.access import AccessPolicy
+from ottla.console.app import make_app
+from ottla.console.state import ConsoleState
+
+FEW_LOGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+"""Internal topics of one partition each: fifty take a while to make."""
+HOST = "http://127.0.0.1:8095"
+PLACES = (
+    "/",
+    "/topics",
+    "/topics?figures=1&internal=1&sort=size",
+    "/topics-figures?names=orders",
+    "/topics/orders",
+    "/topics/orders/log/0",
+    "/topics/orders/log/0?scale=offsets",
+    "/topics/orders/messages",
+    "/topics/orders/messages?text=tea&order=oldest",
+    "/topics/orders/messages/0/0",
+    "/topics/orders/tail",
+    "/topics/orders/produce",
+    "/topics/orders/settings",
+    "/topics/orders/settings?all=1",
+    "/groups",
+    "/group?name=billing",
+    "/transactions",
+    "/transactions?topic=orders",
+    "/settings",
+    "/settings?q=retention",
+    "/jobs",
+)
+"""Every page, of a console over what `fill` makes."""
+
+
+def fill(log: ottla.Log) -> None:
+    """A topic with messages, and a group that has read some."""
+    log.create_topic("orders", partitions=2)
+    for number in range(6):
+        log.append(
+            "orders",
+            b'{"tea": %d, "table": {"number": %d}}' % (number, number % 3),
+            b"table %d" % number,
+            partition=number % 2,
+            headers=[("waiter", b"Eva")],
+        )
+    with ottla.Admin(log) as admin:
+        admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 1})
+
+
+class Browser:
+    """Asks as a browser of the console's own pages does."""
+
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+
+    def get(self, path: str, **more: Any) -> Any:
+        return self.client.get(path, **more)
+
+    def text(self, path: str) -> str:
+        answer = self.get(path)
+        assert answer.status_code == 200, answer.text
+        return str(answer.text)
+
+    def json(self, path: str) -> Any:
+        mark = "&" if "?" in path else "?"
+        return self.get(f"{path}{mark}format=json").json()
+
+    def form_token(self, path: str = "/topics/orders/produce") -> str:
+        found = re.search(r'name="form_token" value="([0-9a-f]+)"', self.get(path).text)
+        assert found is not None
+        return found[1]
+
+    def post(self, path: str, fields: dict[str, str], **more: Any) -> Any:
+        """The form of a page, with its token."""
+        fields = {"form_token": self.form_token(), **fields}
+        headers = {"origin": HOST, "sec-fetch-site": "same-origin", **more.pop("headers", {})}
+        return self.client.post(path, data=fields, headers=headers, **more)
+
+
+@contextmanager
+def console_over(
+    target: str | Path | Target,
+    *,
+    policy: AccessPolicy | None = None,
+    client: dict[str, str] | None = None,
+    **state: Any,
+) -> Iterator[Browser]:
+    """`state` are fields of `ConsoleState`, `client` the settings of its connections."""
+    if not isinstance(target, Target):
+        target = parse_target(str(target), client)
+    made = ConsoleState(target=console_target(target), **state)
+    app = make_app(made, policy or AccessPolicy(secret=b"of this test"))
+    with TestClient(app, base_url=HOST) as found:
+        yield Browser(found)
