@@ -13,7 +13,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -251,19 +251,34 @@ def replace_file(
     `is_secret` nobody but the owner may read, not even while it is written.
     """
     temporary = path + ".tmp"
-    file = file_system.open(temporary, create=True)
+    write_file(file_system, temporary, [content], durably=durably, is_secret=is_secret)
+    file_system.rename(temporary, path)
+    if durably and is_directory_synced:
+        file_system.sync_directory(parent_directory(path))
+
+
+def write_file(
+    file_system: FileSystem,
+    path: str,
+    parts: Iterable[Buffer],
+    *,
+    durably: bool = True,
+    is_secret: bool = False,
+) -> None:
+    """Writes a file in the place, if need be, of what a crash has left of one."""
+    file = file_system.open(path, create=True)
     try:
         if is_secret:
-            file_system.restrict(temporary)
+            file_system.restrict(path)
         file.truncate(0)
-        file.pwrite(content, 0)
+        position = 0
+        for part in parts:
+            file.pwrite(part, position)
+            position += len(part)
         if durably:
             file.sync()
     finally:
         file.close()
-    file_system.rename(temporary, path)
-    if durably and is_directory_synced:
-        file_system.sync_directory(parent_directory(path))
 
 
 def make_durable_directory(file_system: FileSystem, path: str) -> None:

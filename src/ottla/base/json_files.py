@@ -1,11 +1,13 @@
 """Small files of JSON that are replaced whole, and checked when they are read."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.base.turns import parts_in_turns
 
 T = TypeVar("T")
 
@@ -32,6 +34,42 @@ def write_json_file(
 ) -> None:
     """Replaces the file, durably; raises `OSError`. Only its owner may read what `is_secret`."""
     replace_file(file_system, path, json_text(fields) + b"\n", is_secret=is_secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object of many members, by their names."""
+
+    items: Iterable[tuple[str, Any]]
+
+
+def json_parts(fields: dict[str, Any]) -> Iterator[bytes]:
+    """A file in parts, in turns: a member a line, and a line for each element of an iterable."""
+    return ("".join(part).encode() for part in parts_in_turns(_json_lines(fields)))
+
+
+def _json_lines(fields: dict[str, Any]) -> Iterator[str]:
+    yield "{"
+    separator = "\n "
+    for name, value in fields.items():
+        yield f"{separator}{json.dumps(name)}: "
+        separator = ",\n "
+        if isinstance(value, str | int | dict):
+            yield json.dumps(value)
+        elif isinstance(value, Members):
+            members = (f"{json.dumps(key)}: {json.dumps(one)}" for key, one in value.items)
+            yield from _json_elements("{", members, "}")
+        else:
+            yield from _json_elements("[", map(json.dumps, value), "]")
+    yield "\n}\n"
+
+
+def _json_elements(begin: str, elements: Iterable[str], end: str) -> Iterator[str]:
+    separator = begin + "\n  "
+    for one in elements:
+        yield separator + one
+        separator = ",\n  "
+    yield begin + end if separator.startswith(begin) else "\n " + end
 
 
 def json_text(fields: dict[str, Any]) -> bytes:

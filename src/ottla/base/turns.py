@@ -168,6 +168,11 @@ def give_way() -> None:
         turn.give_way()
 
 
+def in_a_turn() -> bool:
+    """Whether the running code can be suspended for others' sake."""
+    return CURRENT.get() is not None
+
+
 def let_others() -> bool:
     """Lets others have their turn now; returns whether there is anybody who could have it."""
     turn = CURRENT.get()

@@ -114,32 +114,44 @@ class Admin:
     ) -> None:
         """Changes the broker's own settings, or those of all brokers."""
         assert scope in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS)
-        state = self._cluster.state
-        if scope is ConfigSource.BROKER:
-            before, owner = state.broker_configs, f"broker {self._broker.node_id}"
+        is_ours = scope is ConfigSource.BROKER
+        owner = f"broker {self._broker.node_id}" if is_ours else "all brokers"
+        before: Mapping[str, str] = {}
+        values: Mapping[str, str] = {}
+        config = self._settings.config
+
+        def changed(state: ClusterState) -> ClusterState:
+            nonlocal before, values, config
+            before = state.broker_configs if is_ours else state.default_configs
             values = alteration.apply(before, broker_settings())
-            new = dataclasses.replace(state, broker_configs=values)
-        else:
-            before, owner = state.default_configs, "all brokers"
-            values = alteration.apply(before, broker_settings())
-            new = dataclasses.replace(state, default_configs=values)
-        check_dynamic(values, scope)
+            check_dynamic(values, scope)
+            if is_ours:
+                new = dataclasses.replace(state, broker_configs=values)
+            else:
+                new = dataclasses.replace(state, default_configs=values)
+            config = self._checked_config(new)
+            return state if validate_only else new
+
+        with storage_failures_answered():
+            self._cluster.change(changed)
+        if validate_only:
+            return
+        self._settings.follow(self._cluster.state, config)
+        self._broker.reconfigure(config)
+        self._store.change_defaults(config.topic_defaults)
+        self._report(owner, before, values, alteration.by)
+
+    def _checked_config(self, state: ClusterState) -> BrokerConfig:
+        """The settings that a state makes; raises `ApiError` for what cannot be."""
         try:
-            config = self._settings.config_under(new)
+            config = self._settings.config_under(state)
             client_listeners(config)  # refuses what cannot be listened on
             self._broker.check_config(config)
         except SettingError as error:
             # Kafka's code where one would expect INVALID_CONFIG (KAFKA-13609).
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error
         self._store.configs_under(config.topic_defaults)
-        if validate_only:
-            return
-        with storage_failures_answered():
-            self._cluster.replace(new)
-        self._settings.follow(self._cluster.state, config)
-        self._broker.reconfigure(config)
-        self._store.change_defaults(config.topic_defaults)
-        self._report(owner, before, values, alteration.by)
+        return config
 
     def alter_groups(
         self,
@@ -151,47 +163,45 @@ class Admin:
 
         Returns why some are refused.
         """
-        refusals: dict[str, ApiError] = {}
-        changed: dict[str, Mapping[str, str]] = {}
-        by: dict[str, str] = {}
-        seen: dict[str, Mapping[str, str] | None] = {}
+        refusals: dict[str, ApiError] = freed_in_turns({})
+        changed: dict[str, Mapping[str, str]] = freed_in_turns({})
+        by: dict[str, str] = freed_in_turns({})
+        before: Mapping[str, Mapping[str, str]] = {}
 
-        def change(group_id: str) -> None:
-            seen[group_id] = self._cluster.state.group_configs.get(group_id)
-            try:
-                alteration = alterations[group_id]()
-                changed[group_id] = self._group_values(group_id, alteration)
-                by[group_id] = alteration.by
-            except ApiError as error:
-                changed.pop(group_id, None)
-                refusals[group_id] = error.without_traceback()
+        def with_changes(state: ClusterState) -> ClusterState:
+            nonlocal before
+            before = state.group_configs
+            for group_id in in_turns(alterations):
+                try:
+                    alteration = alterations[group_id]()
+                    values = alteration.apply(before.get(group_id, {}), settings_of(GroupConfig))
+                    self._settings.groups.check(values)
+                    changed[group_id], by[group_id] = values, alteration.by
+                except ApiError as error:
+                    changed.pop(group_id, None)
+                    refusals[group_id] = error.without_traceback()
+            if validate_only or not changed:
+                return state
+            configs = {**before, **changed}
+            for group_id in in_turns(changed):
+                if not changed[group_id]:
+                    del configs[group_id]
+            return dataclasses.replace(state, group_configs=configs)
 
-        for group_id in in_turns(alterations):
-            change(group_id)
-        if validate_only or not changed:
-            return refusals
-        state = self._cluster.state
-        for group_id in [one for one in changed if state.group_configs.get(one) is not seen[one]]:
-            change(group_id)  # another request has changed it meanwhile
-        configs = {**state.group_configs, **changed}
-        for group_id in [one for one, values in changed.items() if not values]:
-            del configs[group_id]
+        def follow() -> None:
+            if not validate_only:
+                for group_id in in_turns(changed):
+                    values = self._cluster.state.group_configs.get(group_id, {})
+                    self._settings.groups.change(group_id, values)
+
         try:
-            self._cluster.replace(dataclasses.replace(state, group_configs=configs))
+            self._cluster.change(with_changes, follow)
         except StorageError as error:
             refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return refusals | dict.fromkeys(changed, refusal)
-        for group_id, values in in_turns(changed.items()):
-            self._settings.groups.change(group_id, values)
-            before = state.group_configs.get(group_id, {})
-            self._report(f"group {group_id}", before, values, by[group_id])
+        for group_id, values in in_turns(() if validate_only else changed.items()):
+            self._report(f"group {group_id}", before.get(group_id, {}), values, by[group_id])
         return refusals
-
-    def _group_values(self, group_id: str, alteration: Alteration) -> Mapping[str, str]:
-        known = self._cluster.state.group_configs.get(group_id, {})
-        values = alteration.apply(known, settings_of(GroupConfig))
-        self._settings.groups.check(values)
-        return values
 
     # Quotas
 
@@ -219,29 +229,28 @@ class Admin:
         Returns why each was refused, if it was.
         """
         results: list[ApiError | None] = []
-        accepted: dict[QuotaEntity, QuotaAlteration] = freed_in_turns({})
-        changed: dict[QuotaEntity, Mapping[str, float]] = freed_in_turns({})
-        before = self._cluster.state.quotas
-        for make in in_turns(alterations):
-            try:
-                alteration = make()
-                entity, limits = alteration.apply(before)
-            except ApiError as error:
-                results.append(error.without_traceback())
-            else:
-                results.append(None)
-                accepted[entity], changed[entity] = alteration, limits
-        if validate_only or not changed:
-            return results
-        now = self._cluster.state.quotas
-        for entity in [one for one in changed if now.get(one) is not before.get(one)]:
-            _, changed[entity] = accepted[entity].apply(now)  # another request has changed it
-        new = dataclasses.replace(self._cluster.state, quotas=with_changes(now, changed))
+        made = list(alterations)
+
+        def changed(state: ClusterState) -> ClusterState:
+            of_entities: dict[QuotaEntity, Mapping[str, float]] = freed_in_turns({})
+            results.clear()
+            for make in in_turns(made):
+                try:
+                    entity, limits = make().apply(state.quotas)
+                    of_entities[entity] = limits
+                    results.append(None)
+                except ApiError as error:
+                    results.append(error.without_traceback())
+            if validate_only or not of_entities:
+                return state
+            quotas = with_changes(state.quotas, of_entities)
+            return state if quotas == state.quotas else dataclasses.replace(state, quotas=quotas)
+
         try:
-            self._cluster.replace(new)
+            self._cluster.change(changed)
         except StorageError as error:
             refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return [result or refusal for result in results]
+            return [result or refusal for result in in_turns(results)]
         self._broker.quotas.change(self._cluster.state.quotas)
         return results
 

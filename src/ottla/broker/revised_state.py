@@ -1,15 +1,20 @@
 """A state that lies in one small file of every log directory: changed in each, or refused.
 
-Each change has a higher revision. When directories disagree, the highest is right.
+Each change has a higher revision. When directories disagree, the highest is right. The file is
+written whole, so that a crash leaves the old one or the new one; where a request changes it, in
+turns: a state of 100,000 entries takes a second to write, and others are served meanwhile.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import FileSystem
+from ottla.base.files import FileSystem, join, replace_file, write_file
+from ottla.base.json_files import json_parts
+from ottla.base.turns import aside, in_a_turn, kept, let_others
 from ottla.storage.directory.log_directories import LogDirectories
 
 
@@ -25,12 +30,16 @@ def newest(states: Iterable[State]) -> State:
     return max(states, key=lambda state: state.revision)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateFile(Generic[State]):
     """How the file in a directory is read and written, and what to do when it is damaged."""
 
+    name: str
     read: Callable[[FileSystem, str], State]
-    write: Callable[[FileSystem, str, State], None]
+    fields: Callable[[State], dict[str, Any]]
+    """What the file holds, with iterables for what may be long."""
+    is_secret: Callable[[State], bool]
+    """Whether only its owner may read it."""
     fix: str
 
     def read_newest(self, paths: Sequence[str], file_system: FileSystem) -> State:
@@ -40,9 +49,18 @@ class StateFile(Generic[State]):
         except CorruptionError as error:
             raise UserError(f"{error}; {self.fix}") from error
 
+    def write(self, file_system: FileSystem, directory: str, state: State) -> None:
+        """Replaces the file, durably; raises `OSError`."""
+        replace_file(
+            file_system,
+            join(directory, self.name),
+            b"".join(json_parts(self.fields(state))),
+            is_secret=self.is_secret(state),
+        )
+
 
 class StateStore(Generic[State]):
-    """`state` is what is on the disks."""
+    """`state` is what is on the disks, but for what `leave_out` has left out."""
 
     def __init__(
         self,
@@ -56,9 +74,10 @@ class StateStore(Generic[State]):
         self._revision = state.revision
         self._directories = directories
         self._file_system = file_system
+        self._is_changing = False
 
     def replace(self, state: State) -> None:
-        """Writes a new state; raises `StorageError` and then keeps the old one.
+        """Writes a new state at once; raises `StorageError` and then keeps the old one.
 
         The next one is newer than both, whichever of them a failing disk has kept.
         """
@@ -67,3 +86,72 @@ class StateStore(Generic[State]):
         self._directories.check_any_online()
         self._directories.write_in_each(lambda path: self._file.write(self._file_system, path, new))
         self.state = new
+
+    def leave_out(self, state: State) -> None:
+        """Forgets what nobody needs; it goes from the disks with the next change."""
+        self.state = state
+
+    def change(
+        self, decide: Callable[[State], State], then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Makes the state what `decide` makes of it, in turns; raises `StorageError`.
+
+        It is decided again when another change came in between. What is decided to be the same
+        object is not written. `then` has the broker follow before another change in turns is made.
+        """
+        if not in_a_turn():
+            while (new := decide(known := self.state)) is not known:
+                if self.state is known:
+                    self.replace(new)
+                    break
+            then()
+            return
+        with self._alone(), kept():
+            while not self._try_to_change(decide):
+                pass
+            then()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Of the changes in turns one is made after the other."""
+        while self._is_changing:
+            let_others()
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
+
+    def _try_to_change(self, decide: Callable[[State], State]) -> bool:
+        """Whether nobody has replaced the state meanwhile, with a file of an older state."""
+        known = self.state
+        decided = decide(known)
+        if decided is known:
+            return self.state is known
+        revision = self._revision + 1
+        new = dataclasses.replace(decided, revision=revision)
+        parts = list(json_parts(self._file.fields(new)))
+        is_secret = self._file.is_secret(new)
+        files, name = self._file_system, self._file.name
+        self._directories.check_any_online()
+        self._directories.write_in_each(
+            lambda path: aside(
+                lambda: write_file(files, _prepared(path, name), parts, is_secret=is_secret)
+            )
+        )
+        if self.state is not known or self._revision >= revision:
+            return False
+        self._revision = revision
+        self._directories.write_in_each(
+            lambda path: files.rename(_prepared(path, name), join(path, name))
+        )
+        self._directories.write_in_each(lambda path: aside(lambda: files.sync_directory(path)))
+        if self.state is not known:
+            return False
+        self.state = new
+        return True
+
+
+def _prepared(directory: str, name: str) -> str:
+    """Not the name that `replace` uses, which may come in between."""
+    return join(directory, f"{name}.next.tmp")

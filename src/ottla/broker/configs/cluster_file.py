@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base.files import FileSystem, join
-from ottla.base.json_files import check_version, read_json_file, texts, write_json_file
+from ottla.base.json_files import Members, check_version, read_json_file, texts
+from ottla.base.turns import sorted_in_turns
 from ottla.broker.revised_state import RevisedState, StateFile
 from ottla.config.broker import listener_setting
 
@@ -42,35 +43,43 @@ def read_cluster_file(file_system: FileSystem, directory: str) -> ClusterState:
     return read_json_file(file_system, path, _parse, "the state of a cluster") or ClusterState()
 
 
-def write_cluster_file(file_system: FileSystem, directory: str, state: ClusterState) -> None:
-    """Replaces the file, durably; where it has passwords or keys, only its owner may read it."""
+def _fields(state: ClusterState) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "version": FORMAT_VERSION,
         "revision": state.revision,
         "default_broker_configs": dict(sorted(state.default_configs.items())),
         "broker_configs": dict(sorted(state.broker_configs.items())),
-        "client_quotas": quota_fields(state.quotas),
+        "client_quotas": map(_quota_fields, sorted_in_turns(state.quotas.items(), repr)),
     }
     if state.group_configs:
-        fields["group_configs"] = {
-            group_id: dict(sorted(values.items()))
-            for group_id, values in sorted(state.group_configs.items())
-        }
-    path = join(directory, CLUSTER_FILE_NAME)
-    is_secret = any(map(_is_secret, [*state.default_configs, *state.broker_configs]))
-    write_json_file(file_system, path, fields, is_secret=is_secret)
+        fields["group_configs"] = Members(
+            (group_id, dict(sorted(values.items())))
+            for group_id, values in sorted_in_turns(state.group_configs.items(), _name)
+        )
+    return fields
 
 
-def _is_secret(name: str) -> bool:
+def _name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def _is_secret(state: ClusterState) -> bool:
+    """Whether it has passwords or keys."""
+    return any(map(_is_secret_setting, [*state.default_configs, *state.broker_configs]))
+
+
+def _is_secret_setting(name: str) -> bool:
     row = listener_setting(name)
     return row is not None and row.kind == "password"
 
 
 def quota_fields(quotas: Quotas) -> list[dict[str, Any]]:
-    return [
-        {"entity": dict(entity), "quotas": dict(sorted(values.items()))}
-        for entity, values in sorted(quotas.items(), key=repr)
-    ]
+    return [_quota_fields(one) for one in sorted(quotas.items(), key=repr)]
+
+
+def _quota_fields(quota: tuple[QuotaEntity, Mapping[str, float]]) -> dict[str, Any]:
+    entity, values = quota
+    return {"entity": dict(entity), "quotas": dict(sorted(values.items()))}
 
 
 def parse_quotas(fields: Any) -> dict[QuotaEntity, dict[str, float]]:
@@ -104,4 +113,10 @@ def _parse_quota(fields: Any) -> tuple[QuotaEntity, dict[str, float]]:
     return quota_entity(names), {key: float(value) for key, value in fields["quotas"].items()}
 
 
-CLUSTER_FILE = StateFile(read_cluster_file, write_cluster_file, "restore the file, or move it away")
+CLUSTER_FILE = StateFile(
+    name=CLUSTER_FILE_NAME,
+    read=read_cluster_file,
+    fields=_fields,
+    is_secret=_is_secret,
+    fix="restore the file, or move it away",
+)

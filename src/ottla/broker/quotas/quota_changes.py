@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
 
@@ -58,8 +59,9 @@ class QuotaAlteration:
 def with_changes(quotas: Quotas, changed: Quotas) -> Quotas:
     """The quotas with the limits of some entities replaced; those left without any go."""
     result = {**quotas, **changed}
-    for entity in [one for one, limits in changed.items() if not limits]:
-        del result[entity]
+    for entity, limits in in_turns(changed.items()):
+        if not limits:
+            del result[entity]
     return result
 
 

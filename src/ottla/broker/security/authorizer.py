@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ottla.base.principal import Principal
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import (
     EVERYBODY,
     IMPLYING,
@@ -26,6 +27,13 @@ MAX_REMEMBERED: Final = 20_000
 
 Question = tuple[Principal, str, int, int, str]
 """Who, from which host, wants to do what, with which type of resource, of which name."""
+
+Rules = tuple[
+    dict[tuple[ResourceType, str], list[Entry]],
+    dict[ResourceType, dict[str, list[Entry]]],
+    dict[ResourceType, list[int]],
+]
+"""Those of whole names, those of prefixes, and how long the prefixes are."""
 
 
 class Authorizer:
@@ -47,18 +55,15 @@ class Authorizer:
 
     def change(self, acls: Iterable[Acl]) -> None:
         """Takes on other rules."""
-        self._literal.clear()
-        self._prefixed = {one: {} for one in ResourceType}
+        self.follow(sort_out(acls))
+
+    def follow(self, rules: Rules) -> None:
+        """As `change`, at once."""
+        freed_in_turns(self._literal)
+        for of_kind in self._prefixed.values():
+            freed_in_turns(of_kind)
+        self._literal, self._prefixed, self._prefix_sizes = rules
         self.known.clear()
-        for (resource_type, pattern_type, name), entry in acls:
-            if pattern_type is PatternType.PREFIXED:
-                self._prefixed[resource_type].setdefault(name, []).append(entry)
-            else:
-                self._literal.setdefault((resource_type, name), []).append(entry)
-        self._prefix_sizes = {
-            kind: sorted({len(name) for name in by_name})
-            for kind, by_name in self._prefixed.items()
-        }
 
     def allows(
         self,
@@ -144,6 +149,20 @@ class Authorizer:
         for name, entries in self._prefixed[resource_type].items():
             for entry in entries:
                 yield PatternType.PREFIXED, name, entry
+
+
+def sort_out(acls: Iterable[Acl]) -> Rules:
+    """Rules by what they are about, in turns."""
+    literal: dict[tuple[ResourceType, str], list[Entry]] = {}
+    prefixed: dict[ResourceType, dict[str, list[Entry]]] = {one: {} for one in ResourceType}
+    sizes: dict[ResourceType, set[int]] = {one: set() for one in ResourceType}
+    for (resource_type, pattern_type, name), entry in in_turns(acls):
+        if pattern_type is PatternType.PREFIXED:
+            prefixed[resource_type].setdefault(name, []).append(entry)
+            sizes[resource_type].add(len(name))
+        else:
+            literal.setdefault((resource_type, name), []).append(entry)
+    return literal, prefixed, {kind: sorted(of_kind) for kind, of_kind in sizes.items()}
 
 
 def _is_for(entry: Entry, principal: str, host: str) -> bool:

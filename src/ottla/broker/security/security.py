@@ -4,17 +4,18 @@ Kafka's counterparts: `AclControlManager`, `ScramControlManager`, `DelegationTok
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
+from itertools import chain
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.principal import USER, Principal
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.broker.revised_state import StateStore
 from ottla.broker.security.acls import Acl, AclFilter
-from ottla.broker.security.authorizer import Authorizer
+from ottla.broker.security.authorizer import Authorizer, sort_out
 from ottla.broker.security.sasl import Login, ScramAccount
 from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
 from ottla.broker.security.tokens import DelegationToken, token_credential, token_hmac
@@ -22,6 +23,8 @@ from ottla.broker.security.users import ScramUpsertion, with_upsertions
 from ottla.broker.topics.topic_store import storage_failures_answered
 from ottla.config.security import SecurityConfig
 from ottla.storage.directory.log_directories import LogDirectories
+
+Tokens = Mapping[str, DelegationToken]
 
 
 class Security:
@@ -36,6 +39,7 @@ class Security:
     ) -> None:
         self._store = StateStore(SECURITY_FILE, state, directories, file_system)
         self._config = config
+        self._followed = state.acls
         self.authorizer: Authorizer | None = None
         if config.has_authorizer:
             self.authorizer = Authorizer(
@@ -48,10 +52,14 @@ class Security:
     def state(self) -> SecurityState:
         return self._store.state
 
-    def _replace(self, state: SecurityState) -> None:
+    def _change(
+        self,
+        decide: Callable[[SecurityState], SecurityState],
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
         """Raises `ApiError` when no directory takes it, and then keeps the old state."""
         with storage_failures_answered():
-            self._store.replace(state)
+            self._store.change(decide, then)
 
     def save(self) -> None:
         """Writes down what was found elsewhere; raises `StorageError`."""
@@ -61,39 +69,58 @@ class Security:
 
     def create_acls(self, acls: Sequence[Acl]) -> None:
         """Those that are there already stay once."""
-        self._change_acls(tuple(dict.fromkeys((*self.state.acls, *acls))))
+
+        def with_new(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
+            all_of_them: dict[Acl, None] = freed_in_turns({})
+            for part in parts_in_turns(chain(known, acls)):
+                all_of_them.update(dict.fromkeys(part))
+            return known if len(all_of_them) == len(known) else tuple(all_of_them)
+
+        self._change_acls(with_new)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
         """Removes what the filters match; for each filter what that was."""
-        while True:
-            known = self.state.acls
+        matched: list[list[Acl]] = []
+
+        def without_matched(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
+            nonlocal matched
             matched = freed_in_turns([one.select(in_turns(known)) for one in in_turns(filters)])
             gone = freed_in_turns(
                 dict.fromkeys(acl for acls in in_turns(matched) for acl in in_turns(acls))
             )
-            left = tuple(one for one in in_turns(known) if one not in gone)
-            if self.state.acls is known:
-                break  # nobody has changed any, while others had their turn
-        self._change_acls(left)
+            return tuple(one for one in in_turns(known) if one not in gone) if gone else known
+
+        self._change_acls(without_matched)
         return matched
 
-    def _change_acls(self, acls: tuple[Acl, ...]) -> None:
-        if acls == self.state.acls:
-            return
-        self._replace(dataclasses.replace(self.state, acls=acls))
-        if self.authorizer is not None:
-            self.authorizer.change(acls)
+    def _change_acls(self, decide: Callable[[tuple[Acl, ...]], tuple[Acl, ...]]) -> None:
+        def changed(state: SecurityState) -> SecurityState:
+            acls = decide(state.acls)
+            return state if acls is state.acls else dataclasses.replace(state, acls=acls)
+
+        self._change(changed, self._follow_acls)
+
+    def _follow_acls(self) -> None:
+        while self.authorizer is not None and self._followed is not self.state.acls:
+            acls = self.state.acls
+            rules = sort_out(acls)
+            if acls is self.state.acls:  # nobody has changed them, while others had their turn
+                self._followed = acls
+                self.authorizer.follow(rules)
 
     # Users
 
     def alter_users(self, wanted: Sequence[ScramUpsertion]) -> dict[str, ApiError | None]:
-        while True:
-            known = self.state.credentials
-            credentials, results = with_upsertions(known, wanted)
-            if self.state.credentials is known:
-                break  # nobody has changed any, while others had their turn
-        if credentials != known:
-            self._replace(dataclasses.replace(self.state, credentials=credentials))
+        results: dict[str, ApiError | None] = {}
+
+        def altered(state: SecurityState) -> SecurityState:
+            nonlocal results
+            credentials, results = with_upsertions(state.credentials, wanted)
+            if credentials == state.credentials:
+                return state
+            return dataclasses.replace(state, credentials=credentials)
+
+        self._change(altered)
         return results
 
     def find_account(
@@ -132,17 +159,31 @@ class Security:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
     def put_token(self, token: DelegationToken) -> None:
-        tokens = {**self.state.tokens, token.token_id: token}
-        self._replace(dataclasses.replace(self.state, tokens=tokens))
+        self._change_tokens(lambda tokens: {**tokens, token.token_id: token})
+
+    def change_token(self, token: DelegationToken) -> None:
+        """Raises `ApiError` for one that is gone."""
+
+        def changed(tokens: Tokens) -> Tokens:
+            if token.token_id not in tokens:
+                raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+            return {**tokens, token.token_id: token}
+
+        self._change_tokens(changed)
 
     def drop_token(self, token: DelegationToken) -> None:
-        tokens = {key: one for key, one in self.state.tokens.items() if key != token.token_id}
-        self._replace(dataclasses.replace(self.state, tokens=tokens))
+        self._change_tokens(
+            lambda tokens: {key: one for key, one in tokens.items() if key != token.token_id}
+        )
 
     def drop_expired_tokens(self, now_ms: int) -> None:
+        """They leave the disks with the next change: nobody gets in by them anyway."""
         alive = {key: one for key, one in self.state.tokens.items() if one.expires_ms >= now_ms}
         if len(alive) < len(self.state.tokens):
-            self._replace(dataclasses.replace(self.state, tokens=alive))
+            self._store.leave_out(dataclasses.replace(self.state, tokens=alive))
+
+    def _change_tokens(self, decide: Callable[[Tokens], Tokens]) -> None:
+        self._change(lambda state: dataclasses.replace(state, tokens=decide(state.tokens)))
 
     def _token_account(
         self, mechanism: str, token_id: str, now_ms: int, salt: bytes

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.base.files import FileSystem, join, replace_file
-from ottla.base.json_files import check_version, json_text, read_json_file
+from ottla.base.files import FileSystem, join
+from ottla.base.json_files import check_version, read_json_file
 from ottla.base.principal import Principal
 from ottla.base.scram import HASHES, ScramCredential
+from ottla.base.turns import sorted_in_turns
 from ottla.broker.revised_state import RevisedState, StateFile
 from ottla.broker.security.acls import (
     Acl,
@@ -50,20 +51,23 @@ def read_security_file(file_system: FileSystem, directory: str) -> SecurityState
     return read_json_file(file_system, path, _parse, "users and ACLs") or SecurityState()
 
 
-def write_security_file(file_system: FileSystem, directory: str, state: SecurityState) -> None:
-    """Replaces the file, durably; only its owner may read it."""
-    fields = {
+def _fields(state: SecurityState) -> dict[str, Any]:
+    return {
         "version": FORMAT_VERSION,
         "revision": state.revision,
-        "acls": [_acl_fields(one) for one in state.acls],
-        "scram_credentials": [
+        "acls": map(_acl_fields, state.acls),
+        "scram_credentials": (
             _credential_fields(user, mechanism, one)
-            for (user, mechanism), one in sorted(state.credentials.items())
-        ],
-        "delegation_tokens": [_token_fields(one) for _, one in sorted(state.tokens.items())],
+            for (user, mechanism), one in sorted_in_turns(state.credentials.items(), _key)
+        ),
+        "delegation_tokens": (
+            _token_fields(one) for _, one in sorted_in_turns(state.tokens.items(), _key)
+        ),
     }
-    path = join(directory, SECURITY_FILE_NAME)
-    replace_file(file_system, path, json_text(fields) + b"\n", is_secret=True)
+
+
+def _key(item: tuple[Any, Any]) -> Any:
+    return item[0]
 
 
 def _acl_fields(acl: Acl) -> dict[str, str]:
@@ -171,7 +175,9 @@ def _parse(content: Any) -> SecurityState:
 
 
 SECURITY_FILE = StateFile(
-    read_security_file,
-    write_security_file,
-    "restore the file: without it nobody could be let in",
+    name=SECURITY_FILE_NAME,
+    read=read_security_file,
+    fields=_fields,
+    is_secret=lambda _: True,
+    fix="restore the file: without it nobody could be let in",
 )

@@ -22,6 +22,7 @@ FIRST_REQUESTER_VERSION = 3
 def handle(
     request: CreateDelegationTokenRequest, context: RequestContext
 ) -> CreateDelegationTokenResponse:
+    context.may_take_long()
     security = context.broker.security
     owner = _owner(request, context)
     try:

@@ -15,6 +15,7 @@ from ottla.server.token_fields import lifetimes_of, own_token
 def handle(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
+    context.may_take_long()
     security = context.broker.security
     try:
         token = own_token(bytes(request.hmac), context)
@@ -24,7 +25,7 @@ def handle(
         if shortened is None:
             security.drop_token(token)
         else:
-            security.put_token(shortened)
+            security.change_token(shortened)
     except ApiError as error:
         return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

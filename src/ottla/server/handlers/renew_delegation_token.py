@@ -15,11 +15,12 @@ from ottla.server.token_fields import lifetimes_of, own_token
 def handle(
     request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
+    context.may_take_long()
     try:
         token = lifetimes_of(context).renewed(
             own_token(bytes(request.hmac), context), request.renew_period_ms, context.at.now_ms
         )
-        context.broker.security.put_token(token)
+        context.broker.security.change_token(token)
     except ApiError as error:
         return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
     return RenewDelegationTokenResponse(expiry_timestamp_ms=token.expires_ms)

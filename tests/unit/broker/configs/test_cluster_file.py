@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
 from ottla.broker.configs.cluster_file import (
+    CLUSTER_FILE,
     CLUSTER_FILE_NAME,
     ClusterState,
     quota_entity,
     read_cluster_file,
-    write_cluster_file,
 )
 from ottla.broker.revised_state import newest
 from tests.support.brokers import disk
@@ -33,7 +33,7 @@ states = st.builds(
 @given(states)
 def test_a_state_is_read_as_it_was_written(state: ClusterState) -> None:
     file_system = disk("/d")
-    write_cluster_file(file_system, "/d", state)
+    CLUSTER_FILE.write(file_system, "/d", state)
     assert read_cluster_file(file_system, "/d") == state
 
 
@@ -55,7 +55,7 @@ def test_a_file_from_before_groups_had_settings_is_read() -> None:
 
 def test_who_has_set_nothing_for_groups_writes_nothing_of_them() -> None:
     file_system = disk("/d")
-    write_cluster_file(file_system, "/d", ClusterState(revision=1))
+    CLUSTER_FILE.write(file_system, "/d", ClusterState(revision=1))
     assert b"group" not in read_file(file_system, join("/d", CLUSTER_FILE_NAME))
 
 

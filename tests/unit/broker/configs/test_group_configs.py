@@ -11,7 +11,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join, replace_file
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME, ClusterState, write_cluster_file
+from ottla.broker.configs.cluster_file import CLUSTER_FILE, CLUSTER_FILE_NAME, ClusterState
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
@@ -173,7 +173,7 @@ def with_stored(**stored: str) -> FileSystem:
     file_system = disk("/d")
     open_broker(file_system).close()
     values = {name.replace("_", "."): value for name, value in stored.items()}
-    write_cluster_file(file_system, "/d", ClusterState(revision=1, group_configs={"g": values}))
+    CLUSTER_FILE.write(file_system, "/d", ClusterState(revision=1, group_configs={"g": values}))
     return file_system
 
 

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from ottla.base.turns import CURRENT, Turn
+from ottla.base.turns import CURRENT, Turn, at_once
 from ottla.broker.security.acls import (
     Acl,
     AclFilter,
@@ -33,7 +33,8 @@ def test_a_rule_that_comes_while_others_are_looked_through_is_kept_or_removed_wi
 
     def suspend() -> None:
         if next(turns) == 2:
-            security.create_acls([rule("d"), rule("e", "User:bob")])
+            with at_once():
+                security.create_acls([rule("d"), rule("e", "User:bob")])
 
     ticks = count()
     turn = Turn(suspend, lambda: float(next(ticks)), max_elements=1000, max_size=1000)

@@ -22,14 +22,12 @@ class Judge:
             super_users="User:admin",
             delegation_token_secret_key="sealed",
         )
-        self.broker.create_topic(NEW_TOPIC)
         client = Client(ADDRESS, HOST, ANA, protocol="SASL_PLAINTEXT")
         self.asker = Asker(self.broker, client=client)
-        admin = Asker(self.broker, client=Client(ADDRESS, HOST, Principal("User", "admin")))
-        commit = ROWS[ApiKey.OFFSET_COMMIT][0]
-        admin.ask(commit.request(), commit.version)
+        self._admin = Asker(self.broker, client=Client(ADDRESS, HOST, Principal("User", "admin")))
+        self.prepare()
         begin = ROWS[ApiKey.INIT_PRODUCER_ID][0]
-        admin.ask(begin.request(), begin.version)
+        self._admin.ask(begin.request(), begin.version)
         self.broker.security.put_token(
             DelegationToken(
                 token_id=TOKEN,
@@ -41,6 +39,13 @@ class Judge:
                 max_ms=NOW_MS + 1000,
             )
         )
+
+    def prepare(self) -> None:
+        """Brings back the topic and the group, which rows before may have deleted."""
+        if self.broker.topics.find(NEW_TOPIC.name) is None:
+            self.broker.create_topic(NEW_TOPIC)
+        commit = ROWS[ApiKey.OFFSET_COMMIT][0]
+        self._admin.ask(commit.request(), commit.version)
 
     def is_denied(self, row: Row, need: Need, rules: list[Acl]) -> bool:
         assert self.broker.authorizer is not None
