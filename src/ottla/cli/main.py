@@ -220,6 +220,26 @@ log_group = LazyGroup(
     help="Dump, check and repair a log's files. No broker is needed.",
 )
 
+cluster_group = LazyGroup(
+    "cluster",
+    {
+        "status": (
+            "ottla.cli.cluster.status:status_command",
+            "Show brokers, leaders, in-sync replicas and their lag.",
+        ),
+        "drain": ("ottla.cli.cluster.moves:drain_command", "Move all replicas off a broker."),
+        "reassign": (
+            "ottla.cli.cluster.moves:reassign_command",
+            "Move partitions to other brokers.",
+        ),
+        "elect": (
+            "ottla.cli.cluster.moves:elect_command",
+            "Have preferred replicas lead again.",
+        ),
+    },
+    help="See several brokers together, and move replicas and leaders between them.",
+)
+
 snapshot_group = LazyGroup(
     "snapshot",
     {
@@ -292,6 +312,7 @@ COMMANDS = {
         "ottla.cli.directory.handover:handover_command",
         "Prepare a data directory for Apache Kafka.",
     ),
+    "cluster": ("ottla.cli.main:cluster_group", "See several brokers, and move replicas."),
     "snapshot": (
         "ottla.cli.main:snapshot_group",
         "Keep a data directory as it is, and bring it back.",

@@ -10,6 +10,7 @@ from ottla.base.closing import Closing
 from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
+from ottla.client.administration.replicas import ReplicaAdmin
 from ottla.client.administration.security import SecurityAdmin
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.security import parse_security
@@ -22,7 +23,7 @@ MAX_TIMESTAMP = -3
 """In the place of a time: the record with the largest timestamp."""
 
 
-class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, SecurityAdmin, Closing):
+class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin, Closing):
     """An admin client; use it in a `with` statement.
 
     `target` is an open `Log`, a data directory, or `HOST:PORT[,HOST:PORT]` with a client's

@@ -6,6 +6,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.files import DiskSpace
 from ottla.client.admin import Admin
 from ottla.client.administration.log_directories import LogDirectoryDescription
+from ottla.client.cluster_status import cluster_status, complaints_of_cluster
 from ottla.config.broker import broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
@@ -45,6 +46,7 @@ def local_directories(
 
 def complaints_of_broker(admin: Admin, now_ms: int, *, deep: bool = False) -> Iterator[Complaint]:
     """All that is to be said of a broker and its directories. `deep` reads every batch."""
+    yield from complaints_of_cluster(cluster_status(admin))
     described = admin.log_directories()
     for one in described:
         yield from _check_described(one)

@@ -75,6 +75,9 @@ class Remedy(Enum):
     BROKER_REMOVES = auto()
     BROKER_MOVES = auto()
     CLEANER_REPLACES = auto()
+    START_BROKER = auto()
+    START_REPLICAS = auto()
+    ELECT_LEADERS = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

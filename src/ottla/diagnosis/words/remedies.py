@@ -36,6 +36,11 @@ REMEDIES = {
     Remedy.BROKER_MOVES: "nothing to do: a running broker continues the move",
     Remedy.CLEANER_REPLACES: "nothing to do: the cleaner replaces the file when it has something "
     "to note",
+    Remedy.START_BROKER: "start it, or move its replicas away: ottla cluster drain {target} BROKER",
+    Remedy.START_REPLICAS: "start the brokers that are down, and wait until they have caught up "
+    "(ottla cluster status {target}); those that are up and lag say why in their logs",
+    Remedy.ELECT_LEADERS: "ottla cluster elect {target}; with auto.leader.rebalance.enable the "
+    "controller does so by itself",
 }
 
 
@@ -43,4 +48,4 @@ def remedy_text(one: Complaint, target: str) -> str:
     """`target` is what was looked at, a broker or a directory."""
     if one.remedy is Remedy.CHANGE_SETTING:
         return Setting(topic=one.subject, target=target).command(one.change)
-    return REMEDIES[one.remedy].format(subject=one.subject, where=one.where)
+    return REMEDIES[one.remedy].format(subject=one.subject, where=one.where, target=target)

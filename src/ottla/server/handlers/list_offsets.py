@@ -19,11 +19,15 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.server.request_context import RequestContext
 from ottla.storage.log.reader import (
+    LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     Isolation,
 )
 
 CONSUMER = -1
+DEBUGGING = -2
+"""Who says so asks any replica, and not only the leader (Kafka's `DEBUGGING_REPLICA_ID`)."""
+
 READ_COMMITTED = 1
 FIRST_EPOCH_VERSION = 4
 OFFSET_NOT_AVAILABLE = ErrorCode.OFFSET_NOT_AVAILABLE
@@ -46,7 +50,10 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
         partitions = []
         for wanted in in_turns(topic.partitions):
             try:
-                answer = _find(topic.name, wanted, isolation, context)
+                if request.replica_id == DEBUGGING and wanted.timestamp == LATEST_TIMESTAMP:
+                    answer = _end_of_replica(topic.name, wanted.partition_index, context)
+                else:
+                    answer = _find(topic.name, wanted, isolation, context)
             except ApiError as error:
                 code = context.broker.refusal(error, topic.name, wanted.partition_index).code
                 if code is OFFSET_NOT_AVAILABLE and context.api_version < FIRST_NOT_AVAILABLE:
@@ -62,6 +69,13 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
 def _is_search(timestamp_ms: int) -> bool:
     """Whether records must be looked into."""
     return timestamp_ms >= 0 or timestamp_ms == MAX_TIMESTAMP
+
+
+def _end_of_replica(
+    topic: str, index: int, context: RequestContext
+) -> ListOffsetsPartitionResponse:
+    partition = context.broker.topics.online_partition(topic, index)
+    return ListOffsetsPartitionResponse(partition_index=index, offset=partition.log.log_end_offset)
 
 
 def _find(

@@ -1,0 +1,1 @@
+"""`ottla cluster`: several brokers together."""

@@ -1,0 +1,306 @@
+"""`ottla cluster drain`, `reassign` and `elect`: where replicas and leaders are."""
+
+import json
+import time
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+from ottla.base.texts import matching
+from ottla.cli.completion.names import complete_topics
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    ProgressLine,
+    confirm,
+    counted,
+    deadline,
+    new_console,
+    parse_seconds,
+    parse_size,
+    with_options,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.cluster_status import ClusterStatus
+    from ottla.client.replica_plans import Move
+
+LOOK_S = 0.2
+LEADER_RATE, FOLLOWER_RATE = (f"{one}.replication.throttled.rate" for one in ("leader", "follower"))
+LEADER_REPLICAS, FOLLOWER_REPLICAS = (
+    f"{one}.replication.throttled.replicas" for one in ("leader", "follower")
+)
+
+plan_options = with_options(
+    click.option("--dry-run", is_flag=True, help="Print the plan, and move nothing."),
+    click.option("--no-wait", is_flag=True, help="Return when the moves have begun."),
+    click.option(
+        "--wait", metavar="TIME", help="Longest wait for the moves, which then continue alone."
+    ),
+    click.option(
+        "--throttle",
+        metavar="SIZE",
+        help="Bytes per second that each broker sends and takes for the moves, such as 50Mi.",
+    ),
+    yes_option,
+)
+
+
+@click.command(
+    "drain",
+    cls=TargetCommand,
+    examples=(
+        "ottla cluster drain localhost:9092 3",
+        "ottla cluster drain localhost:9092 3 --dry-run",
+    ),
+)
+@target_argument()
+@click.argument("broker", metavar="BROKER", type=int)
+@plan_options
+def drain_command(target: Target, broker: int, is_confirmed: bool, **how: Any) -> None:
+    """Move all replicas away from BROKER, which can be stopped for good after that.
+
+    Each goes to the broker that has fewest. BROKER may be down already.
+    """
+    from ottla.client.cluster_status import cluster_status
+    from ottla.client.replica_plans import plan_drain
+
+    with target.admin() as admin:
+        status = cluster_status(admin)
+        known = [one.broker for one in status.brokers]
+        if broker not in known:
+            raise UserError(f"there is no broker {broker}; there are {', '.join(map(str, known))}")
+        moves = plan_drain(status.partitions, broker, _live(status))
+        _carry_out(moves, admin, is_confirmed=is_confirmed, how=how)
+
+
+@click.command(
+    "reassign",
+    cls=TargetCommand,
+    examples=(
+        "ottla cluster reassign localhost:9092 orders --to 1,2,3",
+        "ottla cluster reassign localhost:9092 orders --to 1,2,3 --replicas 2",
+        "ottla cluster reassign localhost:9092 --plan moves.json",
+        "ottla cluster reassign localhost:9092 --cancel",
+    ),
+)
+@target_argument()
+@click.argument("patterns", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_topics)
+@click.option("--to", "brokers", metavar="ID,ID", help="Brokers over which to spread partitions.")
+@click.option(
+    "--replicas", "-r", type=click.IntRange(1), metavar="N", help="Replicas of each partition."
+)
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of moves, as kafka-reassign-partitions takes it.",
+)
+@click.option("--cancel", is_flag=True, help="Take back the moves that are on their way.")
+@plan_options
+def reassign_command(
+    target: Target,
+    patterns: tuple[str, ...],
+    brokers: str | None,
+    replicas: int | None,
+    is_confirmed: bool,
+    **how: Any,
+) -> None:
+    """Move partitions of topics to other brokers, or change how many replicas they have.
+
+    Without --to, --replicas, --plan and --cancel the moves that are on their way are listed.
+    """
+    from ottla.client.cluster_status import cluster_status
+    from ottla.client.replica_plans import plan_given, plan_to
+
+    with target.admin() as admin:
+        names = matching("topic", patterns, admin.list_topics(internal=True)) if patterns else None
+        status = cluster_status(admin, None if names is None else list(names))
+        plan_file: Path | None = how["plan_file"]
+        if how["cancel"]:
+            _cancel(status, admin, is_confirmed=is_confirmed)
+        elif plan_file is not None:
+            moves = plan_given(status.partitions, read_plan(plan_file))
+            _carry_out(moves, admin, is_confirmed=is_confirmed, how=how)
+        elif brokers is None and replicas is None:
+            _list(status)
+        else:
+            if names is None:
+                raise UserError("name the topics to move; '*' is all of them")
+            chosen = _live(status) if brokers is None else _broker_ids(brokers, _live(status))
+            moves = plan_to(status.partitions, chosen, replicas)
+            _carry_out(moves, admin, is_confirmed=is_confirmed, how=how)
+
+
+@click.command(
+    "elect",
+    cls=TargetCommand,
+    examples=("ottla cluster elect localhost:9092",),
+)
+@target_argument()
+@click.argument("patterns", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_topics)
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="Let a replica lead that is not in sync where no other is there: records are lost then.",
+)
+@yes_option
+def elect_command(
+    target: Target, patterns: tuple[str, ...], unclean: bool, is_confirmed: bool
+) -> None:
+    """Have partitions, all of them or those of TOPIC, led by their preferred replica again."""
+    with target.admin() as admin:
+        places = None
+        if patterns:
+            places = admin.places(matching("topic", patterns, admin.list_topics(internal=True)))
+        if unclean:
+            confirm("Records may be lost. Elect unclean leaders?", is_confirmed=is_confirmed)
+        admin.elect_leaders(places, unclean=unclean)
+    click.echo("elected")
+
+
+# Plans
+
+
+def read_plan(path: Path) -> dict[TopicPartition, list[int]]:
+    """Kafka's file of moves; raises `UserError`."""
+    try:
+        rows = json.loads(path.read_text())["partitions"]
+        return {
+            TopicPartition(str(one["topic"]), int(one["partition"])): [
+                int(broker) for broker in one["replicas"]
+            ]
+            for one in rows
+        }
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path}: is no plan of moves: {error}; it is to look like "
+            '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}'
+        ) from error
+
+
+def _broker_ids(text: str, live: Collection[int]) -> list[int]:
+    try:
+        found = [int(one) for one in text.split(",")]
+    except ValueError:
+        raise UserError(f"--to {text}: name brokers by their ids, such as 1,2,3") from None
+    for one in found:
+        if one not in live:
+            there = ", ".join(map(str, live))
+            raise UserError(f"--to {text}: broker {one} is not up; up are {there}")
+    if len(set(found)) < len(found):
+        raise UserError(f"--to {text}: a broker is named twice")
+    return found
+
+
+def _live(status: "ClusterStatus") -> list[int]:
+    return [one.broker for one in status.brokers if one.address is not None]
+
+
+def _carry_out(
+    moves: "Sequence[Move]", admin: "Admin", *, is_confirmed: bool, how: dict[str, Any]
+) -> None:
+    if not moves:
+        click.echo("nothing is to be moved")
+        return
+    for one in moves:
+        click.echo(
+            f"{one.place.topic}-{one.place.partition}: {_text(one.before)} -> {_text(one.after)}"
+        )
+    if how["dry_run"]:
+        return
+    confirm(f"Move {counted(len(moves), 'partition')}?", is_confirmed=is_confirmed)
+    rate = None if how["throttle"] is None else parse_size("--throttle", how["throttle"])
+    if rate is not None:
+        _throttle(moves, rate, admin)
+    admin.alter_partition_reassignments({one.place: one.after for one in moves})
+    if how["no_wait"]:
+        click.echo("the moves have begun; ottla cluster reassign TARGET lists them")
+        return
+    timeout_s = None if how["wait"] is None else parse_seconds("--wait", how["wait"])
+    with deadline(timeout_s):
+        _wait([one.place for one in moves], admin)
+    if rate is not None:
+        _unthrottle(moves, admin)
+    click.echo(f"moved {counted(len(moves), 'partition')}")
+
+
+def _wait(places: Collection[TopicPartition], admin: "Admin") -> None:
+    wanted = set(places)
+    with ProgressLine(new_console(stderr=True), "moving partitions") as line:
+        while left := wanted & admin.list_partition_reassignments().keys():
+            line.say("moving partitions", len(wanted) - len(left), len(wanted))
+            time.sleep(LOOK_S)
+
+
+def _throttle(moves: "Iterable[Move]", rate: int, admin: "Admin") -> None:
+    """As Kafka's tool: leaders of what is moved, and the brokers that are new to it."""
+    from ottla.client.administration.configs import ResourceKind
+
+    leaders: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
+    brokers: set[int] = set()
+    for one in moves:
+        place = one.place
+        brokers.update((*one.before, *one.after))
+        leaders.setdefault(place.topic, []).extend(
+            f"{place.partition}:{broker}" for broker in one.before
+        )
+        followers.setdefault(place.topic, []).extend(
+            f"{place.partition}:{broker}" for broker in one.after if broker not in one.before
+        )
+    for topic, several in leaders.items():
+        changes = {
+            LEADER_REPLICAS: ",".join(several),
+            FOLLOWER_REPLICAS: ",".join(followers[topic]),
+        }
+        admin.alter_configs(ResourceKind.TOPIC, topic, changes)
+    for broker in brokers:
+        changes = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
+        admin.alter_configs(ResourceKind.BROKER, str(broker), changes)
+
+
+def _unthrottle(moves: "Iterable[Move]", admin: "Admin") -> None:
+    from ottla.client.administration.configs import ResourceKind
+
+    for topic in {one.place.topic for one in moves}:
+        admin.alter_configs(
+            ResourceKind.TOPIC, topic, {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}
+        )
+    for broker in {broker for one in moves for broker in (*one.before, *one.after)}:
+        changes: dict[str, str | None] = {LEADER_RATE: None, FOLLOWER_RATE: None}
+        admin.alter_configs(ResourceKind.BROKER, str(broker), changes)
+
+
+def _cancel(status: "ClusterStatus", admin: "Admin", *, is_confirmed: bool) -> None:
+    places = [one.place for one in status.partitions if one.reassignment is not None]
+    if not places:
+        click.echo("nothing is on its way")
+        return
+    confirm(f"Take back {counted(len(places), 'move')}?", is_confirmed=is_confirmed)
+    admin.alter_partition_reassignments(dict.fromkeys(places))
+    click.echo(f"took back {counted(len(places), 'move')}")
+
+
+def _list(status: "ClusterStatus") -> None:
+    moving = [one for one in status.partitions if one.reassignment is not None]
+    if not moving:
+        click.echo("nothing is on its way")
+    for one in moving:
+        assert one.reassignment is not None
+        lags = [f"{broker} is {one.lag(broker)} behind" for broker in one.reassignment.adding]
+        click.echo(
+            f"{one.place.topic}-{one.place.partition}: to come {_text(one.reassignment.adding)}, "
+            f"to go {_text(one.reassignment.removing)}; {', '.join(lags) or 'all have come'}"
+        )
+
+
+def _text(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"

@@ -1,0 +1,167 @@
+"""`ottla cluster status`: brokers, the controller, and how each replica stands."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.addresses import address_text
+from ottla.base.texts import matching
+from ottla.cli.completion.names import complete_topics
+from ottla.cli.tables import print_rows
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import counted, json_option, print_json
+
+if TYPE_CHECKING:
+    from ottla.client.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
+
+EXIT_COMPLAINTS = 1
+
+BROKER_COLUMNS = ("#broker", "address", "", "#leads", "#should lead", "#replicas", "#largest lag")
+PARTITION_COLUMNS = (
+    "partition", "#leader", "#epoch", "replicas", "in sync", "lag", "what is wrong"
+)  # fmt: skip
+
+
+@click.command(
+    "status",
+    cls=TargetCommand,
+    examples=(
+        "ottla cluster status localhost:9092",
+        "ottla cluster status localhost:9092 orders --partitions",
+    ),
+)
+@target_argument()
+@click.argument("patterns", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_topics)
+@click.option(
+    "--partitions", "has_partitions", is_flag=True, help="List all partitions, also sound ones."
+)
+@json_option
+def status_command(
+    target: Target, patterns: tuple[str, ...], has_partitions: bool, as_json: bool
+) -> None:
+    """Show brokers, the controller, leaders, in-sync replicas and the lag of each replica.
+
+    Lag is in offsets. Exits with 1 where a broker is missing, or a partition has no leader or
+    fewer replicas in sync than it has.
+    """
+    from ottla.client.cluster_status import cluster_status
+
+    with target.admin() as admin:
+        names = None
+        if patterns:
+            names = list(matching("topic", patterns, admin.list_topics(internal=True)))
+        status = cluster_status(admin, names)
+    if as_json:
+        _print_objects(status)
+    else:
+        _print_tables(status, has_partitions=has_partitions or bool(patterns))
+    if not status.is_sound:
+        sys.exit(EXIT_COMPLAINTS)
+
+
+def _print_tables(status: "ClusterStatus", *, has_partitions: bool) -> None:
+    under = sum(one.is_under_replicated for one in status.partitions)
+    offline = sum(one.is_offline for one in status.partitions)
+    below = sum(one.is_below_min_in_sync for one in status.partitions)
+    click.echo(
+        f"cluster {status.cluster_id}: {counted(len(status.brokers), 'broker')}, "
+        f"{counted(len(status.partitions), 'partition')}, {under} under-replicated, "
+        f"{below} below min.insync.replicas, {offline} offline"
+    )
+    print_rows(BROKER_COLUMNS, [_broker_row(one, status) for one in status.brokers])
+    shown = [one for one in status.partitions if has_partitions or wrong(one)]
+    if shown:
+        click.echo()
+        print_rows(PARTITION_COLUMNS, [_partition_row(one) for one in shown])
+
+
+def _broker_row(one: "BrokerStatus", status: "ClusterStatus") -> tuple[object, ...]:
+    return (
+        one.broker,
+        "is not up" if one.address is None else address_text(*one.address),
+        "controller" if one.broker == status.controller else "",
+        one.leader_count,
+        one.preferred_count,
+        one.replica_count,
+        "" if one.largest_lag is None else one.largest_lag,
+    )
+
+
+def _partition_row(one: "PartitionStatus") -> tuple[object, ...]:
+    lags = {broker: one.lag(broker) for broker in one.replicas if broker != one.leader}
+    return (
+        f"{one.place.topic}-{one.place.partition}",
+        "none" if one.is_offline else one.leader,
+        one.leader_epoch,
+        _brokers_text(one.replicas),
+        _brokers_text(one.in_sync),
+        " ".join(f"{broker}:{'?' if lag is None else lag}" for broker, lag in lags.items()),
+        wrong(one),
+    )
+
+
+def wrong(one: "PartitionStatus") -> str:
+    """In a few words; moves are named too."""
+    words = []
+    if one.is_offline:
+        words.append("offline")
+    elif one.is_below_min_in_sync:
+        words.append("below min.insync.replicas")
+    elif one.is_under_replicated:
+        words.append("under-replicated")
+    if one.reassignment is not None:
+        adding, removing = one.reassignment.adding, one.reassignment.removing
+        words.append(f"moving: {_brokers_text(adding)} for {_brokers_text(removing)}")
+    return ", ".join(words)
+
+
+def _brokers_text(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers)) or "none"
+
+
+def _print_objects(status: "ClusterStatus") -> None:
+    print_json(
+        {
+            "type": "cluster",
+            "cluster_id": status.cluster_id,
+            "controller": status.controller,
+            "under_replicated": sum(one.is_under_replicated for one in status.partitions),
+            "below_min_isr": sum(one.is_below_min_in_sync for one in status.partitions),
+            "offline": sum(one.is_offline for one in status.partitions),
+        }
+    )
+    for broker in status.brokers:
+        print_json(
+            {
+                "type": "broker",
+                "broker": broker.broker,
+                "address": None if broker.address is None else address_text(*broker.address),
+                "is_controller": broker.broker == status.controller,
+                "leaders": broker.leader_count,
+                "preferred_leaders": broker.preferred_count,
+                "replicas": broker.replica_count,
+                "largest_lag": broker.largest_lag,
+            }
+        )
+    for one in status.partitions:
+        moved = one.reassignment
+        print_json(
+            {
+                "type": "partition",
+                "topic": one.place.topic,
+                "partition": one.place.partition,
+                "leader": one.leader,
+                "leader_epoch": one.leader_epoch,
+                "replicas": list(one.replicas),
+                "in_sync": list(one.in_sync),
+                "min_in_sync": one.min_in_sync,
+                "end_offsets": {str(broker): end for broker, end in one.ends.items()},
+                "lag": {str(broker): one.lag(broker) for broker in one.replicas},
+                "adding": [] if moved is None else list(moved.adding),
+                "removing": [] if moved is None else list(moved.removing),
+                "is_offline": one.is_offline,
+                "is_under_replicated": one.is_under_replicated,
+                "is_below_min_isr": one.is_below_min_in_sync,
+            }
+        )

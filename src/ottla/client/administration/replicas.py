@@ -1,0 +1,132 @@
+"""Replicas of partitions on several brokers: how far each one is, and moves between brokers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
+from ottla.client.reading import LATEST
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+
+DEBUGGING_REPLICA: Final = -2
+"""With this replica id any replica says where its log ends, and not only the leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition on its way to other brokers: all its replicas, and which of them come and go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ReplicaAdmin(Asking):
+    """Questions about replicas, and moves of them."""
+
+    def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The partitions that are on their way to other brokers. Raises `RefusedError`.
+
+        >>> admin.list_partition_reassignments()
+        {}
+        """
+        request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=TIMEOUT_MS)
+        answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
+        if answer.error_code:
+            raise refused("reassignments", answer.error_code, answer.error_message)
+        return {
+            TopicPartition(topic.name, one.partition_index): Reassignment(
+                replicas=tuple(one.replicas),
+                adding=tuple(one.adding_replicas),
+                removing=tuple(one.removing_replicas),
+            )
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+
+    def alter_partition_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> None:
+        """Has partitions moved to brokers, the preferred leader first; `None` takes a move back.
+
+        Returns when the moves have begun: brokers copy in the background. Raises `RefusedError`.
+
+        >>> cluster = admin.describe_cluster()
+        >>> broker, = cluster.brokers
+        >>> admin.alter_partition_reassignments({ottla.TopicPartition("orders", 0): [broker]})
+        """
+        request = AlterPartitionReassignmentsRequest(
+            topics=[
+                ReassignableTopic(
+                    name=topic,
+                    partitions=[
+                        ReassignablePartition(
+                            partition_index=one.partition, replicas=_listed(replicas[one])
+                        )
+                        for one in same
+                    ],
+                )
+                for topic, same in groupby(sorted(replicas), lambda one: one.topic)
+            ],
+            timeout_ms=TIMEOUT_MS,
+        )
+        answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
+        if answer.error_code:
+            raise refused("reassignments", answer.error_code, answer.error_message)
+        check_all(
+            {
+                f"{topic.name}-{one.partition_index}": one
+                for topic in answer.responses
+                for one in topic.partitions
+            }
+        )
+
+    def replica_end_offsets(
+        self, broker: int, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Where the logs of one broker's replicas end, be they leaders or followers.
+
+        A replica that the broker cannot read is left out.
+
+        >>> cluster = admin.describe_cluster()
+        >>> broker, = cluster.brokers
+        >>> admin.replica_end_offsets(broker, [ottla.TopicPartition("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): 3}
+        """
+        topics = [
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(partition_index=one.partition, timestamp=LATEST)
+                    for one in same
+                ],
+            )
+            for topic, same in groupby(sorted(places), lambda one: one.topic)
+        ]
+        request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, isolation_level=0, topics=topics)
+        answer = self._cluster.broker(broker).ask(request)
+        return {
+            TopicPartition(topic.name, one.partition_index): one.offset
+            for topic in answer.topics
+            for one in topic.partitions
+            if one.error_code == ErrorCode.NONE
+        }
+
+
+def _listed(replicas: Sequence[int] | None) -> list[int] | None:
+    return None if replicas is None else list(replicas)

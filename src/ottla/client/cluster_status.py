@@ -1,0 +1,233 @@
+"""How a cluster stands: its brokers, who leads what, which replicas are in sync and how far behind
+the others are. And what is to be said of that.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.admin import Admin
+from ottla.client.administration.replicas import Reassignment
+from ottla.client.administration.topics import PartitionDescription
+from ottla.diagnosis.doctor import Complaint, Remedy
+
+NO_LEADER: Final = -1
+MIN_ISR: Final = "min.insync.replicas"
+IMBALANCE: Final = 0.10
+"""As Kafka's leader.imbalance.per.broker.percentage: more partitions than this that a broker should
+lead and does not are worth an election."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """`ends` has where each replica's log ends, as far as its broker answers."""
+
+    place: TopicPartition
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    min_in_sync: int
+    ends: Mapping[int, int]
+    reassignment: Reassignment | None = None
+
+    @property
+    def is_offline(self) -> bool:
+        return self.leader == NO_LEADER
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Fewer replicas are in sync than the partition has; those to come count once it has them,
+        as in Kafka (KIP-455)."""
+        adding = () if self.reassignment is None else self.reassignment.adding
+        return len(self.in_sync) < len(self.replicas) - len(adding)
+
+    @property
+    def is_below_min_in_sync(self) -> bool:
+        return len(self.in_sync) < self.min_in_sync
+
+    @property
+    def wanted_replicas(self) -> tuple[int, ...]:
+        """Those that it will have when it is where it is moved to."""
+        leaving = () if self.reassignment is None else self.reassignment.removing
+        return tuple(one for one in self.replicas if one not in leaving)
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    def lag(self, broker: int) -> int | None:
+        """How many offsets a replica is behind its leader; `None` where one of both is unknown."""
+        leader_end, own_end = self.ends.get(self.leader), self.ends.get(broker)
+        if leader_end is None or own_end is None:
+            return None
+        return max(0, leader_end - own_end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerStatus:
+    """A broker that is up, or one that is not and has replicas: it has no address then."""
+
+    broker: int
+    address: tuple[str, int] | None
+    replica_count: int
+    leader_count: int
+    preferred_count: int
+    """How many partitions it should lead."""
+    largest_lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    cluster_id: str
+    controller: int
+    brokers: tuple[BrokerStatus, ...]
+    partitions: tuple[PartitionStatus, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return all(one.address is not None for one in self.brokers) and not any(
+            one.is_offline or one.is_under_replicated for one in self.partitions
+        )
+
+
+def cluster_status(admin: Admin, topics: Sequence[str] | None = None) -> ClusterStatus:
+    """What the brokers say now, of some topics or of all. Raises `UserError`."""
+    cluster = admin.describe_cluster()
+    described = admin.describe_topics(topics, internal=True)
+    settings = admin.topics_settings([one.name for one in described])
+    moves = admin.list_partition_reassignments()
+    found = {
+        TopicPartition(topic.name, one.partition): one
+        for topic in described
+        for one in topic.partitions
+    }
+    ends = _ends(admin, cluster.brokers, found)
+    partitions = tuple(
+        PartitionStatus(
+            place=place,
+            leader=one.leader if one.leader in cluster.brokers else NO_LEADER,
+            leader_epoch=one.leader_epoch,
+            replicas=one.replicas,
+            in_sync=one.in_sync,
+            min_in_sync=int(settings.get(place.topic, {}).get(MIN_ISR) or 1),
+            ends={broker: ends[broker][place] for broker in one.replicas if place in ends[broker]},
+            reassignment=moves.get(place),
+        )
+        for place, one in sorted(found.items())
+    )
+    return ClusterStatus(
+        cluster_id=cluster.cluster_id,
+        controller=cluster.controller_id,
+        brokers=_brokers(cluster.brokers, partitions),
+        partitions=partitions,
+    )
+
+
+def _ends(
+    admin: Admin,
+    brokers: Mapping[int, tuple[str, int]],
+    partitions: Mapping[TopicPartition, PartitionDescription],
+) -> dict[int, dict[TopicPartition, int]]:
+    """By broker; of one that does not answer nothing is known."""
+    places: dict[int, list[TopicPartition]] = {}
+    for place, one in partitions.items():
+        for broker in one.replicas:
+            places.setdefault(broker, []).append(place)
+    found: dict[int, dict[TopicPartition, int]] = {broker: {} for broker in places}
+    for broker, its in places.items():
+        if broker in brokers:
+            with suppress(UserError):
+                found[broker] = admin.replica_end_offsets(broker, its)
+    return found
+
+
+def _brokers(
+    addresses: Mapping[int, tuple[str, int]], partitions: Sequence[PartitionStatus]
+) -> tuple[BrokerStatus, ...]:
+    leaders = Counter(one.leader for one in partitions)
+    preferred = Counter(one.preferred_leader for one in partitions)
+    replicas = Counter(broker for one in partitions for broker in one.replicas)
+    lags: dict[int, int] = {}
+    for one in partitions:
+        for broker in one.replicas:
+            lag = one.lag(broker)
+            if lag is not None and broker != one.leader:
+                lags[broker] = max(lag, lags.get(broker, 0))
+    return tuple(
+        BrokerStatus(
+            broker=broker,
+            address=addresses.get(broker),
+            replica_count=replicas[broker],
+            leader_count=leaders[broker],
+            preferred_count=preferred[broker],
+            largest_lag=lags.get(broker),
+        )
+        for broker in sorted(addresses.keys() | replicas.keys())
+    )
+
+
+# What is to be said of it
+
+
+def complaints_of_cluster(status: ClusterStatus) -> Iterator[Complaint]:
+    """Nothing of a broker that is alone, with partitions that have one replica each."""
+    for one in status.brokers:
+        if one.address is None:
+            yield Complaint(
+                kind="missing_broker",
+                where=f"broker {one.broker}",
+                what=f"is not up, and has replicas of {one.replica_count} partitions",
+                remedy=Remedy.START_BROKER,
+            )
+    for partition in status.partitions:
+        yield from _check_partition(partition)
+    for one in status.brokers:
+        lacking = sum(
+            partition.preferred_leader == one.broker != partition.leader
+            for partition in status.partitions
+        )
+        if one.address is not None and lacking > IMBALANCE * one.preferred_count:
+            yield Complaint(
+                kind="uneven_leaders",
+                where=f"broker {one.broker}",
+                what=f"leads {one.leader_count} partitions; {lacking} of the {one.preferred_count} "
+                "that it should lead are led by others",
+                remedy=Remedy.ELECT_LEADERS,
+                is_note=True,
+            )
+
+
+def _check_partition(one: PartitionStatus) -> Iterator[Complaint]:
+    where = f"{one.place.topic}-{one.place.partition}"
+    brokers = ", ".join(map(str, one.replicas))
+    if one.is_offline:
+        yield Complaint(
+            kind="offline_partition",
+            where=where,
+            what=f"has no leader: nobody reads or writes it; its replicas are on {brokers}, "
+            f"last in sync were {', '.join(map(str, one.in_sync)) or 'none'}",
+            remedy=Remedy.START_REPLICAS,
+        )
+        return
+    missing = ", ".join(str(broker) for broker in one.replicas if broker not in one.in_sync)
+    if one.is_below_min_in_sync:
+        yield Complaint(
+            kind="below_min_isr",
+            where=where,
+            what=f"has {len(one.in_sync)} replicas in sync, and {MIN_ISR}={one.min_in_sync}: "
+            f"producers with acks=all are refused; out of sync: {missing or 'none'}",
+            remedy=Remedy.START_REPLICAS,
+        )
+    elif one.is_under_replicated:
+        yield Complaint(
+            kind="under_replicated",
+            where=where,
+            what=f"has {len(one.in_sync)} of {len(one.replicas)} replicas in sync; out of sync: "
+            f"{missing}",
+            remedy=Remedy.START_REPLICAS,
+        )

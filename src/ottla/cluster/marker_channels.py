@@ -1,0 +1,135 @@
+"""The markers of this broker's transactions, sent to other brokers and to this one, each over a
+connection and thread of its own. Kafka's counterpart: `TransactionMarkerChannelManager`.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from ottla.base.clock import Clock, read_clock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replicas import Replicas
+from ottla.broker.transactions.coordinator import TransactionCoordinator
+from ottla.broker.transactions.marker_sender import MarkerRequest
+from ottla.cluster.peers import Connect, Peer, PeerError, endpoint_of
+from ottla.config.inter_broker_version import InterBrokerVersion
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.inter_broker_requests import sent_version
+from ottla.protocol.messages.write_transaction_markers import (
+    WritableTransactionMarker,
+    WritableTransactionMarkerTopic,
+    WriteTransactionMarkersRequest,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerParts:
+    """What markers are sent with; `transactions` and `replicas` are used under the lock."""
+
+    transactions: TransactionCoordinator
+    replicas: Replicas
+    lock: AbstractContextManager[object]
+    wake: Callable[[], None]
+    connect: Connect
+    clock: Clock
+    version: InterBrokerVersion
+    listener: str
+
+
+class MarkerChannels:
+    """`send` returns at once; the answer goes to the coordinator. All threads end with `stop`."""
+
+    def __init__(self, parts: MarkerParts) -> None:
+        self._parts = parts
+        self._queues: dict[int, SimpleQueue[MarkerRequest | None]] = {}
+        self._peers: dict[int, Peer] = {}
+        self._threads: list[Thread] = []
+        parts.transactions.send_markers = self.send
+
+    def send(self, request: MarkerRequest) -> None:
+        """From the server's loop."""
+        queue = self._queues.get(request.broker)
+        if queue is None:
+            queue = self._queues[request.broker] = SimpleQueue()
+            peer = self._peers[request.broker] = Peer(self._parts.connect, "transaction-markers")
+            thread = Thread(
+                target=self._run,
+                args=(queue, peer),
+                name=f"ottla-markers-to-{request.broker}",
+                daemon=True,
+            )
+            self._threads.append(thread)
+            thread.start()
+        queue.put(request)
+
+    def stop(self) -> None:
+        """Not under the broker's lock."""
+        self._parts.transactions.send_markers = None
+        for queue in self._queues.values():
+            queue.put(None)
+        for peer in self._peers.values():
+            peer.close()
+        for thread in self._threads:
+            thread.join()
+
+    # The threads
+
+    def _run(self, queue: SimpleQueue[MarkerRequest | None], peer: Peer) -> None:
+        parts = self._parts
+        while (request := queue.get()) is not None:
+            errors = self._ask(request, peer)
+            with parts.lock:
+                at = read_clock(parts.clock)
+                parts.transactions.markers_answered(request.number, errors, at)
+            parts.wake()
+        peer.close()
+
+    def _ask(
+        self, request: MarkerRequest, peer: Peer
+    ) -> Mapping[tuple[int, TopicPartition], ErrorCode] | None:
+        """`None` where the broker did not answer: it may have done what it was asked for."""
+        parts = self._parts
+        with parts.lock:
+            broker = parts.replicas.metadata.brokers.get(request.broker)
+        version = sent_version(ApiKey.WRITE_TXN_MARKERS, parts.version)
+        try:
+            answer = peer.ask(endpoint_of(broker, parts.listener), _message(request), version)
+        except PeerError:
+            return None
+        return _errors(answer)
+
+
+def _message(request: MarkerRequest) -> WriteTransactionMarkersRequest:
+    markers = []
+    for sent in request.markers:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sent.partitions:
+            topics.setdefault(topic, []).append(partition)
+        markers.append(
+            WritableTransactionMarker(
+                producer_id=sent.marker.producer_id,
+                producer_epoch=sent.marker.epoch,
+                transaction_result=sent.marker.is_commit,
+                coordinator_epoch=sent.marker.coordinator_epoch,
+                topics=[
+                    WritableTransactionMarkerTopic(name=name, partition_indexes=indexes)
+                    for name, indexes in topics.items()
+                ],
+            )
+        )
+    return WriteTransactionMarkersRequest(markers=markers)
+
+
+def _errors(answer: Any) -> dict[tuple[int, TopicPartition], ErrorCode]:
+    return {
+        (marker.producer_id, TopicPartition(topic.name, one.partition_index)): ErrorCode(
+            one.error_code
+        )
+        for marker in answer.markers
+        for topic in marker.topics
+        for one in topic.partitions
+    }
