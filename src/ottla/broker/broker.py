@@ -28,6 +28,7 @@ from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.membership import Membership
 from ottla.broker.parts import BrokerParts
+from ottla.broker.producer_ids import ClusterProducerIds
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.startup.opening import (
@@ -89,6 +90,7 @@ class Broker:
         self._store = parts.store
         self.topics = parts.store.topics
         self._producer_ids = parts.producer_ids
+        self._cluster_producer_ids: ClusterProducerIds[Any] | None = None
         self.adoption = parts.adoption
         self.log_access = parts.log_access
         self.retention = parts.retention
@@ -537,6 +539,11 @@ class Broker:
 
     def allocate_producer_id(self) -> int:
         """An id for a producer that was never given to another; raises `ApiError`."""
+        if self.membership is not None:
+            if self._cluster_producer_ids is None:
+                ask = self.membership.allocate_producer_ids
+                self._cluster_producer_ids = ClusterProducerIds(ask)
+            return self._cluster_producer_ids.allocate()
         try:
             return self._producer_ids.allocate()
         except StorageError as error:

@@ -5,7 +5,7 @@ hands an id out again. Kafka's counterpart: `ProducerIdManager` with `ProducerId
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
@@ -52,16 +52,19 @@ class Block(Protocol):
     def end(self) -> int: ...
 
 
-class ClusterProducerIds:
+BlockT = TypeVar("BlockT", bound=Block)
+
+
+class ClusterProducerIds(Generic[BlockT]):
     """Ids of blocks that the cluster hands out, each to one broker (KIP-730).
 
     The next block is asked for when nine tenths of one are used. Kafka's counterpart:
     `RPCProducerIdManager`.
     """
 
-    def __init__(self, ask: Callable[[], Waiting[Block]]) -> None:
+    def __init__(self, ask: Callable[[], Waiting[BlockT]]) -> None:
         self._ask = ask
-        self._asked: Waiting[Block] | None = None
+        self._asked: Waiting[BlockT] | None = None
         self._next_id = 0
         self._end = -1
         self._early_id = 0

@@ -223,6 +223,8 @@ log_group = LazyGroup(
 cluster_group = LazyGroup(
     "cluster",
     {
+        "up": ("ottla.cli.cluster.up:up_command", "Start a whole cluster on this machine."),
+        "down": ("ottla.cli.cluster.up:down_command", "Stop a cluster on this machine."),
         "status": (
             "ottla.cli.cluster.status:status_command",
             "Show brokers, leaders, in-sync replicas and their lag.",
@@ -237,7 +239,7 @@ cluster_group = LazyGroup(
             "Have preferred replicas lead again.",
         ),
     },
-    help="See several brokers together, and move replicas and leaders between them.",
+    help="Run several brokers together, see how they stand, and move replicas and leaders.",
 )
 
 snapshot_group = LazyGroup(
@@ -312,7 +314,7 @@ COMMANDS = {
         "ottla.cli.directory.handover:handover_command",
         "Prepare a data directory for Apache Kafka.",
     ),
-    "cluster": ("ottla.cli.main:cluster_group", "See several brokers, and move replicas."),
+    "cluster": ("ottla.cli.main:cluster_group", "Run several brokers, and move replicas."),
     "snapshot": (
         "ottla.cli.main:snapshot_group",
         "Keep a data directory as it is, and bring it back.",

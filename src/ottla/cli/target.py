@@ -11,6 +11,7 @@ or the current context names one, the first argument is a target only if it look
 has no slash, colon or `@` in its name.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from ottla.embedded.log import Log
 
 TARGET_VARIABLE = "OTTLA_TARGET"
+CLUSTER_FILE = "cluster.json"
+"""In the folder of a cluster on this machine (`ottla cluster up`)."""
+
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
 _ADDRESSES = re.compile(r"[^/@,\s]*:\d{1,5}(,[^/@,\s]*:\d{1,5})*")
@@ -192,7 +196,21 @@ def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target
         return Target(text=text, addresses=addresses, settings=settings or {})
     if not text:
         raise UserError(f"the target is empty; {HOW_TO_NAME}")
+    if os.path.isfile(os.path.join(text, CLUSTER_FILE)):
+        return Target(text=text, addresses=_of_cluster(text), settings=settings or {})
     return Target(text=text, directories=(text,), settings=settings or {})
+
+
+def _of_cluster(folder: str) -> tuple[tuple[str, int], ...]:
+    """The brokers that `ottla cluster up` has started; raises `UserError`."""
+    try:
+        found = json.loads(Path(folder, CLUSTER_FILE).read_text())["addresses"]
+        addresses = tuple(parse_address(str(one)) for one in found)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder}: its {CLUSTER_FILE} cannot be read: {error}") from error
+    if not addresses:
+        raise UserError(f"{folder}: no broker has run yet; ottla cluster up --data {folder}")
+    return addresses
 
 
 def target_of_context(context: Context, settings: Mapping[str, str] | None = None) -> Target:

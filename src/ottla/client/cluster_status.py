@@ -3,9 +3,9 @@ the others are. And what is to be said of that.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla.base.errors import UserError
@@ -17,6 +17,9 @@ from ottla.diagnosis.doctor import Complaint, Remedy
 
 NO_LEADER: Final = -1
 MIN_ISR: Final = "min.insync.replicas"
+NAMED: Final = 3
+"""How many partitions of a complaint are named."""
+
 IMBALANCE: Final = 0.10
 """As Kafka's leader.imbalance.per.broker.percentage: more partitions than this that a broker should
 lead and does not are worth an election."""
@@ -184,8 +187,7 @@ def complaints_of_cluster(status: ClusterStatus) -> Iterator[Complaint]:
                 what=f"is not up, and has replicas of {one.replica_count} partitions",
                 remedy=Remedy.START_BROKER,
             )
-    for partition in status.partitions:
-        yield from _check_partition(partition)
+    yield from _together(one for each in status.partitions for one in _check_partition(each))
     for one in status.brokers:
         lacking = sum(
             partition.preferred_leader == one.broker != partition.leader
@@ -200,6 +202,20 @@ def complaints_of_cluster(status: ClusterStatus) -> Iterator[Complaint]:
                 remedy=Remedy.ELECT_LEADERS,
                 is_note=True,
             )
+
+
+def _together(complaints: Iterable[Complaint]) -> Iterator[Complaint]:
+    """A broker that is down leaves many partitions with the same to say of them."""
+    alike: dict[tuple[str, str], list[Complaint]] = {}
+    for one in complaints:
+        alike.setdefault((one.kind, one.what), []).append(one)
+    for first, *others in alike.values():
+        if others:
+            names = ", ".join(one.where for one in (first, *others)[:NAMED])
+            more = len(others) + 1 - NAMED
+            yield replace(first, where=f"{names} and {more} more" if more > 0 else names)
+        else:
+            yield first
 
 
 def _check_partition(one: PartitionStatus) -> Iterator[Complaint]:

@@ -61,7 +61,7 @@ def complaints_of_broker(admin: Admin, now_ms: int, *, deep: bool = False) -> It
     broker = broker_config({k: text for k, text in admin.broker_settings().items() if text})
     for topic in sorted({name for one in online for name, _ in one.sizes}):
         config = with_values(TopicConfig(), admin.topic_settings(topic))
-        yield from check_settings(topic, config)
+        yield from check_settings(topic, config, broker)
         yield from check_cleaner_on(topic, config, broker)
     yield Complaint(
         kind="from_afar",

@@ -23,6 +23,7 @@ from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink, LinkParts
 from ottla.cluster.fetch_session import FetchLimits
 from ottla.cluster.fetchers import FetcherParts, Fetchers
+from ottla.cluster.marker_channels import MarkerChannels, MarkerParts
 from ottla.cluster.member import GENERATED_ID, Callbacks, ClusterMember, MemberOptions
 from ottla.cluster.membership import ClusterMembership
 from ottla.cluster.orders import OrderWriter
@@ -92,6 +93,7 @@ class ClusterBroker:
         self._complain = complain
         self._version = inter_broker_version(config)
         self._running: _Running | None = None
+        self._markers: MarkerChannels | None = None
         self._member = ClusterMember(
             self._member_options(known),
             Callbacks(
@@ -168,11 +170,24 @@ class ClusterBroker:
             ),
         )
         replicas.listeners.append(_FollowedPartitions(self._running.fetchers))
+        self._markers = MarkerChannels(self._marker_parts(broker, replicas, place))
         broker.membership = ClusterMembership(self._member, link, place.listener, place.wake)
         self._member.start(
             BrokerRegistration(endpoints=place.endpoints, rack=self._config.broker_rack or None)
         )
         link.start()
+
+    def _marker_parts(self, broker: Broker, replicas: Replicas, place: Place) -> MarkerParts:
+        return MarkerParts(
+            transactions=broker.transactions,
+            replicas=replicas,
+            lock=place.lock,
+            wake=place.wake,
+            connect=place.connect,
+            clock=self._clock,
+            version=self._version,
+            listener=place.listener,
+        )
 
     def _link_parts(self, replicas: Replicas, place: Place) -> LinkParts:
         config = self._config
@@ -225,6 +240,8 @@ class ClusterBroker:
         if self._running is not None:
             self._running.link.stop()
             self._running.fetchers.stop()
+        if self._markers is not None:
+            self._markers.stop()
         self._member.stop()
         if self._running is not None:
             self._running.channels.stop()

@@ -24,9 +24,9 @@ class Contradiction:
     is_note: bool = False
 
 
-def contradictions(config: TopicConfig) -> Iterator[Contradiction]:
-    """What in a topic's settings works against itself, on a broker without replicas."""
-    if config.min_insync_replicas > 1:
+def contradictions(config: TopicConfig, *, is_alone: bool = True) -> Iterator[Contradiction]:
+    """What in a topic's settings works against itself; `is_alone`: on a broker without others."""
+    if is_alone and config.min_insync_replicas > 1:
         yield Contradiction(
             text=f"min.insync.replicas={config.min_insync_replicas} with one broker: every append "
             "with acks=all is refused (NOT_ENOUGH_REPLICAS)",

@@ -143,8 +143,9 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
                 damaged.add(directory.path)
     for topic in directories.topics:
         config = directories.config(topic)
-        yield from check_settings(topic, config, known=directories.known_settings(topic))
-        yield from check_cleaner_on(topic, config, directories.broker)
+        broker, known = directories.broker, directories.known_settings(topic)
+        yield from check_settings(topic, config, broker, known=known)
+        yield from check_cleaner_on(topic, config, broker)
     if not directories.are_settings_known:
         yield Complaint(
             kind="settings_unknown",
@@ -215,10 +216,10 @@ def _check_unknown(directories: Directories) -> Iterator[Complaint]:
 
 
 def check_settings(
-    topic: str, config: TopicConfig, *, known: Container[str] | None = None
+    topic: str, config: TopicConfig, broker: BrokerConfig, *, known: Container[str] | None = None
 ) -> Iterator[Complaint]:
     """`known` names the settings that are not just taken for the default; `None`: all."""
-    for one in contradictions(config):
+    for one in contradictions(config, is_alone=not broker.zookeeper_connect):
         yield Complaint(
             kind="settings",
             where=f"topic {topic}",

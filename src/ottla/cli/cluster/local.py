@@ -1,0 +1,197 @@
+"""A cluster on one machine: what `ottla cluster up` writes down of it, and starts and stops."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from ottla.base.errors import UserError
+from ottla.base.files import OsFileSystem
+from ottla.cli.cluster.zookeeper import LOCAL, answers, start_zookeeper
+from ottla.cli.target import CLUSTER_FILE
+from ottla.storage.directory.owner_note import Owner, owner_of
+
+VERSION: Final = 1
+LOOK_S: Final = 0.05
+LINES_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalBroker:
+    """`port` is 0 until it has run once."""
+
+    broker: int
+    directory: str
+    port: int = 0
+
+    @property
+    def owner(self) -> Owner | None:
+        """The process that runs on the directory now."""
+        return owner_of(OsFileSystem(), self.directory) if os.path.isdir(self.directory) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalZooKeeper:
+    """`pid` and `port` of a server of the cluster's own, or the `connect` of one that was given."""
+
+    connect: str
+    pid: int | None = None
+    port: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.port is not None and answers(self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCluster:
+    folder: Path
+    zookeeper: LocalZooKeeper
+    brokers: tuple[LocalBroker, ...]
+    settings: Mapping[str, str]
+
+    @property
+    def addresses(self) -> list[str]:
+        return [f"{LOCAL}:{one.port}" for one in self.brokers if one.port]
+
+    def save(self) -> None:
+        """By a rename, so that a crash leaves what was there before."""
+        content = {
+            "version": VERSION,
+            "zookeeper": asdict(self.zookeeper),
+            "brokers": [asdict(one) for one in self.brokers],
+            "settings": dict(self.settings),
+            "addresses": self.addresses,
+        }
+        path = self.folder / CLUSTER_FILE
+        written = path.with_suffix(".tmp")
+        written.write_text(json.dumps(content, indent=2) + "\n")
+        written.replace(path)
+
+
+def read_cluster(folder: Path) -> LocalCluster | None:
+    """`None` where none was made; raises `UserError` for a file that is no cluster's."""
+    path = folder / CLUSTER_FILE
+    try:
+        content = json.loads(path.read_text())
+        return LocalCluster(
+            folder=folder,
+            zookeeper=LocalZooKeeper(**content["zookeeper"]),
+            brokers=tuple(LocalBroker(**one) for one in content["brokers"]),
+            settings=content["settings"],
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: is not what ottla cluster up writes: {error}") from error
+
+
+def settings_of(count: int) -> dict[str, str]:
+    """As for a cluster that is to survive the loss of one broker, where there are three."""
+    factor, in_sync = str(min(3, count)), str(min(2, count))
+    return {
+        "default.replication.factor": factor,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": in_sync,
+        "zookeeper.session.timeout.ms": "6000",
+    }
+
+
+# Starting
+
+
+def start_own_zookeeper(cluster: LocalCluster) -> LocalZooKeeper:
+    """The one that runs already, or another over the same folder; raises `UserError`."""
+    known = cluster.zookeeper
+    if known.is_running:
+        return known
+    pid, port = start_zookeeper(cluster.folder / "zookeeper", known.port)
+    return LocalZooKeeper(connect=f"{LOCAL}:{port}", pid=pid, port=port)
+
+
+def start_brokers(cluster: LocalCluster) -> tuple[LocalBroker, ...]:
+    """Starts those that do not run, all at once, and returns all when they are ready.
+
+    Raises `UserError` with the last lines of one that does not get ready.
+    """
+    starting = {one.broker: _serve(one, cluster) for one in cluster.brokers if one.owner is None}
+    failures = []
+    for broker, process in starting.items():
+        output, errors = process.communicate()
+        if process.returncode or "ready " not in output:
+            last = "\n".join(errors.splitlines()[-LINES_SHOWN:])
+            failures.append(f"broker {broker} does not start: {last}")
+    if failures:
+        raise UserError("\n".join(failures))
+    return tuple(_with_port(one) for one in cluster.brokers)
+
+
+def _serve(one: LocalBroker, cluster: LocalCluster) -> "subprocess.Popen[str]":
+    settings = {
+        **cluster.settings,
+        "broker.id": str(one.broker),
+        "zookeeper.connect": cluster.zookeeper.connect,
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    command = [sys.executable, "-m", "ottla", "serve", one.directory, "--background"]
+    return subprocess.Popen(
+        [*command, "--listen", f"{LOCAL}:{one.port}", *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _with_port(one: LocalBroker) -> LocalBroker:
+    owner = one.owner
+    if owner is None or not owner.addresses:
+        return one
+    port = int(owner.addresses[0].rpartition(":")[2])
+    return LocalBroker(broker=one.broker, directory=one.directory, port=port)
+
+
+# Stopping
+
+
+def stop_brokers(brokers: Iterable[LocalBroker], patience_s: float) -> list[int]:
+    """One after the other, each after it has handed its leaderships over; who has not ended."""
+    deadline_s = time.monotonic() + patience_s
+    left = []
+    for one in brokers:
+        owner = one.owner
+        if owner is None:
+            continue
+        with suppress(ProcessLookupError):
+            os.kill(owner.pid, signal.SIGTERM)
+        while (now := one.owner) is not None and now.pid == owner.pid:
+            if time.monotonic() >= deadline_s:
+                left.append(one.broker)
+                break
+            time.sleep(LOOK_S)
+    return left
+
+
+def stop_zookeeper(zookeeper: LocalZooKeeper) -> None:
+    """One of the cluster's own; that its process id is still its own its port says."""
+    if zookeeper.pid is None or not zookeeper.is_running:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(zookeeper.pid, signal.SIGTERM)
+    while zookeeper.is_running:
+        time.sleep(LOOK_S)
+
+
+def new_brokers(folder: Path, numbers: Sequence[int]) -> tuple[LocalBroker, ...]:
+    return tuple(
+        LocalBroker(broker=one, directory=str(folder / f"broker-{one}")) for one in numbers
+    )

@@ -1,0 +1,152 @@
+"""`ottla cluster up` and `down`: several brokers and their ZooKeeper on this machine."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.cli.settings_files import given_settings
+from ottla.cli.terminal import ExampleCommand, counted, parse_seconds, quiet_option
+
+if TYPE_CHECKING:
+    from ottla.cli.cluster.local import LocalCluster
+
+DEFAULT_FOLDER = "ottla-cluster"
+EXIT_TIMED_OUT = 124
+
+data_option = click.option(
+    "--data",
+    "-d",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the cluster: a data directory for each broker, and ZooKeeper's.",
+)
+
+
+@click.command(
+    "up",
+    cls=ExampleCommand,
+    examples=(
+        "ottla cluster up --brokers 3",
+        "ottla cluster up --brokers 3 --data cluster/ -o log.retention.hours=24",
+        "ottla cluster up --brokers 3 --zookeeper localhost:2181",
+    ),
+)
+@click.option(
+    "--brokers", "-n", "count", type=click.IntRange(1, 50), metavar="N", help="Brokers; 3 at first."
+)
+@data_option
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT",
+    help="ZooKeeper that runs already, as zookeeper.connect; otherwise one is started.",
+)
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of all brokers.")
+@quiet_option
+def up_command(
+    count: int | None,
+    folder: Path,
+    zookeeper: str | None,
+    settings: tuple[str, ...],
+    is_quiet: bool,
+) -> None:
+    """Start a whole cluster on this machine, or what of it does not run.
+
+    Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer. DIR may be named where other
+    commands take a TARGET. A cluster that was there before keeps its data, its ports and its
+    settings; with a larger --brokers it grows.
+    """
+    from ottla.cli.cluster.local import start_brokers, start_own_zookeeper
+
+    cluster = _cluster(folder, count, zookeeper)
+    cluster = replace(cluster, settings={**cluster.settings, **given_settings(None, settings)})
+    cluster.folder.mkdir(parents=True, exist_ok=True)
+    if not cluster.zookeeper.connect or cluster.zookeeper.port is not None:
+        cluster = replace(cluster, zookeeper=start_own_zookeeper(cluster))
+    cluster.save()
+    cluster = replace(cluster, brokers=start_brokers(cluster))
+    cluster.save()
+    bootstrap = ",".join(cluster.addresses)
+    if is_quiet:
+        click.echo(bootstrap)
+    else:
+        click.echo(
+            f"ready {bootstrap} brokers={len(cluster.brokers)} "
+            f"zookeeper={cluster.zookeeper.connect} data={folder}"
+        )
+
+
+def _cluster(folder: Path, count: int | None, zookeeper: str | None) -> "LocalCluster":
+    """What was there before, grown if more is asked for; raises `UserError`."""
+    from ottla.cli.cluster.local import (
+        LocalCluster,
+        LocalZooKeeper,
+        new_brokers,
+        read_cluster,
+        settings_of,
+    )
+
+    folder = folder.absolute()
+    known = read_cluster(folder)
+    if known is None:
+        wanted = count or 3
+        return LocalCluster(
+            folder=folder,
+            zookeeper=LocalZooKeeper(connect=zookeeper or ""),
+            brokers=new_brokers(folder, range(1, wanted + 1)),
+            settings=settings_of(wanted),
+        )
+    if zookeeper not in (None, known.zookeeper.connect):
+        raise UserError(
+            f"{folder}: its brokers are registered in {known.zookeeper.connect}, and not in "
+            f"{zookeeper}; name another --data for another cluster"
+        )
+    if count is not None and count < len(known.brokers):
+        raise UserError(
+            f"{folder}: it has {counted(len(known.brokers), 'broker')}, of which none is taken "
+            "away here; ottla cluster drain empties one"
+        )
+    more = new_brokers(folder, range(len(known.brokers) + 1, (count or 0) + 1))
+    return replace(known, brokers=(*known.brokers, *more))
+
+
+@click.command(
+    "down", cls=ExampleCommand, examples=("ottla cluster down", "ottla cluster down -d cluster/")
+)
+@data_option
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    default="120s",
+    show_default=True,
+    help="Time to wait for a clean end, after which the command ends with 124.",
+)
+@quiet_option
+def down_command(folder: Path, timeout: str, is_quiet: bool) -> None:
+    """Stop the brokers of a cluster on this machine, and its ZooKeeper; the data stay.
+
+    A broker hands its leaderships over before it ends. Exits with 1 where none runs.
+    """
+    from ottla.cli.cluster.local import read_cluster, stop_brokers, stop_zookeeper
+
+    patience_s = parse_seconds("--timeout", timeout)
+    cluster = read_cluster(folder.absolute())
+    if cluster is None:
+        raise UserError(f"{folder}: holds no cluster; ottla cluster up --data {folder} makes one")
+    running = [one for one in cluster.brokers if one.owner is not None]
+    if not running and not cluster.zookeeper.is_running:
+        click.echo(f"nothing runs in {folder}", err=True)
+        sys.exit(1)
+    left = stop_brokers(running, patience_s)
+    if left:
+        click.echo(f"ottla: not ended in {timeout}: broker {', '.join(map(str, left))}", err=True)
+        sys.exit(EXIT_TIMED_OUT)
+    stop_zookeeper(cluster.zookeeper)
+    if not is_quiet:
+        click.echo(f"stopped {counted(len(running), 'broker')} data={folder}")

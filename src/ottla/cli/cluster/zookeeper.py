@@ -1,0 +1,84 @@
+"""A ZooKeeper of its own for a cluster on one machine: the server whose jars come with PySpark."""
+
+import importlib.util
+import os
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ottla.base.errors import UserError
+
+MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
+TICK_MS: Final = 500
+"""Sessions may be as short as two of it, and as long as twenty."""
+
+TRIES: Final = 5
+START_S: Final = 60.0
+LOOK_S: Final = 0.05
+LOCAL: Final = "127.0.0.1"
+
+
+def jars_of_pyspark() -> Path:
+    """Where PySpark has its jars; raises `UserError` without PySpark."""
+    found = importlib.util.find_spec("pyspark")
+    jars = None if found is None or found.origin is None else Path(found.origin).parent / "jars"
+    if jars is None or not list(jars.glob("zookeeper-[0-9]*.jar")):
+        raise UserError(
+            "there is no ZooKeeper: its jars come with PySpark (pip install 'ottla[spark]'); or "
+            "name one that runs with --zookeeper HOST:PORT (Debian: apt install zookeeperd)"
+        )
+    return jars
+
+
+def start_zookeeper(folder: Path, port: int | None) -> tuple[int, int]:
+    """Starts a server over a folder, apart from this terminal; its process id and its port.
+
+    With a port of before that somebody else has now it gets another one. Raises `UserError`.
+    """
+    from ottla.spark.java import find_java
+
+    jars, java = jars_of_pyspark(), find_java(os.environ).program
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(TRIES):
+        chosen = port if port is not None and number == 0 else free_port()
+        process = _start(java, jars, folder, chosen)
+        deadline_s = time.monotonic() + START_S
+        while process.poll() is None and time.monotonic() < deadline_s:
+            if answers(chosen):
+                return process.pid, chosen
+            time.sleep(LOOK_S)
+        process.kill()
+        process.wait()
+    raise UserError(f"ZooKeeper does not start; {folder / 'zookeeper.log'} says why")
+
+
+def _start(java: str, jars: Path, folder: Path, port: int) -> "subprocess.Popen[bytes]":
+    settings = folder / "zoo.cfg"
+    settings.write_text(
+        f"dataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress={LOCAL}\n"
+        f"tickTime={TICK_MS}\nadmin.enableServer=false\nmaxClientCnxns=0\n"
+        "4lw.commands.whitelist=srvr\n"
+    )
+    command = [java, "-Xmx256m", "-cp", f"{jars}/*", MAIN, str(settings)]
+    with (folder / "zookeeper.log").open("ab") as log:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def free_port() -> int:
+    """One that nobody has at the moment."""
+    with socket.create_server((LOCAL, 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
+    """Whether a ZooKeeper that serves requests is there."""
+    with suppress(OSError), socket.create_connection((LOCAL, port), timeout=1.0) as connection:
+        connection.sendall(b"srvr")
+        return b"Zookeeper version" in connection.recv(4096)
+    return False
