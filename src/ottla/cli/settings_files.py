@@ -48,6 +48,16 @@ registry_config_option = click.option(
 )
 
 
+def registry_options(words: str) -> tuple[Callable[[Any], Any], ...]:
+    """Where schemas are, and the login there."""
+    registry = click.option(
+        "--registry",
+        metavar="URL-OR-DIRECTORY",
+        help=f"Schema registry that has the schemas {words}.",
+    )
+    return registry, registry_config_option
+
+
 def read_registry_login(path: Path | None) -> "RegistryLogin | None":
     """The login that such a file has; raises `UserError`."""
     if path is None:

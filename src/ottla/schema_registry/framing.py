@@ -7,7 +7,6 @@ bytes stand alone.
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-from uuid import UUID
 
 PREFIX: Final = struct.Struct(
     ">b"  # magic byte, 0
@@ -44,4 +43,6 @@ def header_guid(
             found = header["value"]
     if found is None or len(found) != _GUID.size or found[0] != 1:
         return None
+    from uuid import UUID
+
     return str(UUID(bytes=_GUID.unpack(found)[1]))

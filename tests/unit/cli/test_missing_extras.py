@@ -15,6 +15,7 @@ PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 
 COMMANDS = {
     "duckdb": "sql LOG SELECT",
+    "avro": "serve -d LOG --listen 127.0.0.1:0 --schema-registry 127.0.0.1:0",
     "fastavro": "load LOG --topic t --into TABLE --decode avro --schema SCHEMA",
     "fsspec": "table files s3://bucket/table",
     "jinja2": "console LOG --listen 127.0.0.1:0",

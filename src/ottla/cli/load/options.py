@@ -8,7 +8,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
-from ottla.cli.settings_files import read_registry_login, registry_config_option
+from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import parse_seconds, parse_size, with_options
 
 if TYPE_CHECKING:
@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from ottla.loading.job import LoadOptions
     from ottla.tables.layout import LayoutOptions
     from ottla.tables.values.decoder import Decoding
-
-registry_options = (
-    click.option(
-        "--registry",
-        metavar="URL-OR-DIRECTORY",
-        help="Schema registry that has the schemas which values name by id (with --decode avro).",
-    ),
-    registry_config_option,
-)
 
 with_load_options = with_options(
     click.option(
@@ -90,7 +81,7 @@ with_load_options = with_options(
         "out). Avro: a file with the schema (with --registry that of all versions of the subject, "
         "if left out). May grow later.",
     ),
-    *registry_options,
+    *registry_options("which values name by id, with --decode avro"),
     click.option(
         "--subject",
         metavar="NAME",

@@ -14,6 +14,8 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.browsing.fields import Decoder
+from ottla.schema_registry.framing import PREFIX, prefixed_id
+from ottla.schema_registry.registry import AVRO, SchemaRegistry, UnknownSchemaError
 
 ENCODINGS = ("text", "json", "hex", "base64", "avro")
 
@@ -97,21 +99,29 @@ _BASE64 = Encoding(
 _PLAIN = {one.name: one for one in (TEXT, _JSON, _HEX, _BASE64)}
 
 
-def encoding_of(side: str, name: str | None, schema: Path | None) -> Encoding:
+def encoding_of(
+    side: str, name: str | None, schema: Path | None, registry: SchemaRegistry | None = None
+) -> Encoding:
     """The encoding of a side, `key` or `value`; raises `UserError`.
 
-    A schema is Avro's, and without it there is no Avro.
+    A schema is Avro's, and without it there is no Avro, but where a registry has what wrote it.
     """
     schema_option = "--schema" if side == "value" else "--key-schema"
+    is_registered = registry is not None and side == "value"
     if name is None:
-        name = "text" if schema is None else "avro"
+        name = "text" if schema is None and not is_registered else "avro"
     if name != "avro":
         if schema is not None:
             raise UserError(f"{schema_option} is for avro, and the {side} is {name}; leave one out")
         return _PLAIN[name]
-    if schema is None:
-        raise UserError(f"an avro {side} needs its schema: {schema_option} FILE.avsc")
-    return avro(schema)
+    if schema is not None:
+        return avro(schema)
+    if registry is not None:
+        return registered_avro(registry)
+    raise UserError(
+        f"an avro {side} needs its schema: {schema_option} FILE.avsc, or --registry URL where it "
+        f"names one by id"
+    )
 
 
 def avro(path: Path) -> Encoding:
@@ -132,14 +142,7 @@ def avro(path: Path) -> Encoding:
         raise UserError(f"{path}: this is no Avro schema: {error}") from error
 
     def decode(data: bytes) -> Any:
-        stream = BytesIO(data)
-        try:
-            found = fastavro.schemaless_reader(stream, schema, None)
-        except (EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"not of the Avro schema: {error or type(error).__name__}") from error
-        if stream.tell() != len(data):
-            raise ValueError(f"{len(data) - stream.tell()} bytes follow the Avro datum")
-        return found
+        return _read_avro(data, schema)
 
     def parse(data: bytes) -> bytes:
         stream = BytesIO()
@@ -149,6 +152,55 @@ def avro(path: Path) -> Encoding:
             raise ValueError(f"not of the Avro schema: {error}") from error
         return stream.getvalue()
 
+    return _avro_encoding(decode, parse)
+
+
+def registered_avro(registry: SchemaRegistry) -> Encoding:
+    """Each value by the schema in a registry whose id precedes it; such values are not made here.
+
+    Raises `UserError` when they are read, and no registry can be asked.
+    """
+    from ottla.tables.values.avro_values import parse_avro
+
+    known: dict[int, Any] = {}
+
+    def decode(data: bytes) -> Any:
+        schema_id = prefixed_id(data)
+        if schema_id is None:
+            raise ValueError("it does not begin with a schema registry's 0 and a schema's id")
+        if schema_id not in known:
+            known[schema_id] = written(schema_id)
+        return _read_avro(data[PREFIX.size :], known[schema_id])
+
+    def written(schema_id: int) -> Any:
+        try:
+            found = registry.schema(schema_id)
+        except UnknownSchemaError as error:
+            raise ValueError(str(error)) from error
+        if found.kind != AVRO:
+            raise ValueError(f"its schema {schema_id} is {found.kind} and not Avro")
+        return parse_avro(found.text, found.references)
+
+    def parse(data: bytes) -> bytes:
+        raise ValueError("a value is not registered from here: give --schema")
+
+    return _avro_encoding(decode, parse)
+
+
+def _read_avro(data: bytes, schema: Any) -> Any:
+    import fastavro
+
+    stream = BytesIO(data)
+    try:
+        found = fastavro.schemaless_reader(stream, schema, None)
+    except (EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"not of the Avro schema: {error or type(error).__name__}") from error
+    if stream.tell() != len(data):
+        raise ValueError(f"{len(data) - stream.tell()} bytes follow the Avro datum")
+    return found
+
+
+def _avro_encoding(decode: Decoder, parse: Callable[[bytes], bytes]) -> Encoding:
     def json_field(name: str, data: bytes) -> tuple[str, Any]:
         try:
             return name, json.loads(json_bytes(decode(data)))

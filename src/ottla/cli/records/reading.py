@@ -26,7 +26,10 @@ from ottla.browsing.positions import (
 from ottla.browsing.sources import RecordSource
 from ottla.cli.records.encodings import ENCODINGS, encoding_of
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
+from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import quiet_option, with_options
+from ottla.schema_registry.opening import open_registry
+from ottla.schema_registry.registry import SchemaRegistry
 
 IDLE_S = 0.1
 """How long `--follow` waits before it looks again."""
@@ -90,6 +93,7 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
         encoding_option("--value", "value_as", "Encoding of values."),
         encoding_option("--key", "key_as", "Encoding of keys."),
         *schema_options,
+        *registry_options("which values name by id (and keys, with --key avro)"),
         quiet_option,
     )
 
@@ -121,9 +125,10 @@ class ReadPlan:
 def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, "Printer"]:
     """The options of a command as values; raises `UserError`."""
     now_ms = round(time.time() * 1000)
+    registry = _registry(given)
     style = Style(
-        key=encoding_of("key", given["key_as"], given["key_schema"]),
-        value=encoding_of("value", given["value_as"], given["schema"]),
+        key=encoding_of("key", given["key_as"], given["key_schema"], registry),
+        value=encoding_of("value", given["value_as"], given["schema"], registry),
         null=b"NULL" if given["null"] else b"",
         separator=_separator(given["key_separator"]),
     )
@@ -141,6 +146,13 @@ def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, 
     )
     template = "json" if given["as_json"] else given["template"]
     return plan, Printer(parse_template(template, style), given["grep"], given["count"])
+
+
+def _registry(given: dict[str, Any]) -> SchemaRegistry | None:
+    address = given["registry"]
+    if address is None:
+        return None
+    return open_registry(address, read_registry_login(given["registry_config"]))
 
 
 def _separator(text: str | None) -> bytes | None:
