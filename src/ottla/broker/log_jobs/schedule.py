@@ -1,6 +1,6 @@
 """Jobs that are done to all logs at intervals, whether clients ask for anything or not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from ottla.base.errors import StorageError
@@ -24,11 +24,6 @@ def schedule_log_jobs(
     def initial_ms() -> int:
         return config().log_initial_task_delay_ms
 
-    def write_checkpoints(_: Timestamps) -> None:
-        for directory in directories.online:
-            with suppress(StorageError):  # logged where the directory went offline
-                directory.checkpoints.write()
-
     def write_log_starts(_: Timestamps) -> None:
         for directory in directories.online:
             with suppress(StorageError):
@@ -47,7 +42,7 @@ def schedule_log_jobs(
     )
     jobs.add(
         lambda: config().log_flush_offset_checkpoint_interval_ms,
-        write_checkpoints,
+        CheckpointWriting(directories).run_slice,
         initial_ms=initial_ms,
     )
     jobs.add(
@@ -75,3 +70,25 @@ def schedule_replicas(
                 directory.checkpoints.write_high_watermarks()
 
     jobs.add(lambda: config().replica_high_watermark_checkpoint_interval_ms, write_high_watermarks)
+
+
+class CheckpointWriting:
+    """Writes the checkpoints of all directories, one file in a round of the server's loop."""
+
+    def __init__(self, directories: LogDirectories) -> None:
+        self._directories = directories
+        self._steps: Iterator[None] | None = None
+
+    def run_slice(self, _: Timestamps) -> bool:
+        """Writes the next file; returns whether there is more to do."""
+        if self._steps is None:
+            self._steps = self._all_steps()
+        for _step in self._steps:
+            return True
+        self._steps = None
+        return False
+
+    def _all_steps(self) -> Iterator[None]:
+        for directory in self._directories.online:
+            with suppress(StorageError):  # logged where the directory went offline
+                yield from directory.checkpoints.write_in_steps()
