@@ -14,11 +14,15 @@ from ottla.base.errors import ProtocolError, UserError
 from ottla.client.scram import ScramClient
 from ottla.client.security import OAUTHBEARER, AuthenticationError, Security
 from ottla.codec.schema import Message
+from ottla.config.broker import broker_config
+from ottla.config.setting import SettingError
+from ottla.config.tls import TlsConfig
 from ottla.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.server.tls.stores import load_keys, read_truststore
 
 
 class Asks(Protocol):
@@ -96,13 +100,21 @@ def _say(security: Security, connection: Asks, token: bytes) -> SaslAuthenticate
 
 
 def _context(security: Security) -> ssl.SSLContext:
+    """Raises `UserError` for keys and certificates that cannot be used."""
+    config = _stores_of(security)
     try:
-        context = ssl.create_default_context(cafile=security.ca)
-        if security.certificate is not None:
-            password = security.key_password
+        context = ssl.create_default_context(cadata=read_truststore(config))
+        if security.key is not None:
+            assert security.certificate is not None, "parse_security has seen to it"
+            password = security.key_password or ""
             context.load_cert_chain(security.certificate, security.key, password)
+        elif security.certificate is not None or security.certificate_pem is not None:
+            load_keys(context, config)
+    except SettingError as error:
+        # Both names of librdkafka's are read as stores, too.
+        raise UserError(f"{error}; check ssl.ca.location and ssl.certificate.location") from error
     except (OSError, ValueError) as error:
-        named = security.certificate or security.ca
+        named = security.key or security.ca or "ssl.truststore.certificates"
         raise UserError(
             f"{named}: {error}; ssl.ca.location, ssl.certificate.location and "
             f"ssl.key.location name PEM files"
@@ -111,3 +123,21 @@ def _context(security: Security) -> ssl.SSLContext:
     if not security.checks_certificate:
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _stores_of(security: Security) -> TlsConfig:
+    """As the broker's own settings, which have the same names as those of Java's clients."""
+    has_own_file = security.key is not None
+    given = {
+        "ssl.truststore.location": security.ca,
+        "ssl.truststore.password": security.ca_password,
+        "ssl.truststore.certificates": security.ca_pem,
+        "ssl.truststore.type": "PEM" if security.ca_pem else None,
+        "ssl.keystore.location": None if has_own_file else security.certificate,
+        "ssl.keystore.password": security.certificate_password,
+        "ssl.keystore.certificate.chain": security.certificate_pem,
+        "ssl.keystore.key": security.key_pem,
+        "ssl.keystore.type": "PEM" if security.key_pem else None,
+        "ssl.key.password": security.key_password,
+    }
+    return broker_config({name: text for name, text in given.items() if text is not None})

@@ -15,6 +15,7 @@ OAUTHBEARER = "OAUTHBEARER"
 JAAS = "sasl.jaas.config"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 FILE = "file://"
+STORE_TYPES = ("JKS", "PEM", "PKCS12")
 MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
 
@@ -24,13 +25,19 @@ class AuthenticationError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """`PLAINTEXT` as it is. Certificates and keys are paths of PEM files."""
+    """`PLAINTEXT` as it is. Certificates and keys are paths of files, PEM or PKCS12, or PEM."""
 
     protocol: str = "PLAINTEXT"
     ca: str | None = None
-    """Whom to believe; `None`: whom this machine believes."""
+    """Whom to believe, or `ca_pem`; neither: whom this machine believes."""
+    ca_password: str | None = field(default=None, repr=False)
+    ca_pem: str | None = None
     certificate: str | None = None
+    """With the private key, where that has no file of its own."""
+    certificate_password: str | None = field(default=None, repr=False)
+    certificate_pem: str | None = None
     key: str | None = None
+    key_pem: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     checks_certificate: bool = True
     checks_host: bool = True
@@ -73,6 +80,8 @@ def parse_security(settings: Mapping[str, str]) -> Security:
             "sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url=file:///PATH, a "
             "file with the token"
         )
+    if found.key is not None and found.certificate is None:
+        raise UserError("ssl.key.location needs ssl.certificate.location, the certificate of it")
     is_named = found.username or found.token_file
     if found.has_login and not (found.mechanism and is_named):
         raise UserError(
@@ -108,9 +117,13 @@ def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
                 )
             found["sasl.username"] = str(fields["username"])
             found["sasl.password"] = str(fields["password"])
+        elif name in _OF_PKCS12 and "ssl.keystore.password" in settings:
+            found[name] = text
         elif name in _OF_LIBRDKAFKA:
             found |= dict.fromkeys(_OF_LIBRDKAFKA[name], text)
-        elif name in _STORE_TYPES:
+        elif name == "ssl.truststore.password":
+            raise UserError(f"{name}: librdkafka reads PEM; give ssl.ca.location, a file of it")
+        elif name in _TYPES:
             _KNOWN[name][1](name, text)
         else:
             found[name] = text
@@ -170,18 +183,32 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "sasl.password": ("password", _text),
     JAAS: ("", _text),
     TOKEN_URL: ("token_file", _file_url),
+    "ssl.ca.pem": ("ca_pem", _text),
+    "ssl.certificate.pem": ("certificate_pem", _text),
+    "ssl.key.pem": ("key_pem", _text),
     "ssl.truststore.location": ("ca", _text),
-    "ssl.truststore.type": ("", _one_of("PEM")),
+    "ssl.truststore.password": ("ca_password", _text),
+    "ssl.truststore.certificates": ("ca_pem", _text),
+    "ssl.truststore.type": ("", _one_of(*STORE_TYPES)),
     "ssl.keystore.location": ("certificate", _text),
-    "ssl.keystore.type": ("", _one_of("PEM")),
+    "ssl.keystore.password": ("certificate_password", _text),
+    "ssl.keystore.certificate.chain": ("certificate_pem", _text),
+    "ssl.keystore.key": ("key_pem", _text),
+    "ssl.keystore.type": ("", _one_of(*STORE_TYPES)),
 }
-"""Settings -> fields of `Security`, and what reads them."""
+"""Settings -> fields of `Security`, and what reads them. A file shows by itself what it is."""
 
-_STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
+_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
 _OF_LIBRDKAFKA = {
     "ssl.truststore.location": ("ssl.ca.location",),
+    "ssl.truststore.certificates": ("ssl.ca.pem",),
     "ssl.keystore.location": ("ssl.certificate.location", "ssl.key.location"),
+    "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
+    "ssl.keystore.key": ("ssl.key.pem",),
 }
-"""Java's name -> librdkafka's, for files of PEM."""
+"""Java's name -> librdkafka's, for PEM."""
+
+_OF_PKCS12 = ("ssl.keystore.location", "ssl.keystore.password")
+"""librdkafka's, too, for a keystore that is PKCS12."""
 
 SECURITY_SETTINGS = tuple(_KNOWN)

@@ -42,7 +42,6 @@ _REFUSED = {
     "key.deserializer": "keys are bytes; cast the column",
     "value.deserializer": "values are bytes; cast the column",
     "interceptor.classes": "leave it out",
-    "ssl.truststore.password": "give kafka.ssl.ca.location, a file in PEM format",
 }
 
 

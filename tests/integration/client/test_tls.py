@@ -10,7 +10,7 @@ import pytest
 import ottla
 from ottla.base.errors import UserError
 from ottla.broker.topics.topics import NewTopic
-from tests.support.certificates import Authority, Identity, authority
+from tests.support.certificates import Authority, Identity, authority, pkcs12_store
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
@@ -85,3 +85,68 @@ def test_a_client_without_a_certificate_is_refused_in_one_line(place: Place) -> 
     settings = place.settings(authority(), has_certificate=False)
     with pytest.raises(UserError, match=f"localhost:{place.port}"):
         ottla.Admin(f"localhost:{place.port}", settings).list_topics()
+
+
+PKCS12 = "opens-both"
+
+
+def java_settings(kind: str, directory: Path) -> dict[str, str]:
+    """Of a client in Java, whose names our own clients take."""
+    own = authority().client("ana")
+    if kind == "PKCS12":
+        store = directory / "client.p12"
+        store.write_bytes(pkcs12_store(own, PKCS12))
+        return {
+            "ssl.truststore.location": str(store),
+            "ssl.truststore.password": PKCS12,
+            "ssl.keystore.location": str(store),
+            "ssl.keystore.password": PKCS12,
+            "ssl.keystore.type": "PKCS12",
+        }
+    if kind == "PEM":
+        return {
+            "ssl.truststore.location": str(authority().write(directory / "trusted.pem")),
+            "ssl.truststore.type": "PEM",
+            "ssl.keystore.location": str(own.write(directory / "client.pem", "sesame")),
+            "ssl.keystore.type": "PEM",
+            "ssl.key.password": "sesame",
+        }
+    return {
+        "ssl.truststore.certificates": authority().pem,
+        "ssl.truststore.type": "PEM",
+        "ssl.keystore.certificate.chain": own.certificate_pem.replace("\n", "\\n"),
+        "ssl.keystore.key": own.key_pem(),
+        "ssl.keystore.type": "PEM",
+    }
+
+
+@pytest.mark.parametrize("kind", ["PKCS12", "PEM", "PEM in the settings"])
+def test_keys_and_certificates_come_as_for_a_client_in_java(place: Place, kind: str) -> None:
+    settings = {"security.protocol": "SSL", **java_settings(kind, place.directory)}
+    with ottla.Admin(f"localhost:{place.port}", settings) as admin:
+        assert admin.list_topics()
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"ssl.keystore.password": "guessed"}, "ssl.keystore.password: does not open"),
+        ({"ssl.truststore.password": "guessed"}, "ssl.truststore.password: does not open"),
+        ({"ssl.truststore.location": "/not/there"}, "/not/there: No such file"),
+        ({"ssl.keystore.type": "BKS"}, "it is one of JKS, PEM, PKCS12"),
+        ({"ssl.key.location": "own.key"}, "ssl.key.location name PEM files"),
+    ],
+)
+def test_a_store_that_does_not_open_is_one_line_without_its_password(
+    place: Place, changed: dict[str, str], reason: str
+) -> None:
+    settings = {"security.protocol": "SSL", **java_settings("PKCS12", place.directory), **changed}
+    with pytest.raises(UserError, match=reason) as refused:
+        ottla.Admin(f"localhost:{place.port}", settings).list_topics()
+    assert "guessed" not in str(refused.value)
+    assert PKCS12 not in str(refused.value)
+
+
+def test_a_key_without_its_certificate_is_refused() -> None:
+    with pytest.raises(UserError, match=r"ssl.key.location needs ssl.certificate.location"):
+        ottla.Admin("localhost:1", {"security.protocol": "SSL", "ssl.key.location": "own.key"})

@@ -177,7 +177,6 @@ def test_columns_come_in_the_order_asked_for() -> None:
             "minOffsetsPerTrigger, 2, is above maxOffsetsPerTrigger, 1",
         ),
         ({**BROKER, "kafka.auto.offset.reset": "latest"}, "give startingOffsets"),
-        ({**BROKER, "kafka.ssl.truststore.password": "x"}, "give kafka.ssl.ca.location"),
         ({**FILES, "endingOffset": "latest"}, "no option 'endingoffset'; there are path,"),
         ({**FILES, "startingOffsets": '{"orders": {"0": "1"}}'}, 'JSON like {"orders"'),
         ({**FILES, "startingOffsets": '{"orders": {"0": -3}}'}, 'JSON like {"orders"'),

@@ -81,6 +81,10 @@ def test_librdkafka_gets_them_in_its_own_words() -> None:
         "ssl.certificate.location": "own.pem",
         "ssl.key.location": "own.pem",
     }
+    stores = {"ssl.keystore.location": "own.p12", "ssl.keystore.password": "x"}
+    assert librdkafka_settings(stores) == stores
+    with pytest.raises(UserError, match="librdkafka reads PEM"):
+        librdkafka_settings({"ssl.truststore.password": "x"})
     for wrong in (login.replace(";", ' tokenauth="true";'), "Krb5LoginModule required;"):
         with pytest.raises(UserError, match="user and password"):
             librdkafka_settings({"sasl.jaas.config": wrong})

@@ -17,7 +17,7 @@ from ottla.cli.terminal import (
     quiet_option,
 )
 
-SECRET = ("password", "secret")
+SECRET = ("password", "secret", "jaas.config", "keystore.key", "key.pem")
 NO_CONTEXTS = "there are no contexts yet: ottla context add prod HOST:PORT"
 
 

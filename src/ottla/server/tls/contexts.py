@@ -4,12 +4,9 @@ They follow the settings and the files. Connections that are open keep what they
 Kafka's counterparts: `SslFactory`, `DefaultSslEngineFactory`.
 """
 
-import contextlib
 import logging
 import os
 import ssl
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from threading import Thread
 
@@ -24,8 +21,7 @@ from ottla.server.tls.ciphers import cipher_list, has_tls13_suite
 from ottla.server.tls.stores import (
     KEYSTORE,
     TRUSTSTORE,
-    Keystore,
-    read_keystore,
+    load_keys,
     read_truststore,
     store_error,
     store_files,
@@ -134,7 +130,7 @@ def _context(config: TlsConfig) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | OP_ENABLE_KTLS
     context.num_tickets = 1
     _set_versions(context, config)
-    _load_keys(context, config)
+    load_keys(context, config)
     context.verify_mode = VERIFY[config.ssl_client_auth]
     if config.ssl_client_auth != "none":
         _load_trusted(context, config)
@@ -163,31 +159,6 @@ def _set_versions(context: ssl.SSLContext, config: TlsConfig) -> None:
             ) from error
 
 
-def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
-    store = read_keystore(config)
-    name = KEYSTORE if config.ssl_keystore_location else "ssl.keystore.key"
-    try:
-        with _private_file(store.pem) as path:
-            # Without a password OpenSSL would ask for one at the terminal.
-            context.load_cert_chain(path, password=store.password)
-    except ssl.SSLError as error:
-        raise store_error(name, _why_unusable(error, store)) from error
-    except OSError as error:
-        raise store_error(name, f"it cannot be read: {error}") from error
-
-
-def _why_unusable(error: ssl.SSLError, store: Keystore) -> str:
-    match error.reason:
-        case "KEY_VALUES_MISMATCH" | "KEY_TYPE_MISMATCH":
-            return "the private key is not that of the first certificate"
-        case "EE_KEY_TOO_SMALL" | "CA_MD_TOO_WEAK" | "CA_KEY_TOO_SMALL":
-            return f"the certificate is too weak for OpenSSL ({error.reason})"
-        case _ if b"ENCRYPTED" in store.pem:
-            return "the private key does not open; check ssl.key.password"
-        case _:
-            return "it must hold a private key and its certificates, in PEM"
-
-
 def _load_trusted(context: ssl.SSLContext, config: TlsConfig) -> None:
     certificates = read_truststore(config)
     if certificates is None:
@@ -201,23 +172,6 @@ def _load_trusted(context: ssl.SSLContext, config: TlsConfig) -> None:
         context.load_verify_locations(cadata=certificates)
     except (ssl.SSLError, ValueError) as error:
         raise store_error(name, f"it is not usable ({error})") from error
-
-
-@contextlib.contextmanager
-def _private_file(data: bytes) -> Iterator[str]:
-    """A file that only OpenSSL sees, which takes keys from files alone: in memory if possible."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("ottla-keystore")
-        try:
-            os.write(descriptor, data)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        yield file.name
 
 
 def _values(config: TlsConfig) -> list[object]:

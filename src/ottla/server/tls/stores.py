@@ -1,9 +1,15 @@
 """Keystores and truststores as PEM: from files, from the settings themselves, or of PKCS12.
 
-Kafka's counterpart: `DefaultSslEngineFactory`.
+Of the broker, and of our own clients (`client/login.py`). Kafka's counterpart:
+`DefaultSslEngineFactory`.
 """
 
+import contextlib
+import os
 import re
+import ssl
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +80,49 @@ def read_truststore(config: TlsConfig) -> str | None:
     if data[0] == DER_SEQUENCE:
         return _pkcs12_certificates(path, data, config.ssl_truststore_password)
     return _pem(TRUSTSTORE, data, path).decode("ascii")
+
+
+def load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
+    """Has a context show the certificate of the keystore; raises `SettingError`."""
+    store = read_keystore(config)
+    name = KEYSTORE if config.ssl_keystore_location else "ssl.keystore.key"
+    try:
+        with _private_file(store.pem) as path:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path, password=store.password)
+    except ssl.SSLError as error:
+        raise store_error(name, _why_unusable(error, store)) from error
+    except OSError as error:
+        raise store_error(name, f"it cannot be read: {error}") from error
+
+
+def _why_unusable(error: ssl.SSLError, store: Keystore) -> str:
+    match error.reason:
+        case "KEY_VALUES_MISMATCH" | "KEY_TYPE_MISMATCH":
+            return "the private key is not that of the first certificate"
+        case "EE_KEY_TOO_SMALL" | "CA_MD_TOO_WEAK" | "CA_KEY_TOO_SMALL":
+            return f"the certificate is too weak for OpenSSL ({error.reason})"
+        case _ if b"ENCRYPTED" in store.pem:
+            return "the private key does not open; check ssl.key.password"
+        case _:
+            return "it must hold a private key and its certificates, in PEM"
+
+
+@contextlib.contextmanager
+def _private_file(data: bytes) -> Iterator[str]:
+    """A file that only OpenSSL sees, which takes keys from files alone: in memory if possible."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("ottla-keystore")
+        try:
+            os.write(descriptor, data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        yield file.name
 
 
 def store_files(config: TlsConfig) -> list[str]:
