@@ -15,7 +15,7 @@ from ottla.controller.operations import (
     Create,
     Delete,
     Get,
-    Outcome,
+    Result,
     Set,
     Steps,
 )
@@ -49,22 +49,36 @@ def read_settings(entities: Iterable[str]) -> Steps[dict[str, dict[str, str]]]:
     return found
 
 
-def change_settings(
-    entity: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
-) -> Steps[ApiError | Mapping[str, str]]:
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""What becomes of an entity's settings; it raises `ApiError` to refuse."""
+
+
+def check_change(entity: str, change: Change) -> Steps[ApiError | Mapping[str, str]]:
+    """What `change_settings` would write, or why it would be refused."""
+    (found,) = yield Batch(operations=(Get(paths.config_path(entity)),))
+    return _changed(entity, change, found)
+
+
+def _changed(entity: str, change: Change, found: Result) -> ApiError | Mapping[str, str]:
+    try:
+        return change(decode_config(entity, found.content))
+    except ApiError as error:
+        return error.without_traceback()
+    except NodeError as error:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+
+
+def change_settings(entity: str, change: Change) -> Steps[ApiError | Mapping[str, str]]:
     """Writes what `change` makes of an entity's settings, or says why it refused.
 
-    It is asked again where another broker was quicker. It raises `ApiError` to refuse.
+    It is asked again where another broker was quicker.
     """
     path = paths.config_path(entity)
     while True:
         (found,) = yield Batch(operations=(Get(path),))
-        try:
-            settings = change(decode_config(entity, found.content))
-        except ApiError as error:
-            return error.without_traceback()
-        except NodeError as error:
-            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        settings = _changed(entity, change, found)
+        if isinstance(settings, ApiError):
+            return settings
         content = encode_config(settings)
         write = Set(path, content, found.version) if found.is_done else Create(path, content)
         (written,) = yield Batch(operations=(write,))
@@ -74,8 +88,6 @@ def change_settings(
             )
             yield Batch(operations=(notice,))
             return settings
-        if written.outcome is Outcome.FENCED:
-            raise AssertionError("only a controller's writes are fenced")
 
 
 @dataclass(slots=True)

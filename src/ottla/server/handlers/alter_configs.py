@@ -3,6 +3,9 @@
 Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 """
 
+from collections.abc import Sequence
+
+from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.protocol.messages.alter_configs import (
@@ -17,10 +20,19 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     context.may_take_long()
-    wanted = freed_in_turns(
+    errors = alter_all(
+        context.broker, alterations(request, context), validate_only=request.validate_only
+    )
+    return answer(request, errors)
+
+
+def alterations(request: AlterConfigsRequest, context: RequestContext) -> list[ResourceAlteration]:
+    return freed_in_turns(
         [_alteration(resource, context.who) for resource in in_turns(request.resources)]
     )
-    errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
+
+
+def answer(request: AlterConfigsRequest, errors: Sequence[ApiError | None]) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

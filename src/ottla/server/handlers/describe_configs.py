@@ -3,10 +3,12 @@
 Left out: loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
 """
 
+from collections.abc import Callable
+
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topics import check_name
+from ottla.broker.topics.topics import Topic, check_name
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -30,16 +32,30 @@ from ottla.server.resources import (
     no_settings,
 )
 
+FindTopic = Callable[[str], Topic]
+"""Raises `ApiError`."""
+
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     context.may_take_long()
+    return describe(request, context, context.broker.topics.get)
+
+
+def describe(
+    request: DescribeConfigsRequest, context: RequestContext, find: FindTopic
+) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        results=[_describe(resource, request, context) for resource in in_turns(request.resources)]
+        results=[
+            _describe(resource, request, context, find) for resource in in_turns(request.resources)
+        ]
     )
 
 
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    find: FindTopic,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="",  # not null, where nothing is wrong: so Kafka has it
@@ -47,7 +63,7 @@ def _describe(
         resource_name=resource.resource_name,
     )
     try:
-        entries = _entries(resource, context)
+        entries = _entries(resource, context, find)
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
@@ -61,12 +77,14 @@ def _describe(
     return result
 
 
-def _entries(resource: DescribeConfigsResource, context: RequestContext) -> list[ConfigEntry]:
+def _entries(
+    resource: DescribeConfigsResource, context: RequestContext, find: FindTopic
+) -> list[ConfigEntry]:
     broker, name = context.broker, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
             check_name(name)
-            return topic_entries(broker.topics.get(name), broker.settings)
+            return topic_entries(find(name), broker.settings)
         case ResourceType.BROKER if name == "":
             return all_brokers_entries(broker.settings)
         case ResourceType.BROKER:

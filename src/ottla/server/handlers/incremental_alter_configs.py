@@ -3,6 +3,8 @@
 Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 """
 
+from collections.abc import Sequence
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
@@ -22,10 +24,23 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     context.may_take_long()
-    wanted = freed_in_turns(
+    errors = alter_all(
+        context.broker, alterations(request, context), validate_only=request.validate_only
+    )
+    return answer(request, errors)
+
+
+def alterations(
+    request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> list[ResourceAlteration]:
+    return freed_in_turns(
         [_alteration(resource, context.who) for resource in in_turns(request.resources)]
     )
-    errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
+
+
+def answer(
+    request: IncrementalAlterConfigsRequest, errors: Sequence[ApiError | None]
+) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -1,0 +1,102 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: each resource is changed in ZooKeeper.
+
+Kafka's counterparts: `ZkAdminManager`, `ConfigAdminManager`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.configs.cluster_file import ClusterState
+from ottla.broker.configs.config_changes import Alteration
+from ottla.broker.configs.settings import ConfigSource, check_dynamic
+from ottla.broker.topics.topics import check_name, topic_config
+from ottla.broker.waiting import Waiting
+from ottla.config.broker import broker_settings
+from ottla.config.setting import SettingError, settings_of
+from ottla.config.topic import TopicConfig
+from ottla.controller.operations import Steps
+from ottla.controller.settings import change_settings, check_change
+from ottla.registries.paths import DEFAULT_ENTITY
+from ottla.server.altering import ResourceAlteration
+from ottla.server.cluster.applying import membership_of, replicas_of
+from ottla.server.request_context import RequestContext
+from ottla.server.resources import ResourceType, check_broker_name, no_settings
+
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""What becomes of an entity's settings; raises `ApiError`."""
+
+Refusals = list[ApiError | None]
+
+
+def alter_all(
+    wanted: Sequence[ResourceAlteration], context: RequestContext, *, validate_only: bool
+) -> Waiting[Refusals]:
+    """What became of each."""
+    counts = Counter((one.resource_type, one.resource_name) for one in wanted)
+    planned: list[tuple[str, Change] | ApiError] = []
+    for one in wanted:
+        try:
+            if counts[one.resource_type, one.resource_name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            planned.append(_plan(one, context))
+        except ApiError as error:
+            planned.append(error.without_traceback())
+
+    def steps() -> Steps[Refusals]:
+        refusals: Refusals = []
+        for one in planned:
+            if isinstance(one, ApiError):
+                refusals.append(one)
+                continue
+            deed = check_change if validate_only else change_settings
+            result = yield from deed(*one)
+            refusals.append(result if isinstance(result, ApiError) else None)
+        return refusals
+
+    return membership_of(context).run(steps)
+
+
+def _plan(wanted: ResourceAlteration, context: RequestContext) -> tuple[str, Change]:
+    """The entity, and the change; raises `ApiError`."""
+    name, alteration = wanted.resource_name, wanted.alteration()
+    match wanted.resource_type:
+        case ResourceType.TOPIC:
+            check_name(name)
+            if name not in replicas_of(context).metadata.topics:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return f"topics/{name}", _topic_change(alteration, context)
+        case ResourceType.BROKER:
+            if not name:
+                change = _broker_change(alteration, ConfigSource.ALL_BROKERS, context)
+                return f"brokers/{DEFAULT_ENTITY}", change
+            check_broker_name(name, context.broker.node_id)
+            return f"brokers/{name}", _broker_change(alteration, ConfigSource.BROKER, context)
+    raise no_settings(wanted.resource_type)
+
+
+def _topic_change(alteration: Alteration, context: RequestContext) -> Change:
+    defaults = context.broker.config.topic_defaults
+
+    def change(known: Mapping[str, str]) -> Mapping[str, str]:
+        settings = alteration.apply(known, settings_of(TopicConfig))
+        topic_config(defaults, settings)
+        return settings
+
+    return change
+
+
+def _broker_change(alteration: Alteration, scope: ConfigSource, context: RequestContext) -> Change:
+    settings = context.broker.settings
+
+    def change(known: Mapping[str, str]) -> Mapping[str, str]:
+        values = alteration.apply(known, broker_settings())
+        check_dynamic(values, scope)
+        try:
+            settings.config_under(ClusterState(broker_configs=values))
+        except SettingError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error
+        return values
+
+    return change

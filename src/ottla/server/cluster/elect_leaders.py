@@ -1,0 +1,63 @@
+"""ElectLeaders, 0 to 2: the controller gives partitions to their preferred brokers, or to any.
+
+Kafka's counterpart: `KafkaController.processReplicaLeaderElection` (KIP-183, KIP-460).
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import in_turns
+from ottla.controller.events import Answer, ElectLeaders
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ottla.server.cluster.applying import membership_of
+from ottla.server.request_context import PendingAnswer, RequestContext
+
+PREFERRED, UNCLEAN = 0, 1
+FIRST_ERROR_VERSION = 1
+
+
+def handle(
+    request: ElectLeadersRequest, context: RequestContext
+) -> ElectLeadersResponse | PendingAnswer:
+    context.may_take_long()
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = tuple(
+            TopicPartition(topic.topic, index)
+            for topic in request.topic_partitions
+            for index in in_turns(topic.partitions)
+        )
+
+    def answered(answers: list[Answer]) -> ElectLeadersResponse:
+        (answer,) = answers
+        errors = dict(answer.errors)
+        if answer.error is not ErrorCode.NONE:
+            errors = dict.fromkeys(wanted or (), answer.error)
+        response = ElectLeadersResponse(replica_election_results=_results(errors))
+        if context.api_version >= FIRST_ERROR_VERSION:
+            response.error_code = answer.error
+        return response
+
+    event = ElectLeaders(
+        pending_id=None, partitions=wanted, is_unclean=request.election_type == UNCLEAN
+    )
+    return PendingAnswer(membership_of(context).ask([event]), answered)
+
+
+def _results(errors: dict[TopicPartition, ErrorCode]) -> list[ReplicaElectionResult]:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for place, code in errors.items():
+        topic = topics.get(place.topic)
+        if topic is None:
+            topic = topics[place.topic] = ReplicaElectionResult(topic=place.topic)
+        message = None if code is ErrorCode.NONE else code.description
+        topic.partition_result.append(
+            PartitionResult(partition_id=place.partition, error_code=code, error_message=message)
+        )
+    return list(topics.values())

@@ -1,0 +1,48 @@
+"""UpdateFeatures, 0 to 1: the controller raises or lowers features of the cluster (KIP-584).
+
+Kafka's counterpart: `KafkaController.processFeatureUpdates`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.controller.events import Answer, UpdateFeature
+from ottla.protocol.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from ottla.server.cluster.applying import membership_of
+from ottla.server.request_context import PendingAnswer, RequestContext
+
+
+def handle(
+    request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse | PendingAnswer:
+    membership = membership_of(context)
+    if not membership.is_controller:
+        return UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
+    if request.validate_only:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="A cluster over ZooKeeper does not say whether an update would work.",
+        )
+    if not request.feature_updates:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message="There is nothing to update."
+        )
+    events = [
+        UpdateFeature(pending_id=None, name=one.feature, max_version_level=one.max_version_level)
+        for one in request.feature_updates
+    ]
+
+    def answered(answers: list[Answer]) -> UpdateFeaturesResponse:
+        return UpdateFeaturesResponse(
+            error_message=None,
+            results=[
+                UpdatableFeatureResult(
+                    feature=event.name, error_code=answer.error, error_message=None
+                )
+                for event, answer in zip(events, answers, strict=True)
+            ],
+        )
+
+    return PendingAnswer(membership.ask(events), answered)

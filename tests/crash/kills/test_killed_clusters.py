@@ -1,0 +1,214 @@
+"""Three real brokers over a real ZooKeeper, killed and paused under load, and judged afterwards."""
+
+import itertools
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.history import LogEnd, Operation, Poll, Read, check, read_history
+from tests.integration.cli.support import ENVIRONMENT
+from tests.support.cluster_clients import CLIENTS
+from tests.support.patience import PATIENCE_S
+from tests.support.running_cluster import RunningCluster, Silence, wait_until
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+kafka = pytest.importorskip("kafka")
+pytest.importorskip("kazoo.client")
+
+pytestmark = pytest.mark.slow
+
+TOPIC = "orders"
+PARTITIONS = 3
+ROOT = Path(__file__).resolve().parents[3]
+WITH_TESTS = {**ENVIRONMENT, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"}
+
+History = list[Operation]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
+    with RunningCluster(tmp_path) as running:
+        admin = running.admin()
+        new = confluent_kafka.admin.NewTopic(TOPIC, PARTITIONS, 3)
+        admin.create_topics([new])[TOPIC].result(PATIENCE_S)
+        running.wait_in_sync(TOPIC)
+        yield running
+
+
+@contextmanager
+def load(cluster: RunningCluster, folder: Path) -> Iterator[Callable[[], None]]:
+    """Producers at work; the function waits until each has more acknowledged than before."""
+    paths = {name: folder / name for name in CLIENTS}
+    command = [sys.executable, "-m", "tests.support.cluster_clients"]
+    with ExitStack() as stack:
+        for name, path in paths.items():
+            arguments = [name, cluster.bootstrap, TOPIC, str(PARTITIONS), str(path)]
+            with (folder / f"{name}.log").open("wb") as errors:
+                process = subprocess.Popen(
+                    [*command, *arguments],
+                    stdin=subprocess.PIPE,
+                    stderr=errors,
+                    env=WITH_TESTS,
+                    cwd=ROOT,
+                )
+            stack.callback(process.kill)
+            stack.callback(end, process, name)
+
+        def counts() -> dict[str, int]:
+            return {name: _acknowledged(path) for name, path in paths.items()}
+
+        def more() -> None:
+            goals = {name: count + 30 for name, count in counts().items()}
+            wait_until(
+                lambda: all(count >= goals[name] for name, count in counts().items()),
+                f"nothing is acknowledged: {cluster.leaders(TOPIC)} {cluster.logs()}",
+            )
+
+        yield more
+
+
+def end(process: subprocess.Popen[bytes], name: str) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(2 * PATIENCE_S) == 0, name
+
+
+def _acknowledged(path: Path) -> int:
+    return path.read_bytes().count(b'"outcome": "ok"') if path.exists() else 0
+
+
+def read_all(cluster: RunningCluster) -> History:
+    """Every partition from its start to its end, by both clients."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "socket.timeout.ms": 3000},
+        logger=Silence(),
+    )
+    history: History = []
+    ends = {}
+    for index in range(PARTITIONS):
+        place = confluent_kafka.TopicPartition(TOPIC, index, 0)
+        _, ends[index] = consumer.get_watermark_offsets(place, PATIENCE_S)
+        now = time.monotonic_ns()
+        history.append(
+            LogEnd(
+                process="reader",
+                began=now,
+                ended=now,
+                partition=f"{TOPIC}-{index}",
+                offset=ends[index],
+            )
+        )
+    consumer.assign([confluent_kafka.TopicPartition(TOPIC, one, 0) for one in ends])
+    positions = dict.fromkeys(ends, 0)
+
+    def is_read() -> bool:
+        began = time.monotonic_ns()
+        found = [one for one in consumer.consume(1000, 0.2) if one.error() is None]
+        reads = [
+            Read(f"{TOPIC}-{one.partition()}", one.offset(), one.value().decode()) for one in found
+        ]
+        history.append(polled("reader", began, reads))
+        positions.update((one.partition(), one.offset() + 1) for one in found)
+        return positions == ends
+
+    wait_until(is_read, f"only {positions} of {ends} could be read: {cluster.logs()}")
+    consumer.close()
+    return [*history, *read_by_kafka_python(cluster, ends)]
+
+
+def read_by_kafka_python(cluster: RunningCluster, ends: dict[int, int]) -> History:
+    consumer = kafka.KafkaConsumer(bootstrap_servers=cluster.bootstrap.split(","))
+    places = [kafka.TopicPartition(TOPIC, one) for one in ends]
+    consumer.assign(places)
+    consumer.seek_to_beginning()
+    history: History = []
+
+    def is_read() -> bool:
+        began = time.monotonic_ns()
+        found = consumer.poll(200)
+        reads = [
+            Read(f"{TOPIC}-{one.partition}", one.offset, one.value.decode())
+            for records in found.values()
+            for one in records
+        ]
+        history.append(polled("kafka-python-reader", began, reads))
+        return all(consumer.position(one) == ends[one.partition] for one in places)
+
+    wait_until(is_read, "kafka-python could not read all")
+    consumer.close()
+    return history
+
+
+def polled(process: str, began: int, reads: list[Read]) -> Poll:
+    positions = {one.partition: one.offset + 1 for one in reads}
+    return Poll(
+        process=process,
+        began=began,
+        ended=time.monotonic_ns(),
+        records=tuple(reads),
+        positions=positions,
+    )
+
+
+# What is done to the cluster while it is at work
+
+
+def kill_a_leader(cluster: RunningCluster, more: Callable[[], None]) -> None:
+    leader = cluster.wait_led(TOPIC)[0][0]
+    cluster.brokers[leader].kill()
+    cluster.wait_led(TOPIC, without=leader)
+    more()
+    cluster.brokers[leader].begin()
+    cluster.brokers[leader].wait_ready()
+
+
+def pause_a_leader(cluster: RunningCluster, more: Callable[[], None]) -> None:
+    """For longer than its session lasts: it must not lead when it wakes."""
+    leader = cluster.wait_led(TOPIC)[0][0]
+    cluster.brokers[leader].pause()
+    cluster.wait_led(TOPIC, without=leader)
+    more()
+    cluster.brokers[leader].go_on()
+
+
+def stop_a_leader(cluster: RunningCluster, more: Callable[[], None]) -> None:
+    """With SIGTERM: others lead before it is gone."""
+    leader = cluster.wait_led(TOPIC)[0][0]
+    assert cluster.brokers[leader].stop() == 0
+    assert "without a controlled shutdown" not in cluster.brokers[leader].output.read_text()
+    cluster.wait_led(TOPIC, without=leader)
+    more()
+    cluster.brokers[leader].begin()
+    cluster.brokers[leader].wait_ready()
+
+
+def restart_zookeeper(cluster: RunningCluster, more: Callable[[], None]) -> None:
+    cluster.zookeeper.kill()
+    cluster.zookeeper.start()
+
+
+DEEDS = (kill_a_leader, pause_a_leader, stop_a_leader, restart_zookeeper)
+
+
+def test_no_acknowledged_record_is_lost_whatever_happens_to_brokers_and_zookeeper(
+    cluster: RunningCluster, tmp_path: Path, crash_seconds: float
+) -> None:
+    chance = random.Random(7)
+    until_s = time.monotonic() + crash_seconds
+    with load(cluster, tmp_path) as more:
+        more()
+        for number in itertools.count():
+            if number >= len(DEEDS) and time.monotonic() >= until_s:
+                break
+            deed = DEEDS[number] if number < len(DEEDS) else chance.choice(DEEDS)
+            deed(cluster, more)
+            cluster.wait_in_sync(TOPIC)
+            more()
+    history = read_history(tmp_path / name for name in CLIENTS)
+    assert check([*history, *read_all(cluster)]) == []

@@ -1,0 +1,129 @@
+"""Clients that record what was acknowledged, each in a process of its own until stdin ends.
+
+python -m tests.support.cluster_clients CLIENT BOOTSTRAP TOPIC PARTITIONS FILE
+"""
+
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ottla.testing.history import HistoryWriter, Outcome, Send
+from tests.support.patience import PATIENCE_S
+
+MESSAGE_TIMEOUT_MS = 1000 * PATIENCE_S
+
+
+class Client:
+    """Sends to all partitions in turn; a line of output for each record acknowledged."""
+
+    def __init__(self, name: str, bootstrap: str, topic: str, writer: HistoryWriter) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.is_over = threading.Event()
+        self._name = name
+        self._writer = writer
+
+    def values(self, partitions: int) -> Iterator[tuple[int, str, int]]:
+        for number in itertools.count():
+            yield number % partitions, f"{self._name}-{number}", time.monotonic_ns()
+
+    def sent(self, sending: tuple[int, str, int], offset: int | None, *, is_known: bool) -> None:
+        """`is_known`: it was acknowledged; otherwise it may be in the log."""
+        partition, value, began = sending
+        send = Send(
+            process=self._name,
+            began=began,
+            ended=time.monotonic_ns() if is_known else None,
+            partition=f"{self.topic}-{partition}",
+            value=value,
+            outcome=Outcome.OK if is_known else Outcome.UNKNOWN,
+            offset=offset,
+        )
+        self._writer.write(send)
+
+
+def produce_by_librdkafka(client: Client, partitions: int) -> None:
+    from confluent_kafka import Producer
+
+    from tests.support.running_cluster import Silence
+
+    settings = {
+        "bootstrap.servers": client.bootstrap,
+        "enable.idempotence": True,
+        "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+        "linger.ms": 2,
+        "socket.timeout.ms": 3000,
+        # It forgets its brokers otherwise, and may then wait for one that it has forgotten.
+        "metadata.recovery.strategy": "none",
+        "reconnect.backoff.max.ms": 500,
+    }
+    producer = Producer(settings, logger=Silence())
+    values = client.values(partitions)
+
+    def send(sending: tuple[int, str, int]) -> None:
+        def answered(error: Any, message: Any) -> None:
+            offset = message.offset() if error is None else -1
+            known = offset if offset is not None and offset >= 0 else None
+            client.sent(sending, known, is_known=error is None)
+
+        producer.produce(client.topic, sending[1], partition=sending[0], on_delivery=answered)
+
+    while not client.is_over.is_set():
+        for sending in itertools.islice(values, 20):
+            send(sending)
+        producer.poll(0.02)
+    if producer.flush(PATIENCE_S):
+        sys.exit("no answers in time")
+
+
+def produce_by_kafka_python(client: Client, partitions: int) -> None:
+    from kafka import KafkaProducer
+    from kafka.errors import KafkaError
+
+    producer = KafkaProducer(
+        bootstrap_servers=client.bootstrap.split(","),
+        enable_idempotence=True,
+        acks="all",
+        delivery_timeout_ms=MESSAGE_TIMEOUT_MS,
+        request_timeout_ms=3000,
+        reconnect_backoff_max_ms=500,
+    )
+    values = client.values(partitions)
+    while not client.is_over.is_set():
+        sent = [
+            (one, producer.send(client.topic, one[1].encode(), partition=one[0]))
+            for one in itertools.islice(values, 5)
+        ]
+        for sending, future in sent:
+            try:
+                found = future.get(PATIENCE_S)
+            except KafkaError:
+                client.sent(sending, None, is_known=False)
+            else:
+                client.sent(sending, found.offset, is_known=True)
+    producer.close()
+
+
+CLIENTS: dict[str, Callable[[Client, int], None]] = {
+    "librdkafka": produce_by_librdkafka,
+    "kafka-python": produce_by_kafka_python,
+}
+
+
+def main() -> None:
+    name, bootstrap, topic, partitions, path = sys.argv[1:]
+    with HistoryWriter(Path(path)) as writer:
+        client = Client(name, bootstrap, topic, writer)
+        thread = threading.Thread(target=CLIENTS[name], args=(client, int(partitions)))
+        thread.start()
+        sys.stdin.read()
+        client.is_over.set()
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Three `ottla serve` processes and a ZooKeeper, which a test may kill, pause and start again."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.integration.cli.support import ENVIRONMENT
+from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
+from tests.support.zookeeper_server import ZooKeeper
+
+SESSION_MS = 4000
+LOOK_S = 0.05
+
+SETTINGS = {
+    "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "replica.lag.time.max.ms": "6000",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "num.partitions": "3",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.leader.rebalance.enable": "false",
+}
+
+Leaders = dict[int, tuple[int, list[int]]]
+"""Of each partition the leader, -1 for none, and the ISR."""
+
+
+def wait_until(is_so: Callable[[], Any], what: str) -> Any:
+    """What it returns once it is true."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not (found := is_so()):
+        assert time.monotonic() < deadline_s, what
+        time.sleep(LOOK_S)
+    return found
+
+
+class RunningBroker:
+    """One broker, on the same port and directory in every life."""
+
+    def __init__(
+        self, broker_id: int, directory: Path, connect: str, more: Mapping[str, str]
+    ) -> None:
+        self.id = broker_id
+        self.port = free_port()
+        self.directory = directory
+        self.output = directory.with_suffix(".log")
+        settings = {
+            **SETTINGS,
+            "broker.id": str(broker_id),
+            "zookeeper.connect": connect,
+            **more,
+        }
+        self._command = [sys.executable, "-m", "ottla", "serve", str(directory)]
+        self._command += ["--listen", self.address]
+        self._command += [word for one in settings.items() for word in ("-o", "=".join(one))]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def begin(self) -> None:
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._command, stdout=output, stderr=output, env=ENVIRONMENT
+            )
+
+    def wait_ready(self) -> None:
+        wait_until(self._is_ready, f"broker {self.id} is not ready")
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.output.read_text()
+        return f"pid={self.process.pid} " in self.output.read_text()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class RunningCluster:
+    """In a `with` statement; `brokers` are by id."""
+
+    def __init__(self, folder: Path, count: int = 3, **more: str) -> None:
+        self._folder = folder
+        self._count = count
+        self._more = {name.replace("_", "."): text for name, text in more.items()}
+        self._stack = ExitStack()
+        self.zookeeper: ZooKeeper
+        self.brokers: dict[int, RunningBroker] = {}
+
+    def __enter__(self) -> "RunningCluster":
+        with ExitStack() as stack:
+            self.zookeeper = stack.enter_context(ZooKeeper(self._folder / "zookeeper"))
+            for broker_id in range(1, self._count + 1):
+                directory = self._folder / f"broker-{broker_id}"
+                one = RunningBroker(broker_id, directory, self.zookeeper.address, self._more)
+                self.brokers[broker_id] = one
+                stack.callback(one.close)
+                one.begin()
+            for one in self.brokers.values():
+                one.wait_ready()
+            wait_until(self._is_whole, "the brokers do not know each other")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(one.address for one in self.brokers.values())
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"broker {one.id}:\n{one.output.read_text()[-4000:]}" for one in self.brokers.values()
+        )
+
+    # What clients see
+
+    def admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.bootstrap}, logger=Silence())
+
+    def _is_whole(self) -> bool:
+        """Whether each broker knows all, and the controller."""
+        from confluent_kafka.admin import AdminClient
+
+        for one in self.brokers.values():
+            admin = AdminClient({"bootstrap.servers": one.address}, logger=Silence())
+            found = admin.list_topics(timeout=PATIENCE_S)
+            if set(found.brokers) != set(self.brokers) or found.controller_id not in self.brokers:
+                return False
+        return True
+
+    def leaders(self, topic: str) -> Leaders:
+        """As any broker that answers says; empty where none does, or nobody knows the topic."""
+        from confluent_kafka import KafkaException
+
+        try:
+            found = self.admin().list_topics(topic, timeout=5).topics[topic]
+        except KafkaException:
+            return {}
+        return {index: (one.leader, one.isrs) for index, one in found.partitions.items()}
+
+    def wait_led(self, topic: str, *, without: int | None = None) -> Leaders:
+        """Until each partition has a leader, and none of them is that broker."""
+
+        def led() -> Leaders | None:
+            found = self.leaders(topic)
+            is_led = found and all(one not in (-1, without) for one, _ in found.values())
+            return found if is_led else None
+
+        found: Leaders = wait_until(led, f"{topic} has no leaders: {self.logs()}")
+        return found
+
+    def wait_in_sync(self, topic: str, count: int = 3) -> None:
+        wait_until(
+            lambda: (
+                (found := self.leaders(topic))
+                and all(len(isr) == count for _, isr in found.values())
+            ),
+            f"{topic} is not in sync: {self.leaders(topic)} {self.logs()}",
+        )
+
+
+class Silence:
+    """Takes what librdkafka would print of brokers that are killed."""
+
+    def log(self, *_: object) -> None: ...
