@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.spark.progress import offsets_behind_latest
 from ottla.spark.session import LocalSession
 from tests.spark.topics import append
 
@@ -40,8 +41,9 @@ class Stream:
             .start(str(self._table))
         )
         query.awaitTermination(120)
+        self.progress = list(query.recentProgress)
         # A slow machine's last report is of the look that found nothing more.
-        return sum(one.numInputRows for one in query.recentProgress)
+        return sum(one.numInputRows for one in self.progress)
 
     def rows(self) -> list[tuple[Any, ...]]:
         table = self._spark.read.parquet(str(self._table))
@@ -71,7 +73,7 @@ def test_a_stream_over_files_continues_from_its_checkpoint_with_a_limit(
 ) -> None:
     stream = Stream(local_session, tmp_path, path=str(log), maxOffsetsPerTrigger="110")
     stream.run()
-    assert [one["offsets"]["orders"] for one in stream.batches()] == [
+    assert [one["orders"] for one in stream.batches()] == [
         {"0": 100, "1": 10},
         {"0": 200, "1": 20},
     ]
@@ -104,6 +106,22 @@ def committed(address: str) -> list[int]:
         return [one.offset for one in consumer.committed(wanted, 10)]
     finally:
         consumer.close()
+
+
+def test_a_querys_progress_has_offsets_as_sparks_own_source_writes_them(
+    local_session: LocalSession, log: Path, tmp_path: Path
+) -> None:
+    stream = Stream(local_session, tmp_path, path=str(log), maxOffsetsPerTrigger="110")
+    stream.run()
+    (first,) = stream.progress[0].sources
+    ends, latest = json.loads(first.endOffset), json.loads(first.latestOffset)
+    assert ends["orders"] == {"0": 100, "1": 10}
+    assert latest == {"orders": {"0": 200, "1": 20}}
+    assert offsets_behind_latest(first) == {
+        "minOffsetsBehindLatest": 10.0,
+        "maxOffsetsBehindLatest": 100.0,
+        "avgOffsetsBehindLatest": 55.0,
+    }
 
 
 def test_a_loss_ends_the_query_with_its_exact_offsets(

@@ -38,9 +38,16 @@ def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 class RowMaker:
-    """Makes rows of one partition; made once per task."""
+    """Makes rows of one partition; made once per task.
 
-    def __init__(self, topic: str, partition: int, schema: Any) -> None:
+    `has_null_headers`: a record without headers has null there, as with Spark's own Kafka source,
+    and not an empty list.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, schema: Any, *, has_null_headers: bool = False
+    ) -> None:
+        self._has_null_headers = has_null_headers
         self._topic = topic
         self._partition = partition
         self._schema = schema
@@ -61,7 +68,7 @@ class RowMaker:
             case "timestamp":
                 return _timestamps(decoded.column("timestamp_ms"), field.type)
             case "headers":
-                return _headers(decoded.column("headers"), field.type)
+                return _headers(decoded.column("headers"), field.type, self._has_null_headers)
             case name:
                 return decoded.column(DECODED_COLUMNS[name])
 
@@ -91,11 +98,12 @@ def _timestamps(timestamps_ms: Any, target: Any) -> Any:
     return pa.array(shown, mask=is_null).view(target)
 
 
-def _headers(headers: Any, target: Any) -> Any:
+def _headers(headers: Any, target: Any, empty_is_null: bool) -> Any:
     """The same buffers under the names and nullability that Spark gives a list of structs."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if headers.type == target:
+    if headers.type == target and not empty_is_null:
         return headers
     # `flatten` gives the elements of these lists only; a sliced list's offsets start above 0.
     flat = headers.flatten()
@@ -105,4 +113,5 @@ def _headers(headers: Any, target: Any) -> Any:
     elements = pa.StructArray.from_arrays(
         [flat.field(0), flat.field(1)], fields=list(target.value_type)
     )
-    return pa.ListArray.from_arrays(offsets, elements, type=target)
+    mask = pc.equal(pc.list_value_length(headers), 0) if empty_is_null else None
+    return pa.ListArray.from_arrays(offsets, elements, type=target, mask=mask)

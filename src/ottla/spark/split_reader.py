@@ -71,7 +71,8 @@ def read_rows(
     Without `fail_on_data_loss` these are logged, and reading continues where the log begins then.
     """
     schema = arrow_schema(spark_schema)
-    maker = RowMaker(split.place.topic, split.place.partition, schema)
+    place = split.place
+    maker = RowMaker(place.topic, place.partition, schema, has_null_headers=True)
     columns = decoded_columns(schema.names)
     offset = split.from_offset
     while offset < split.until_offset:
@@ -86,7 +87,7 @@ def read_rows(
                 raise
             begin = min(error.start_offset, split.until_offset)
             lost = Loss(
-                place=split.place,
+                place=place,
                 kind=LossKind.REMOVED,
                 from_offset=offset,
                 until_offset=begin,

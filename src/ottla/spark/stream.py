@@ -32,7 +32,13 @@ from ottla.sources.opening import open_client, open_log
 from ottla.sources.options import ReadOptions
 from ottla.sources.ranges import resolve_bound
 from ottla.sources.stream.continuity import Continuation, Position, report
-from ottla.sources.stream.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
+from ottla.sources.stream.stream_offset import (
+    INITIAL,
+    Positions,
+    StreamOffset,
+    offsets_json,
+    parse_stream_offset,
+)
 from ottla.sources.stream.stream_plan import ends_of, go_on, is_due, plan_batch
 from ottla.sources.wire.wire_client import WireClient
 from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, split_options
@@ -100,10 +106,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """What there was at the last look, for Spark's reports of progress."""
-        if self._seen is None:
+        there = self._pinned or (self._seen[1] if self._seen else None)
+        if there is None:
             return None
-        ends = {one.place: Position(offset=one.end_offset) for one in self._seen[1]}
-        return StreamOffset(positions=ends).to_json()
+        return offsets_json({one.place: Position(offset=one.end_offset) for one in there})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
         """The tasks of a batch; `end` was settled earlier, perhaps by a process that is gone."""

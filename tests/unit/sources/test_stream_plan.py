@@ -59,10 +59,19 @@ def planned(
 
 def test_an_offset_survives_the_checkpoint() -> None:
     offset = StreamOffset(positions={A0: at(5), A1: at(9), B0: Position(offset=1)}, started={A0: 2})
-    told = json.loads(json.dumps(offset.to_json()))
-    assert parse_stream_offset(told) == offset
-    assert told["offsets"] == {"a": {"0": 5, "1": 9}, "b": {"0": 1}}
-    assert list(told["topic_ids"]) == ["a"]
+    found = json.loads(json.dumps(offset.to_json()))
+    assert parse_stream_offset(found) == offset
+    ours = found.pop(":ottla")
+    assert found == {"a": {"0": 5, "1": 9}, "b": {"0": 1}}
+    assert list(ours["topic_ids"]) == ["a"]
+
+
+def test_a_checkpoint_of_the_version_before_is_read() -> None:
+    offset = StreamOffset(positions={A0: at(5), B0: Position(offset=1)}, started={A0: 2})
+    found = offset.to_json()
+    ours = found.pop(":ottla")
+    before = {**ours, "version": 1, "offsets": found}
+    assert parse_stream_offset(json.loads(json.dumps(before))) == offset
 
 
 def test_the_same_offset_is_the_same_text() -> None:
@@ -80,6 +89,8 @@ def test_offsets_of_sparks_own_source_are_taken() -> None:
     "told",
     [
         {"version": 1},
+        {"a": {"0": 5}, ":ottla": {"version": 2}},
+        {"a": {"0": 5}, ":ottla": []},
         {"version": 1, "offsets": {}, "topic_ids": {"a": "?"}, "leader_epochs": {}},
         {"a": 5},
         {"a": {"0": "5"}},
@@ -93,7 +104,7 @@ def test_what_is_no_offset_is_refused(told: dict[str, Any]) -> None:
 
 def test_a_newer_checkpoint_is_refused() -> None:
     with pytest.raises(UserError, match="written by a newer ottla"):
-        parse_stream_offset({"version": 2})
+        parse_stream_offset({"a": {"0": 5}, ":ottla": {"version": 3}})
 
 
 def test_without_a_limit_a_batch_takes_all_there_is() -> None:

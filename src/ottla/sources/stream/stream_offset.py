@@ -1,12 +1,13 @@
 """How far a stream is, as JSON in Spark's checkpoint: offsets, and by what to know the log again.
 
-    {"version": 1, "offsets": {"orders": {"0": 12}}, "topic_ids": {"orders": "2Xk..."},
-     "leader_epochs": {"orders": {"0": 3}}, "started": {"orders": {"0": 5}}}
+    {"orders": {"0": 12}, ":ottla": {"version": 2, "topic_ids": {"orders": "2Xk..."},
+     "leader_epochs": {"orders": {"0": 3}}, "started": {"orders": {"0": 5}}}}
 
-`offsets` may be copied into the option `startingOffsets`. `started` stands in the end of a query's
-first batch only, which so says itself where it begins: a query that is killed in that batch begins
-there again, whatever is latest by then. Offsets as Spark's own Kafka source writes them, without
-anything around, are taken too.
+The offsets are as Spark's own Kafka source writes them, and what a query's progress shows; no topic
+has the name `:ottla`. `started` stands in the end of a query's first batch only, which so says
+itself where it begins: a query that is killed in that batch begins there again, whatever is latest
+by then. Offsets of Spark's own source, without ours, are taken too, and so is version 1, which had
+all in one object with the offsets under `offsets`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,8 @@ from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.sources.stream.continuity import Position
 
-VERSION = 1
+VERSION = 2
+OURS = ":ottla"
 
 INITIAL: Mapping[str, Any] = {"initial": True}
 """The offset that Spark gets before a query's first batch, when nothing is settled yet."""
@@ -54,30 +56,36 @@ class StreamOffset:
             for place, one in self.positions.items()
             if one.leader_epoch is not None
         }
-        told = {
-            "version": VERSION,
-            "offsets": _nested({place: one.offset for place, one in self.positions.items()}),
-            "topic_ids": ids,
-            "leader_epochs": _nested(epochs),
-        }
-        return told if self.started is None else {**told, "started": _nested(self.started)}
+        ours = {"version": VERSION, "topic_ids": ids, "leader_epochs": _nested(epochs)}
+        if self.started is not None:
+            ours["started"] = _nested(self.started)
+        return {**offsets_json(self.positions), OURS: ours}
 
 
-def parse_stream_offset(told: Mapping[str, Any]) -> StreamOffset:
+def offsets_json(positions: Positions) -> dict[str, dict[str, int]]:
+    """As Spark's own Kafka source writes them."""
+    return _nested({place: one.offset for place, one in positions.items()})
+
+
+def parse_stream_offset(found: Mapping[str, Any]) -> StreamOffset:
     """The inverse of `to_json`; raises `UserError` for what is not of this source."""
     try:
-        if not isinstance(told.get("version"), int):
-            return StreamOffset(positions=_positions(_flat(told), {}, {}))
-        if told["version"] > VERSION:
+        offsets = {name: value for name, value in found.items() if name != OURS}
+        ours = found.get(OURS)
+        if ours is None and isinstance(found.get("version"), int):
+            offsets, ours = found["offsets"], found
+        if ours is None:
+            return StreamOffset(positions=_positions(_flat(offsets), {}, {}))
+        if ours["version"] > VERSION:
             raise UserError("the checkpoint was written by a newer ottla; use that one")
-        ids = {topic: parse_uuid(text) for topic, text in told["topic_ids"].items()}
-        started = told.get("started")
+        ids = {topic: parse_uuid(text) for topic, text in ours["topic_ids"].items()}
+        started = ours.get("started")
         return StreamOffset(
-            positions=_positions(_flat(told["offsets"]), ids, _flat(told["leader_epochs"])),
+            positions=_positions(_flat(offsets), ids, _flat(ours["leader_epochs"])),
             started=None if started is None else _flat(started),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"the checkpoint holds no offsets of this source: {told}") from error
+        raise UserError(f"the checkpoint holds no offsets of this source: {found}") from error
 
 
 def _positions(

@@ -1,0 +1,44 @@
+"""How far a query is behind its log, from Spark's own reports of its progress.
+
+Spark's Kafka source reports these metrics itself; PySpark has no place where a source in Python
+could, so they are worked out from the offsets that the report has.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Protocol
+
+from ottla.base.partitions import TopicPartition
+from ottla.sources.stream.stream_offset import parse_stream_offset
+
+
+class SourceProgress(Protocol):
+    """One of `query.lastProgress.sources`."""
+
+    endOffset: str | None  # noqa: N815
+    latestOffset: str | None  # noqa: N815
+
+
+def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:
+    """`minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`, over the
+    partitions that the query reads; empty before the first batch.
+
+    Raises `UserError` for the progress of another source.
+    """
+    if not source.endOffset or not source.latestOffset:
+        return {}
+    ends = _offsets(source.endOffset)
+    latest = _offsets(source.latestOffset)
+    behind = [max(0, latest[place] - end) for place, end in ends.items() if place in latest]
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": float(min(behind)),
+        "maxOffsetsBehindLatest": float(max(behind)),
+        "avgOffsetsBehindLatest": sum(behind) / len(behind),
+    }
+
+
+def _offsets(text: str) -> Mapping[TopicPartition, int]:
+    positions = parse_stream_offset(json.loads(text)).positions
+    return {place: one.offset for place, one in positions.items()}
