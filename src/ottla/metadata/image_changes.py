@@ -18,6 +18,7 @@ from ottla.metadata.records import (
     ProducerIdsRecord,
     QuotaEntity,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -143,6 +144,8 @@ def _security(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecor
     for one, entry in new.acls.items():
         if old.acls.get(one) != entry:
             yield entry, 0
+    for token_id in old.delegation_tokens.keys() - new.delegation_tokens.keys():
+        yield RemoveDelegationTokenRecord(token_id=token_id), 0
     for token_id, token in new.delegation_tokens.items():
         if old.delegation_tokens.get(token_id) != token:
             yield token, 0

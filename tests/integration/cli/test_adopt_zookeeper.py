@@ -51,7 +51,10 @@ def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path
     result = run(tmp_path / "d", "--zookeeper", f"{address}/kafka")
     assert result.exit_code == 1
     assert "1 topic left unconfirmed: elsewhere" in result.output
-    assert "1 quota, and that the next producer id is 2000" in result.output
+    assert (
+        "1 quota, 0 users with passwords, 0 ACLs, and that the next producer id is 2000"
+        in result.output
+    )
     broker = open_broker(tmp_path / "d")
     assert broker.allocate_producer_id() == 2000
     found = {topic.name: topic.overrides for topic in broker.topics}

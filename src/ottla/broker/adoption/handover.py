@@ -1,7 +1,7 @@
 """What Apache Kafka needs to start on our directories in KRaft mode, planned and then written.
 
 A metadata log: a new one, or one more epoch in the log that Kafka left when the directories were
-adopted, with what has changed since. What it says of users, ACLs and nodes stays as it is. Each
+adopted, with what has changed since. What it says of nodes stays as it is. Each
 file is written whole and renamed into place, the segment with the records last of all that Kafka
 reads; done again, nothing is left to do.
 
@@ -30,6 +30,7 @@ from ottla.broker.adoption.adoption_file import (
     write_adoption_file,
 )
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
+from ottla.broker.adoption.imported_security import with_exported
 from ottla.broker.adoption.metadata_import import imported_state
 from ottla.broker.adoption.metadata_log import (
     SEGMENT_NAME,
@@ -189,6 +190,7 @@ def plan_handover(
             *(read_producer_ids(file_system, path) for path in paths),
         ),
     )
+    new = with_exported(new, found.security, options.new_id)
     return Handover(
         paths=paths,
         metadata_path=metadata_path,

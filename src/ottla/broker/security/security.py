@@ -17,7 +17,7 @@ from ottla.broker.revised_state import StateStore
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.authorizer import Authorizer, sort_out
 from ottla.broker.security.sasl import Login, ScramAccount
-from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
+from ottla.broker.security.security_file import SECURITY_FILE, Credentials, SecurityState
 from ottla.broker.security.tokens import DelegationToken, token_credential, token_hmac
 from ottla.broker.security.users import ScramUpsertion, with_upsertions
 from ottla.broker.topics.topic_store import storage_failures_answered
@@ -64,6 +64,18 @@ class Security:
     def save(self) -> None:
         """Writes down what was found elsewhere; raises `StorageError`."""
         self._store.replace(self.state)
+
+    def adopt(self, credentials: Credentials, acls: Sequence[Acl]) -> None:
+        """Takes another cluster's users and rules; a password that is here already stays."""
+
+        def with_theirs(state: SecurityState) -> SecurityState:
+            return dataclasses.replace(
+                state,
+                credentials={**credentials, **state.credentials},
+                acls=tuple(dict.fromkeys((*state.acls, *acls))),
+            )
+
+        self._change(with_theirs, self._follow_acls)
 
     # Access rules
 

@@ -124,12 +124,15 @@ def _adopt(broker: "Broker", wanted: "list[Prospect]") -> None:
 
 
 def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: bool) -> None:
-    """Takes quotas and the producer ids that are in use; names what can only be kept elsewhere."""
+    """Takes quotas, users and ACLs, and the producer ids that are in use."""
     from ottla.broker.adoption.accepted_settings import accepted_quotas
+    from ottla.config.security import STANDARD_AUTHORIZER
 
     taken, refused = accepted_quotas(cluster.quotas)
     kept = broker.admin.adopt_quotas(taken)
     broker.adopt_producer_ids(cluster.next_producer_id)
+    broker.security.adopt(cluster.credentials, cluster.acls)
+    users = sorted({user for user, _ in cluster.credentials})
     if as_json:
         print_json(
             {
@@ -137,24 +140,20 @@ def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: boo
                 "quotas": sum(map(len, kept.values())),
                 "refused": refused,
                 "next_producer_id": cluster.next_producer_id,
-                "scram_users": list(cluster.scram_users),
-                "acls": cluster.acl_count,
+                "scram_users": users,
+                "acls": len(cluster.acls),
             }
         )
         return
     click.echo(
-        f"taken from ZooKeeper: {counted(sum(map(len, kept.values())), 'quota')}, and that the "
-        f"next producer id is {cluster.next_producer_id}"
+        f"taken from ZooKeeper: {counted(sum(map(len, kept.values())), 'quota')}, "
+        f"{counted(len(users), 'user')} with passwords, {counted(len(cluster.acls), 'ACL')}, and "
+        f"that the next producer id is {cluster.next_producer_id}"
     )
     if refused:
         click.echo(f"not taken, they mean nothing here: {', '.join(refused)}")
-    users, acls = len(cluster.scram_users), cluster.acl_count
-    if users or acls:
-        named = f" ({', '.join(cluster.scram_users)})" if users else ""
-        click.echo(
-            f"not taken, and still in ZooKeeper: {counted(users, 'SCRAM user')}{named}, "
-            f"{counted(acls, 'ACL')}; every client may do everything here"
-        )
+    if cluster.acls and broker.authorizer is None:
+        click.echo(f"ACLs hold where the broker has authorizer.class.name={STANDARD_AUTHORIZER}")
 
 
 def _say_what_is_left(left: list[str], wanted_count: int, *, as_json: bool) -> None:

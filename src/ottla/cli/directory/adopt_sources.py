@@ -8,17 +8,28 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.scram import HASHES, ScramCredential
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
+from ottla.broker.security.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from ottla.config.broker import topic_settings_by_broker_name
 from ottla.registries.access import decode_acls
 from ottla.registries.controllers import decode_producer_ids
-from ottla.registries.entities import SCRAM_PREFIX, decode_config, setting_text
+from ottla.registries.entities import SCRAM_PREFIX, decode_config, decode_scram, setting_text
 from ottla.registries.paths import (
     ACLS,
     DEFAULT_ENTITY,
@@ -33,6 +44,8 @@ TopicSettings = dict[str, dict[str, str]]
 """The settings of each topic that has its own ones; none for a topic that has the defaults."""
 
 TIMEOUT_S = 10.0
+
+Kind = TypeVar("Kind", bound=IntEnum)
 
 FORMAT = 'a JSON object such as {"orders": {"retention.ms": "-1"}}, or what kafka-configs prints'
 
@@ -110,8 +123,9 @@ class ClusterSettings:
     quotas: Quotas = field(default_factory=dict)
     next_producer_id: int = 0
     """After all blocks that its brokers have had."""
-    scram_users: tuple[str, ...] = ()
-    acl_count: int = 0
+    credentials: Mapping[tuple[str, str], ScramCredential] = field(default_factory=dict)
+    """By user and mechanism."""
+    acls: tuple[Acl, ...] = ()
 
 
 def read_zookeeper(address: str) -> ClusterSettings:
@@ -152,12 +166,13 @@ def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
             if (limits := _limits(entity, settings))
         },
         next_producer_id=_next_producer_id(zookeeper),
-        scram_users=tuple(
-            name or DEFAULT_ENTITY
+        credentials={
+            (name, mechanism): _credential(name, text)
             for ((kind, name), *_), settings in clients.items()
-            if kind == USER and any(map(_is_scram, settings))
-        ),
-        acl_count=_acl_count(zookeeper),
+            for mechanism, text in settings.items()
+            if kind == USER and name and mechanism in HASHES
+        },
+        acls=tuple(dict.fromkeys(_acls(zookeeper))),
     )
 
 
@@ -188,15 +203,48 @@ def _next_producer_id(zookeeper: ZooKeeper) -> int:
     return 0 if block is None else block.end + 1
 
 
-def _acl_count(zookeeper: ZooKeeper) -> int:
-    """How many entries the access control lists have, by names and by prefixes."""
-    paths = (
-        f"{folder}/{kind}/{name}"
-        for folder in (ACLS, f"{EXTENDED_ACLS}/prefixed")
-        for kind in _children(zookeeper, folder)
-        for name in _children(zookeeper, f"{folder}/{kind}")
+def _credential(user: str, text: str) -> ScramCredential:
+    try:
+        found = decode_scram(text)
+    except ValueError as error:
+        raise ValueError(f"the password of {user} is {error}") from error
+    return ScramCredential(
+        salt=found.salt,
+        stored_key=found.stored_key,
+        server_key=found.server_key,
+        iterations=found.iterations,
     )
-    return sum(len(decode_acls(path, _content(zookeeper, path))) for path in paths)
+
+
+def _acls(zookeeper: ZooKeeper) -> Iterator[Acl]:
+    """Raises `ValueError` for a rule of a kind that is not known here: to leave it out may let
+    somebody in."""
+    folders = ((PatternType.LITERAL, ACLS), (PatternType.PREFIXED, f"{EXTENDED_ACLS}/prefixed"))
+    for pattern_type, folder in folders:
+        for kind in _children(zookeeper, folder):
+            for name in _children(zookeeper, f"{folder}/{kind}"):
+                path = f"{folder}/{kind}/{name}"
+                for one in decode_acls(path, _content(zookeeper, path)):
+                    yield Acl(
+                        ResourcePattern(_known(ResourceType, kind, path), pattern_type, name),
+                        Entry(
+                            one.principal,
+                            one.host,
+                            _known(Operation, one.operation, path),
+                            _known(Permission, one.permission_type, path),
+                        ),
+                    )
+
+
+def _known(kind: type[Kind], word: str, path: str) -> Kind:
+    """Kafka's word `TransactionalId` is TRANSACTIONAL_ID."""
+    try:
+        return kind[_CAPITAL.sub("_", word).upper()]
+    except KeyError as error:
+        raise ValueError(f"{path} has the {kind.__name__} {word}, which is not known") from error
+
+
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _content(zookeeper: ZooKeeper, path: str) -> bytes | None:

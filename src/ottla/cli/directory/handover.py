@@ -22,6 +22,7 @@ start Apache Kafka with a server.properties that says
   offsets.topic.replication.factor=1
   transaction.state.log.replication.factor=1
   transaction.state.log.min.isr=1"""
+AUTHORIZER = "  authorizer.class.name={name}, and the super.users that the broker had"
 
 
 @click.command("handover", cls=ExampleCommand, examples=("ottla handover data/",))
@@ -30,9 +31,9 @@ start Apache Kafka with a server.properties that says
 def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
     """Write what Apache Kafka needs to start on the log directories DIR in KRaft mode.
 
-    The command writes a metadata log with topics, settings, quotas and leader epochs, or appends
-    the changes to the one that Kafka wrote. Name all directories of the broker, the one for the
-    metadata log first. The broker must have been stopped cleanly.
+    The command writes a metadata log with topics, settings, quotas, users, ACLs and leader epochs,
+    or appends the changes to the one that Kafka wrote. Name all directories of the broker, the one
+    for the metadata log first. The broker must have been stopped cleanly.
     """
     from ottla.base.files import OsFileSystem
     from ottla.broker.adoption.handover import (
@@ -41,6 +42,7 @@ def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
         plan_handover,
         write_handover,
     )
+    from ottla.config.security import STANDARD_AUTHORIZER
     from ottla.runtime.opening import new_id
 
     files = OsFileSystem()
@@ -65,6 +67,8 @@ def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
             else f"\n  metadata.log.dir={os.path.abspath(plan.metadata_path)}",
         )
     )
+    if plan.new.acls:
+        click.echo(AUTHORIZER.format(name=STANDARD_AUTHORIZER))
 
 
 def _summary(plan: "Handover") -> str:
@@ -74,5 +78,6 @@ def _summary(plan: "Handover") -> str:
     return (
         f"{len(topics)} topics with {sum(len(topic.partitions) for topic in topics)} partitions, "
         f"{settings} settings, {sum(map(len, plan.new.quotas.values()))} quotas, "
-        f"next producer id {plan.new.next_producer_id}"
+        f"{len({user for user, _ in plan.new.scram_credentials})} users, "
+        f"{len(plan.new.acls)} ACLs, next producer id {plan.new.next_producer_id}"
     )

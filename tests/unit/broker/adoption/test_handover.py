@@ -20,8 +20,20 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.acls import (
+    Acl,
+    AclFilter,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.codec.schema import Message
+from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_writing import epoch_bytes
 from ottla.metadata.records import (
@@ -37,6 +49,7 @@ from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
+from tests.support.logins import set_password
 
 LOG = "/d/__cluster_metadata-0"
 APP = (("client-id", "app"),)
@@ -188,6 +201,41 @@ def test_users_and_acls_of_kafka_stay_in_its_log(stopped: FakeFileSystem) -> Non
     assert set(image.acls) == {id_of(5)}
     assert set(image.scram_credentials) == {("a", 1)}
     assert set(image.topics) == {"t", "u"}
+
+
+def test_users_acls_and_tokens_that_were_changed_here_go_with_the_log(
+    stopped: FakeFileSystem,
+) -> None:
+    acls = [
+        Acl(
+            ResourcePattern(ResourceType.TOPIC, PatternType.PREFIXED, name),
+            Entry("User:a", "*", Operation.READ, Permission.ALLOW),
+        )
+        for name in ("s", "t")
+    ]
+    broker = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
+    broker.security.create_acls(acls)
+    set_password(broker, "a", "secret")
+    set_password(broker, "b", "secret")
+    broker.close()
+    hand_over(stopped)
+    first = image_of(stopped)
+    assert [one.resource_name for one in first.acls.values()] == ["s", "t"]
+    assert set(first.scram_credentials) == {("a", 1), ("b", 1)}
+    broker = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
+    broker.security.delete_acls([AclFilter(name="t")])
+    set_password(broker, "a", "another")
+    broker.security.alter_users([ScramUpsertion(user="b", mechanism_code=1)])
+    kept = broker.security.state
+    broker.close()
+    hand_over(stopped)
+    last = image_of(stopped)
+    assert list(last.acls) == list(first.acls)[:1], "what is the same keeps its id"
+    assert set(last.scram_credentials) == {("a", 1)}
+    assert last.scram_credentials["a", 1] != first.scram_credentials["a", 1]
+    again = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
+    assert again.security.state.acls == kept.acls
+    assert again.security.state.credentials == kept.credentials
 
 
 def test_several_directories_have_one_log_and_tell_where_partitions_lie() -> None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,18 @@ from click.testing import CliRunner, Result
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.scram import ScramCredential
 from ottla.base.timestamps import Timestamps
 from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from ottla.cli.directory.adopt import adopt_command
 from ottla.cli.directory.adopt_sources import (
     ClusterSettings,
@@ -26,8 +37,17 @@ from ottla.cli.explain.retention import retention_command
 from ottla.cli.main import main
 from ottla.embedded.log import Log
 from ottla.registries.access import AclEntry, encode_acls
+from ottla.registries.entities import ScramCredential as ScramOfZooKeeper
+from ottla.registries.entities import encode_scram
 from tests.support import SHARED
 from tests.support.serving import open_broker
+
+PASSWORD = ScramOfZooKeeper(salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096)
+CREDENTIAL = ScramCredential(salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096)
+ACL = Acl(
+    ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "kept"),
+    Entry("User:alice", "*", Operation.READ, Permission.ALLOW),
+)
 
 YEARS_MS = 10 * 365 * 24 * 3600 * 1000
 ZNODES = (SHARED or Path("none")) / "recorded" / "zookeeper" / "znodes-1-all-up.json"
@@ -241,14 +261,14 @@ def test_zookeeper_tells_the_settings_of_every_topic() -> None:
 
 
 @pytest.mark.skipif(not ZNODES.exists(), reason="needs the recorded znodes")
-def test_zookeeper_tells_quotas_and_producer_ids_and_what_only_it_can_keep() -> None:
+def test_zookeeper_tells_quotas_producer_ids_users_and_acls() -> None:
     zookeeper = RecordedZooKeeper()
     found = cluster_settings_of(zookeeper)
     assert found.topics == topic_settings_of(zookeeper)
     assert found.quotas == {(("user", "alice"),): {"producer_byte_rate": 1048576.0}}
-    assert (found.next_producer_id, found.scram_users, found.acl_count) == (2000, (), 0)
+    assert (found.next_producer_id, found.credentials, found.acls) == (2000, {}, ())
     for path, config in {
-        "users/alice": {"SCRAM-SHA-256": "salt=a,stored_key=b,server_key=c,iterations=4096"},
+        "users/alice": {"SCRAM-SHA-256": encode_scram(PASSWORD)},
         "users/b%20%2F": {"consumer_byte_rate": "5"},
         "users/b%20%2F/clients": None,
         "users/b%20%2F/clients/<default>": {"request_percentage": "12.5"},
@@ -256,9 +276,17 @@ def test_zookeeper_tells_quotas_and_producer_ids_and_what_only_it_can_keep() -> 
         "ips/10.0.0.1": {"connection_creation_rate": "3"},
     }.items():
         zookeeper.data[f"/config/{path}"] = config and json.dumps({"version": 1, "config": config})
-    for path in ("", "/Topic", "/Topic/orders"):
-        acl = AclEntry(principal="User:a", permission_type="Allow", operation="Read", host="*")
-        zookeeper.data[f"/kafka-acl{path}"] = encode_acls([acl, acl]).decode()
+    entry = AclEntry(principal="User:a", permission_type="Allow", operation="Describe", host="*")
+    denial = replace(entry, permission_type="Deny", operation="DescribeConfigs", host="10.0.0.1")
+    zookeeper.data |= {
+        "/kafka-acl": None,
+        "/kafka-acl/TransactionalId": None,
+        "/kafka-acl/TransactionalId/t-1": encode_acls([entry, entry]).decode(),
+        "/kafka-acl-extended": None,
+        "/kafka-acl-extended/prefixed": None,
+        "/kafka-acl-extended/prefixed/Topic": None,
+        "/kafka-acl-extended/prefixed/Topic/logs-": encode_acls([denial]).decode(),
+    }
     found = cluster_settings_of(zookeeper)
     assert found.quotas == {
         (("user", "b /"),): {"consumer_byte_rate": 5.0},
@@ -266,7 +294,22 @@ def test_zookeeper_tells_quotas_and_producer_ids_and_what_only_it_can_keep() -> 
         (("client-id", None),): {"producer_byte_rate": 7.0},
         (("ip", "10.0.0.1"),): {"connection_creation_rate": 3.0},
     }
-    assert (found.scram_users, found.acl_count) == (("alice",), 2)
+    assert found.credentials == {("alice", "SCRAM-SHA-256"): CREDENTIAL}
+    assert found.acls == (
+        Acl(
+            ResourcePattern(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, "t-1"),
+            Entry("User:a", "*", Operation.DESCRIBE, Permission.ALLOW),
+        ),
+        Acl(
+            ResourcePattern(ResourceType.TOPIC, PatternType.PREFIXED, "logs-"),
+            Entry("User:a", "10.0.0.1", Operation.DESCRIBE_CONFIGS, Permission.DENY),
+        ),
+    )
+    unknown = encode_acls([replace(entry, operation="Juggle")]).decode()
+    zookeeper.data["/kafka-acl/TransactionalId/t-1"] = unknown
+    with pytest.raises(ValueError, match="t-1 has the Operation Juggle, which is not known"):
+        cluster_settings_of(zookeeper)
+    del zookeeper.data["/kafka-acl"]
     zookeeper.data["/latest_producer_id_block"] = "{"
     with pytest.raises(ValueError, match="latest_producer_id_block is not what Kafka writes"):
         cluster_settings_of(zookeeper)
@@ -280,16 +323,19 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
         topics={"kept": {}, "keyed": {}, "plain": {}},
         quotas={kept: {"producer_byte_rate": 7.0}, lost: {"connection_creation_rate": 3.0}},
         next_producer_id=3000,
-        scram_users=("alice",),
-        acl_count=2,
+        credentials={("alice", "SCRAM-SHA-256"): CREDENTIAL},
+        acls=(ACL,),
     )
     monkeypatch.setattr("ottla.cli.directory.adopt_sources.read_zookeeper", lambda _: cluster)
     result = run(directory, "--zookeeper", "somewhere:2181")
     assert result.exit_code == 0
-    assert "1 quota, and that the next producer id is 3000" in result.output
+    assert "and that the next producer id is 3000" in result.output
     assert "mean nothing here: connection_creation_rate of ip 10.0.0.1" in result.output
-    assert "still in ZooKeeper: 1 SCRAM user (alice), 2 ACLs" in result.output
+    assert "1 user with passwords, 1 ACL" in result.output
+    assert "ACLs hold where the broker has authorizer.class.name=org" in result.output
     broker = open_broker(directory)
+    assert broker.security.state.acls == (ACL,)
+    assert broker.security.state.credentials == {("alice", "SCRAM-SHA-256"): CREDENTIAL}
     broker.admin.alter_quotas(
         [lambda: QuotaAlteration(names=kept, limits={"producer_byte_rate": 9.0})]
     )
