@@ -169,7 +169,7 @@ def test_a_crash_between_two_renames_leaves_a_log_that_ends_sooner(
         calls = iter(range(100))
 
         def dying(self: OsFileSystem, old: str, new: str) -> None:
-            if next(calls) == crash_at:  # noqa: B023
+            if new.endswith(".log") and next(calls) == crash_at:  # noqa: B023
                 raise KeyboardInterrupt
             rename(self, old, new)
 

@@ -40,7 +40,8 @@ def wrong_values(
         if decoding is None or not part.num_rows:
             continue
         stored, there = _beside(part, log, place, wanted)
-        decoded = open_decoder(decoding, login).decode(there["value"], there["headers"])
+        values, headers = (there[name].combine_chunks() for name in ("value", "headers"))
+        decoded = open_decoder(decoding, login).decode(values, headers)
         if file.role is FileRole.QUARANTINE:
             found = _sound_one(stored, decoded.faults)
         else:
