@@ -26,8 +26,8 @@ from functools import partial
 from struct import Struct
 from typing import Any, ClassVar, Final
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import Buffer, File, FileSystem, remove_if_present
+from ottla.base.files import Buffer, File, FileSystem
+from ottla.storage.index.index_file import IndexFile
 
 DEFAULT_MAX_INDEX_SIZE: Final = 10 * 1024 * 1024
 """Kafka's default of `segment.index.bytes`."""
@@ -44,7 +44,7 @@ appends wait about a second for them. The last 8 KiB are always touched, so alwa
 """
 
 
-class SparseIndex:
+class SparseIndex(IndexFile):
     """An index file that is opened, and made if it is new, by its first use.
 
     With `writable=False` the file must exist, and its entries are copied on first use: a mapping of
@@ -59,19 +59,14 @@ class SparseIndex:
 
     __slots__ = (
         "_entry_count",
-        "_file",
         "_file_size",
-        "_file_system",
         "_is_allocated",
         "_key_at",
         "_max_entry_count",
         "_max_index_size",
-        "_path",
         "_positions",
         "_view",
         "_warm_count",
-        "_writable",
-        "base_offset",
     )
 
     def __init__(
@@ -84,26 +79,13 @@ class SparseIndex:
         writable: bool = True,
     ) -> None:
         assert max_index_size >= 0
-        self._file_system = file_system
-        self._path = path
-        self.base_offset = base_offset
+        super().__init__(file_system, path, base_offset, writable=writable)
         self._max_index_size = max_index_size
-        self._writable = writable
         self._warm_count = WARM_SIZE // self.ENTRY.size
-        self._file: File | None = None
         self._file_size = 0
         self._view: Buffer
         self._key_at: Callable[[int], tuple[Any, ...]]
         self._forget()
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the first use has happened."""
-        return self._file is not None
 
     @property
     def entry_count(self) -> int:
@@ -176,25 +158,6 @@ class SparseIndex:
         if self._entry_count:
             self._check_entries()
 
-    def rename(self, path: str) -> None:
-        """Gives the file another name; its durability is the caller's (`sync_directory`).
-
-        A file that was never made has nothing to rename.
-        """
-        if self._file is not None or self._file_system.status(self._path) is not None:
-            self._file_system.rename(self._path, path)
-        self.renamed(path)
-
-    def renamed(self, path: str) -> None:
-        """Takes note that the file, or a directory above it, was renamed."""
-        self._path = path
-        if self._file is not None:
-            self._file.renamed(path)
-
-    def delete(self) -> None:
-        self.abandon()
-        remove_if_present(self._file_system, self._path)
-
     def close(self) -> None:
         """Trims the file if it was used for writing, and lets go of it; a later use reopens it."""
         if self._file is not None and self._writable:
@@ -202,7 +165,6 @@ class SparseIndex:
         self.abandon()
 
     def abandon(self) -> None:
-        """Lets go of the file as it is: of a directory that went offline, or before a delete."""
         if self._file is not None:
             self._unmap()
             self._file.close()
@@ -216,9 +178,6 @@ class SparseIndex:
     def _remember_last(self) -> None:
         """Keeps what `append` compares with, after the entries changed otherwise."""
         raise NotImplementedError
-
-    def _corruption(self, position: int, reason: str) -> CorruptionError:
-        return CorruptionError(self._path, position, reason)
 
     def _opened(self) -> File:
         return self._file if self._file is not None else self._open()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import File, FileSystem, remove_if_present
+from ottla.base.files import File, FileSystem
+from ottla.storage.index.index_file import IndexFile
 
 ENTRY = Struct(
     ">"
@@ -42,7 +43,7 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
-class TransactionIndex:
+class TransactionIndex(IndexFile):
     """The `.txnindex` of a segment, its last offsets ascending; opened by its first use.
 
     Entries stay on the disk: a fetch finds its first one by bisection, and reads on from there.
@@ -51,34 +52,21 @@ class TransactionIndex:
 
     __slots__ = (
         "_entry_count",
-        "_file",
-        "_file_system",
         "_is_absent",
         "_is_unsynced",
         "_last_offset",
-        "_path",
         "_size",
-        "_writable",
-        "base_offset",
     )
 
     def __init__(
         self, file_system: FileSystem, path: str, *, base_offset: int, writable: bool = True
     ) -> None:
-        self._file_system = file_system
-        self._path = path
-        self._writable = writable
-        self.base_offset = base_offset
-        self._file: File | None = None
+        super().__init__(file_system, path, base_offset, writable=writable)
         self._is_absent = False
         self._is_unsynced = False
         self._size = 0
         self._entry_count = 0
         self._last_offset = -1
-
-    @property
-    def path(self) -> str:
-        return self._path
 
     @property
     def is_known_absent(self) -> bool:
@@ -167,24 +155,11 @@ class TransactionIndex:
         if not self._is_unsynced:
             self.close()
 
-    def rename(self, path: str) -> None:
-        """Gives the file, if there is one, another name; `sync_directory` is the caller's."""
-        if self._file is not None or self._file_system.status(self._path) is not None:
-            self._file_system.rename(self._path, path)
-        self.renamed(path)
-
-    def renamed(self, path: str) -> None:
-        """Takes note that the file, or a directory above it, was renamed."""
-        self._path = path
-        if self._file is not None:
-            self._file.renamed(path)
-
-    def delete(self) -> None:
-        self.close()
-        remove_if_present(self._file_system, self._path)
-
     def close(self) -> None:
         """Lets go of the file; a later use opens it again."""
+        self.abandon()
+
+    def abandon(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -239,9 +214,6 @@ class TransactionIndex:
         if file is not None and count * ENTRY.size != self._size:
             file.truncate(count * ENTRY.size)
             self._measure(count * ENTRY.size)
-
-    def _corruption(self, position: int, reason: str) -> CorruptionError:
-        return CorruptionError(self._path, position, reason)
 
 
 def collected(
