@@ -41,6 +41,7 @@ def test_a_client_that_has_logged_in_is_answered(tmp_path: Path, mechanism: str)
         assert client.ask(GROUPS, 4).error_code == 0
         (connection,) = server._connections
         assert connection.peer.principal == Principal("User", USER)
+        assert server.connections_by_user() == {f"User:{USER}": 1}
         # A handshake for which there is no occasion is an ordinary request, and refused as such.
         assert shake_hands(client, mechanism).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert client.ask(GROUPS, 4).error_code == 0

@@ -13,6 +13,7 @@ Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 import contextlib
 import logging
 import socket
+from collections import Counter
 from collections.abc import Sequence
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from time import perf_counter
@@ -132,6 +133,10 @@ class Server:
         """The first of them."""
         assert self.addresses, "call start first"
         return self.addresses[0]
+
+    def connections_by_user(self) -> Counter[str]:
+        """Open connections by principal, to be counted under the lock."""
+        return Counter(str(one.peer.principal) for one in self._connections)
 
     def wake(self) -> None:
         """Has the loop look at the broker again, after appends of another thread."""

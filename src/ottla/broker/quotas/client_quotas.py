@@ -115,6 +115,12 @@ class ClientQuotas:
         throttle_ms = self._record(QuotaKind.REQUEST, (user, client_id), busy_ms / 10, now_ms)
         return min(throttle_ms, self._window_size_ms)
 
+    def rates(self, now_ms: float) -> list[tuple[QuotaKind, QuotaEntity, float]]:
+        """How much per second each client under a quota does now."""
+        return [
+            (kind, entity, rate.per_second(now_ms)) for (kind, entity), rate in self._rates.items()
+        ]
+
     def max_fetch_size(self, client_id: str, user: str = ANONYMOUS) -> int | None:
         """The most that one fetch may bring: what the quota allows in all whole windows.
 

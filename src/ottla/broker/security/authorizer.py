@@ -5,6 +5,7 @@ unless the settings say otherwise. Decisions are remembered until the rules chan
 counterparts: `StandardAuthorizer`, `StandardAuthorizerData`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -22,6 +23,8 @@ from ottla.broker.security.acls import (
     ResourceType,
 )
 
+MAX_COUNTED: Final = 1000
+OTHERS: Final = "others"
 MAX_REMEMBERED: Final = 20_000
 """Decisions that are kept; beyond, all are forgotten and made again."""
 
@@ -51,6 +54,8 @@ class Authorizer:
         self._prefixed: dict[ResourceType, dict[str, list[Entry]]] = {}
         self._prefix_sizes: dict[ResourceType, list[int]] = {}
         self.known: Final[dict[Question, bool]] = {}
+        self.denials: Final[Counter[str]] = Counter()
+        """How often each principal was denied what it asked for."""
         self.change(acls)
 
     def change(self, acls: Iterable[Acl]) -> None:
@@ -81,6 +86,12 @@ class Authorizer:
             known = self._decide(principal, host, operation, resource_type, name)
             self.known[question] = known
         return known
+
+    def note_denial(self, principal: Principal) -> None:
+        """Tokens may have any name: from so many on, principals are counted together."""
+        name = str(principal)
+        is_new = name not in self.denials
+        self.denials[OTHERS if is_new and len(self.denials) >= MAX_COUNTED else name] += 1
 
     def _decide(
         self,

@@ -72,6 +72,7 @@ class Access:
             return True
         context = self._context
         resource = (resource_type, name)
+        self._authorizer.note_denial(context.client.principal)
         self._audit.denied(context.client, operation, resource, context.header.api_key, context.at)
         return False
 

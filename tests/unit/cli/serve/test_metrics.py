@@ -9,19 +9,27 @@ from time import thread_time
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.authorizer import MAX_COUNTED, OTHERS, Authorizer
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
 from ottla.cli.serve.metrics import collector
 from ottla.cli.serve.metrics.names import METRICS
 from ottla.cli.serve.metrics.serving import ServedMetrics
 from ottla.config.listeners import Listener
+from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
+from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.listener import Server
+from ottla.server.request_context import Client
 from ottla.storage.compaction.compaction import DamagedSegmentError
 from ottla.testing import FakeClock
+from tests.support.altering import alter_quota
+from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import NOW_MS, at, disk, open_broker
 
 pytest.importorskip("prometheus_client")
@@ -272,3 +280,33 @@ def not_ready(metrics: ServedMetrics) -> str:
     with caught.value as answer:
         text: str = answer.read().decode()
     return text
+
+
+def test_users_show_by_their_connections_quota_rates_and_denials(clock: FakeClock) -> None:
+    broker = open_broker(
+        disk("/d"), authorizer_class_name=STANDARD_AUTHORIZER, super_users="User:admin"
+    )
+    limits = {"producer_byte_rate": 1e6}
+    alter_quota(broker, QuotaAlteration(names=(("user", "ana"),), limits=limits))
+    client = Client(ADDRESS, "h", Principal("User", "ana"))
+    for _ in range(3):
+        Asker(broker, client=client).ask(DescribeAclsRequest(), 2)
+    broker.quotas.produced("app", 500, clock.monotonic_ms(), "ana")
+    server = Server(broker, [Listener(name="PLAINTEXT", address=ANY)], clock=clock)
+    served = ServedMetrics(ANY, clock, str)
+    served.serve(broker, server)
+    try:
+        found = exported(served)
+    finally:
+        served.close()
+        server.close()
+    assert found['ottla_denials_total{user="User:ana"}'] == 3
+    assert found['ottla_quota_rate{client_id="",quota="producer_byte_rate",user="ana"}'] > 0
+
+
+def test_principals_without_end_are_counted_together() -> None:
+    authorizer = Authorizer([], frozenset(), allows_without_acls=False)
+    for number in range(2 * MAX_COUNTED):
+        authorizer.note_denial(Principal("User", f"u{number}"))
+    assert len(authorizer.denials) == MAX_COUNTED + 1
+    assert authorizer.denials[OTHERS] == MAX_COUNTED

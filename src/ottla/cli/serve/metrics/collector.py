@@ -17,6 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
 from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic
 from ottla.cli.serve.metrics.families import Families
 from ottla.cli.serve.metrics.lag_times import LagTimes
@@ -161,6 +162,18 @@ class BrokerCollector:
         throttled = self._broker.throttled_clients
         families.add("ottla_throttled_clients", (), len(throttled))
         families.add("ottla_throttled_requests", (), throttled.total)
+        yield
+        for user, count in self._of.server.connections_by_user().items():
+            families.add("ottla_user_connections", (user,), count)
+        yield
+        now_ms = self._of.clock.monotonic_ms()
+        for kind, entity, per_second in self._broker.quotas.rates(now_ms):
+            names = dict(entity)
+            labels = (kind.value, names.get(USER) or "", names.get(CLIENT_ID) or "")
+            families.add("ottla_quota_rate", labels, per_second)
+        authorizer = self._broker.authorizer
+        for user, count in list(authorizer.denials.items()) if authorizer else ():
+            families.add("ottla_denials", (user,), count)
         yield
 
     # Groups and transactions

@@ -214,6 +214,25 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Users",
+        (
+            gauge("user_connections", ("user",), "Open connections by the principal they are of."),
+            gauge(
+                "quota_rate",
+                ("quota", "user", "client_id"),
+                "What clients under a quota do per second: bytes, or of request_percentage "
+                "hundredths of a thread's time. Empty labels: the quota is for all of them.",
+                "Produce, Fetch and Request byte-rate, request-time",
+            ),
+            counter(
+                "denials",
+                ("user",),
+                "What the authorizer denied a principal; from 1000 principals on the rest are "
+                "others.",
+            ),
+        ),
+    ),
+    Section(
         "Groups",
         (
             gauge(
