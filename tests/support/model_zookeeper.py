@@ -1,7 +1,7 @@
 """A ZooKeeper in memory: nodes with versions, sessions, watches; what the controller asks of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ottla.controller.operations import (
     ANY_VERSION,
@@ -115,6 +115,8 @@ class ModelZooKeeper:
         return Outcome.DONE
 
     def _do(self, session: Session, operation: Operation, fence: int | None) -> Result:
+        if isinstance(operation, Create) and operation.is_sequential:
+            operation = replace(operation, path=f"{operation.path}{self.zxid:010d}")
         if isinstance(operation, Get | Children):
             return self._read(session, operation)
         if fence is not None and self.nodes[paths.CONTROLLER_EPOCH].version != fence:

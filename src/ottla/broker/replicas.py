@@ -187,6 +187,21 @@ class Replicas:
         self._carry_out(applied.effects)
         return applied
 
+    def make_logs(self, order: LeaderAndIsr) -> None:
+        """Makes the logs that an order needs, in turns, so that `apply` finds them."""
+
+        def made(partition: Partition) -> None:
+            # Nobody may take it for that of a broker alone, until the order says who leads it.
+            partition.replication = ReplicatedPartition(self, HostedLog(partition))
+
+        ours = [
+            place
+            for place, one in order.orders.items()
+            if self.options.broker_id in one.assignment.replicas
+            and (one.is_new or self._directories.is_complete)
+        ]
+        self._store.host_all(ours, order.topic_ids, self.settings_of, made)
+
     def _write_out(self, places: Iterable[TopicPartition]) -> None:
         """What was appended in the epoch that ends is before all of the next one."""
         for place in places:

@@ -123,14 +123,20 @@ class ReplicaManager:
 
     # Orders of the controller
 
-    def apply(self, order: Order, sender: Sender, now_ms: float) -> Applied:
+    def refusal_of(self, sender: Sender) -> ErrorCode:
         """A broker epoch that is too new is that of a registration still to be heard of."""
         is_old_life = NO_BROKER_EPOCH < sender.broker_epoch < self.broker_epoch
         is_fenced_life = self._is_fenced and sender.broker_epoch <= self.broker_epoch
         if is_old_life or is_fenced_life:
-            return Applied(error=ErrorCode.STALE_BROKER_EPOCH)
-        if sender.controller_epoch < self.controller_epoch:
-            return Applied(error=ErrorCode.STALE_CONTROLLER_EPOCH)
+            return ErrorCode.STALE_BROKER_EPOCH
+        is_old = sender.controller_epoch < self.controller_epoch
+        return ErrorCode.STALE_CONTROLLER_EPOCH if is_old else ErrorCode.NONE
+
+    def apply(self, order: Order, sender: Sender, now_ms: float) -> Applied:
+        """What is refused as a whole changes nothing."""
+        refusal = self.refusal_of(sender)
+        if refusal is not ErrorCode.NONE:
+            return Applied(error=refusal)
         self.controller_epoch = sender.controller_epoch
         self.metadata = replace(self.metadata, controller=sender.controller)
         effects: list[Effect] = []

@@ -395,22 +395,70 @@ class TopicStore:
 
         Raises `ApiError`: INCONSISTENT_TOPIC_ID where the disks have another topic of that name.
         """
-        topic = self.topics.find(key.topic)
-        if topic is not None and topic_id not in (topic.topic_id, ZERO_UUID):
+        found = self.topics.find(key.topic)
+        if found is not None and topic_id not in (found.topic_id, ZERO_UUID):
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        if topic is not None and (key.partition in topic.known_indexes):
-            return topic.partition(key.partition)
-        self._check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
+        topic = self._topic_to_host(key, topic_id, lambda _: overrides)
+        if topic is None:
+            return self.topics.partition(*key)
         with storage_failures_answered():
-            if topic is None:
-                topic = self._host_topic(key, topic_id, overrides)
-            elif key.partition >= topic.partition_count:
-                topic.partition_count = key.partition + 1
-                topic.revision += 1
             self._forget(key.topic, [key.partition])
             self._write()
             self._create_some([(topic, key.partition)])
         return topic.partition(key.partition)
+
+    def host_all(
+        self,
+        wanted: Iterable[TopicPartition],
+        topic_ids: Mapping[str, Uuid],
+        settings_of: Callable[[str], Mapping[str, str]],
+        on_made: Callable[[Partition], None],
+    ) -> None:
+        """Makes what is missing of many partitions, in turns, with one write for their topics.
+
+        Raises nothing: what could not be made, `host` says. `on_made` hears of a partition before
+        anybody else can.
+        """
+        with kept(), contextlib.suppress(StorageError):
+            missing: list[tuple[Topic, int]] = []
+            for key in in_turns(wanted):
+                with contextlib.suppress(ApiError):
+                    topic_id = topic_ids.get(key.topic, ZERO_UUID)
+                    topic = self._topic_to_host(key, topic_id, settings_of)
+                    if topic is not None:
+                        missing.append((topic, key.partition))
+            if not missing:
+                return
+            indexes: dict[str, list[int]] = {}
+            for topic, index in missing:
+                indexes.setdefault(topic.name, []).append(index)
+            for name, some in in_turns(indexes.items()):
+                self._forget(name, some)
+            self._write()
+            for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
+                # While others had their turn, a topic may have been deleted.
+                still = [one for one in part if self.topics.find(one[0].name) is one[0]]
+                self._create_some(still, on_made)
+
+    def _topic_to_host(
+        self,
+        key: TopicPartition,
+        topic_id: Uuid,
+        settings_of: Callable[[str], Mapping[str, str]],
+    ) -> Topic | None:
+        """The topic of a partition that is to be made; raises `ApiError` where it cannot be."""
+        topic = self.topics.find(key.topic)
+        if topic is not None and (
+            topic_id not in (topic.topic_id, ZERO_UUID) or key.partition in topic.known_indexes
+        ):
+            return None
+        self._check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
+        if topic is None:
+            return self._host_topic(key, topic_id, settings_of(key.topic))
+        if key.partition >= topic.partition_count:
+            topic.partition_count = key.partition + 1
+            topic.revision += 1
+        return topic
 
     def _host_topic(
         self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
@@ -478,13 +526,18 @@ class TopicStore:
         for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
             self._create_some(part)
 
-    def _create_some(self, missing: Sequence[tuple[Topic, int]]) -> None:
+    def _create_some(
+        self,
+        missing: Sequence[tuple[Topic, int]],
+        on_made: Callable[[Partition], None] = lambda _: None,
+    ) -> None:
         touched: dict[str, LogDirectory] = {}
         for topic, index in missing:
             directory = self._directories.emptiest()
             touched[directory.path] = directory
             log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
-            topic.partitions[index] = Partition(topic.name, index, log, directory)
+            partition = topic.partitions[index] = Partition(topic.name, index, log, directory)
+            on_made(partition)
         # Before others have their turn: a checkpoint may name them, and then they are there.
         for directory in touched.values():
             directory.sync_names()

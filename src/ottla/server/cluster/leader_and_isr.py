@@ -46,7 +46,12 @@ def handle(
 def _apply(
     order: LeaderAndIsr, request: LeaderAndIsrRequest, context: RequestContext
 ) -> LeaderAndIsrResponse:
-    applied = apply_in_parts(order, sender_of(request), context)
+    replicas, sender = replicas_of(context), sender_of(request)
+    if not order.orders.keys() <= replicas.partitions.keys():
+        context.may_take_long()
+        if replicas.manager.refusal_of(sender) is ErrorCode.NONE:
+            replicas.make_logs(order)
+    applied = apply_in_parts(order, sender, context)
     if applied.error is ErrorCode.STALE_BROKER_EPOCH:
         return LeaderAndIsrResponse(error_code=applied.error)
     if context.api_version < FIRST_TOPIC_ID_VERSION:

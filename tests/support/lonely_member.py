@@ -1,0 +1,99 @@
+"""A broker of a cluster with the controller and a model of ZooKeeper, in one process, unserved."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ottla.broker.waiting import Waiting
+from ottla.cluster.orders import OrderWriter
+from ottla.codec.schema import Message
+from ottla.config.inter_broker_version import LATEST
+from ottla.controller.context import LiveBroker
+from ottla.controller.events import Answer, Request
+from ottla.controller.operations import Result, Steps
+from ottla.registries.controllers import ProducerIdBlock
+from ottla.testing import FakeFileSystem
+from tests.support.asking import Asker
+from tests.support.controllers import LonelyController, cluster_of
+from tests.support.replicated_brokers import open_member, replicas_of
+
+T = TypeVar("T")
+ME = 1
+
+
+class LonelyMember:
+    """Broker 1, which is the controller too; the others are registered, and never answer.
+
+    It is the broker's `Membership`. What the controller sends to this broker is delivered at once,
+    in the versions of the newest inter-broker version.
+    """
+
+    inter_broker_listener = "PLAINTEXT"
+
+    def __init__(self, *others: int, **settings: str) -> None:
+        self.broker = open_member(ME, FakeFileSystem(), **settings)
+        self.zookeeper = cluster_of(ME, *others)
+        self.controller = LonelyController(self.zookeeper, ME)
+        self.is_controller = True
+        self.named: list[str] = []
+        self._done: list[Waiting[Any]] = []
+        self.broker.membership = self
+        replicas_of(self.broker).registered(self.broker_of(ME).epoch)
+        self.asker = Asker(self.broker)
+        self.deliver()
+
+    def broker_of(self, broker: int) -> LiveBroker:
+        return self.controller.machine.context.brokers[broker]
+
+    def deliver(self) -> None:
+        """What the controller has for this broker, as requests."""
+        writer = OrderWriter(controller_id=ME, version=LATEST, listener="PLAINTEXT")
+        waiting, self.controller.outgoing = self.controller.outgoing, []
+        for outgoing in waiting:
+            if outgoing.broker == ME:
+                for wire in writer.requests(outgoing):
+                    assert self.request(wire.message, wire.version).error_code == 0
+
+    def request(self, request: Message, version: int) -> Any:
+        """The response, also to what has to wait for registries."""
+        later, output = self.asker.send(request, version)
+        if later is None:
+            return self.asker.decode(request, version, output)
+        (answered,) = self.broker.take_answered(0.0)
+        assert answered is later.pending_id
+        response = self.asker.finish(later, request, version)
+        self.deliver()
+        return response
+
+    # The broker's membership
+
+    def ask(self, requests: Sequence[Request]) -> Waiting[list[Answer]]:
+        waiting: Waiting[list[Answer]] = Waiting()
+        waiting.result = [self.controller.ask(one) for one in requests]
+        self._done.append(waiting)
+        return waiting
+
+    def run(self, make: Callable[[], Steps[T]]) -> Waiting[T]:
+        steps, waiting = make(), Waiting[T]()
+        results: tuple[Result, ...] | None = None
+        try:
+            while True:
+                batch = next(steps) if results is None else steps.send(results)
+                results = self.zookeeper.execute(self.controller.session, batch)
+        except StopIteration as stop:
+            waiting.result = stop.value
+        self._done.append(waiting)
+        return waiting
+
+    def create_topics(self, names: Sequence[str]) -> None:
+        self.named += names
+
+    def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
+        raise AssertionError("no producer asks here")
+
+    @property
+    def has_done(self) -> bool:
+        return bool(self._done)
+
+    def take_done(self) -> list[Waiting[Any]]:
+        done, self._done = self._done, []
+        return done

@@ -1,0 +1,290 @@
+"""What a member of a cluster answers: the controller's orders, and clients by what it has said."""
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.alter_partition import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionRequest,
+    BrokerState,
+)
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from ottla.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
+from tests.support.lonely_member import ME, LonelyMember
+from tests.support.replicated_brokers import replicas_of
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def member() -> LonelyMember:
+    return LonelyMember(2, 3)
+
+
+def create(member: LonelyMember, *replicas: tuple[int, ...], name: str = "orders") -> int:
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(its))
+            for index, its in enumerate(replicas)
+        ],
+        configs=[CreatableTopicConfig(name="retention.ms", value="1000")],
+    )
+    (result,) = member.request(CreateTopicsRequest(topics=[topic]), 7).topics
+    code: int = result.error_code
+    return code
+
+
+def order(member: LonelyMember, **fields: int) -> LeaderAndIsrRequest:
+    """To lead a topic that only this request names."""
+    state = LeaderAndIsrPartitionState(
+        partition_index=0, leader=ME, leader_epoch=0, isr=[ME], replicas=[ME], is_new=True
+    )
+    topic = LeaderAndIsrTopicState(
+        topic_name="other", topic_id=member.broker.new_id(), partition_states=[state]
+    )
+    values = {
+        "controller_id": ME,
+        "controller_epoch": 1,
+        "broker_epoch": member.broker_of(ME).epoch,
+        **fields,
+    }
+    return LeaderAndIsrRequest(topic_states=[topic], **values)
+
+
+def test_a_topic_is_placed_led_and_known_when_its_creation_is_answered(
+    member: LonelyMember,
+) -> None:
+    assert create(member, (1, 2, 3), (2, 3)) == 0
+    partition = member.broker.topics.partition("orders", 0)
+    assert partition.log.config.retention_ms == 1000
+    assert replicas_of(member.broker).manager.leading(ORDERS) is not None
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+    answer = member.request(asked, 12)
+    assert [(one.node_id, one.port) for one in answer.brokers] == [(1, 9093), (2, 9094), (3, 9095)]
+    assert answer.controller_id == ME
+    (topic,) = answer.topics
+    seen = {one.partition_index: (one.leader_id, one.isr_nodes) for one in topic.partitions}
+    assert seen == {0: (1, [1, 2, 3]), 1: (2, [2, 3])}
+    by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic.topic_id)])
+    assert member.request(by_id, 12).topics[0].name == "orders"
+    # The second partition is not here, though its topic is.
+    assert list(member.broker.topics.get("orders").partitions) == [0]
+    pages = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="orders")])
+    (page,) = member.request(pages, 0).topics
+    assert [one.leader_id for one in page.partitions] == [1, 2]
+
+
+def test_topics_that_cannot_be_are_refused(member: LonelyMember) -> None:
+    assert create(member, (1, 2)) == 0
+    assert create(member, (1, 2)) == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert create(member, (1, 4), name="b") == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert create(member, (1, 1), name="b") == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert create(member, (1, 2), (1,), name="b") == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert create(member, (1,), name="or/ders") == ErrorCode.INVALID_TOPIC_EXCEPTION
+    member.is_controller = False
+    assert create(member, (1,), name="b") == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_topic_that_clients_name_is_asked_for_once_its_name_may_be(
+    member: LonelyMember,
+) -> None:
+    names = ["new", "not/one"]
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=one) for one in names])
+    answer = member.request(request, 9)
+    assert {one.name: one.error_code for one in answer.topics} == {
+        "new": ErrorCode.LEADER_NOT_AVAILABLE,
+        "not/one": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+    assert member.named == ["new"]
+    request.allow_auto_topic_creation = False
+    assert member.request(request, 9).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert member.named == ["new"]
+
+
+def test_a_coordinator_is_who_leads_the_partition(member: LonelyMember) -> None:
+    request = FindCoordinatorRequest(key="group-7")
+    assert member.request(request, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert member.named == ["__consumer_offsets"]
+    assert create(member, (3,), (3,), name="__consumer_offsets") == 0
+    found = member.request(request, 3)
+    assert (found.error_code, found.node_id, found.port) == (0, 3, 9095)
+
+
+def test_orders_of_an_old_controller_or_for_an_old_life_are_refused(member: LonelyMember) -> None:
+    for fields, code in (
+        ({"controller_epoch": 0}, ErrorCode.STALE_CONTROLLER_EPOCH),
+        ({"broker_epoch": 0}, ErrorCode.STALE_BROKER_EPOCH),
+    ):
+        values = {
+            "controller_id": 2,
+            "controller_epoch": 1,
+            "broker_epoch": member.broker_of(ME).epoch,
+            **fields,
+        }
+        assert member.request(order(member, **fields), 7).error_code == code
+        assert member.request(UpdateMetadataRequest(**values), 8).error_code == code
+        assert member.request(StopReplicaRequest(**values), 4).error_code == code
+    assert member.broker.topics.find("other") is None
+    assert replicas_of(member.broker).metadata.controller == ME
+    assert member.request(order(member), 7).error_code == 0
+
+
+def test_another_topic_of_the_same_name_is_not_led(member: LonelyMember) -> None:
+    assert member.request(order(member), 7).error_code == 0
+    again = order(member)
+    again.topic_states[0].partition_states[0].leader_epoch = 1
+    (topic,) = member.request(again, 7).topics
+    assert topic.partition_errors[0].error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_deleted_topic_is_gone_from_disk_and_metadata(member: LonelyMember) -> None:
+    assert create(member, (ME,)) == 0
+    topic_id = member.broker.topics.get("orders").topic_id
+    wanted = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)])
+    (result,) = member.request(wanted, 6).responses
+    assert (result.name, result.error_code) == ("orders", 0)
+    assert member.broker.topics.find("orders") is None
+    assert "orders" not in replicas_of(member.broker).metadata.topics
+    (result,) = member.request(wanted, 6).responses
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_partitions_are_added_with_as_many_replicas(member: LonelyMember) -> None:
+    create(member, (1, 2))
+    topic = CreatePartitionsTopic(name="orders", count=3, assignments=None)
+    (result,) = member.request(CreatePartitionsRequest(topics=[topic]), 3).results
+    assert result.error_code == 0
+    known = replicas_of(member.broker).metadata.topics["orders"]
+    assert [len(one.replicas) for one in known.values()] == [2, 2, 2]
+    topic.count = 2
+    (result,) = member.request(CreatePartitionsRequest(topics=[topic]), 3).results
+    assert result.error_code == ErrorCode.INVALID_PARTITIONS
+
+
+def test_reassignments_are_begun_listed_and_taken_back(member: LonelyMember) -> None:
+    create(member, (1, 2))
+    partition = ReassignablePartition(partition_index=0, replicas=[1, 3])
+    wanted = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="orders", partitions=[partition])]
+    )
+
+    def code() -> int:
+        (topic,) = member.request(wanted, 0).responses
+        found: int = topic.partitions[0].error_code
+        return found
+
+    def moving() -> list[object]:
+        topics = member.request(ListPartitionReassignmentsRequest(), 0).topics
+        return [
+            (one.adding_replicas, one.removing_replicas) for it in topics for one in it.partitions
+        ]
+
+    assert code() == 0
+    assert moving() == [([3], [2])]
+    partition.replicas = None
+    assert code() == 0
+    assert moving() == []
+    assert code() == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    partition.replicas = [7]
+    assert code() == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_an_isr_is_altered_for_who_leads_in_the_epoch(member: LonelyMember) -> None:
+    create(member, (1, 2, 3))
+    topic_id = member.broker.topics.get("orders").topic_id
+    wanted = AlteredPartition(
+        partition_index=0,
+        leader_epoch=0,
+        partition_epoch=0,
+        new_isr_with_epochs=[BrokerState(broker_id=one) for one in (1, 2)],
+    )
+    request = AlterPartitionRequest(
+        broker_id=ME,
+        broker_epoch=member.broker_of(ME).epoch,
+        topics=[AlteredTopic(topic_id=topic_id, partitions=[wanted])],
+    )
+    ((result,),) = [one.partitions for one in member.request(request, 3).topics]
+    assert (result.error_code, result.isr, result.partition_epoch) == (0, [1, 2], 1)
+    wanted.leader_epoch = 1
+    ((result,),) = [one.partitions for one in member.request(request, 3).topics]
+    assert result.error_code == ErrorCode.NOT_CONTROLLER
+    request.broker_epoch -= 1
+    assert member.request(request, 3).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_broker_that_is_about_to_stop_is_told_what_it_still_leads(member: LonelyMember) -> None:
+    create(member, (1, 2), (2, 1))
+    request = ControlledShutdownRequest(broker_id=2, broker_epoch=member.broker_of(2).epoch)
+    answer = member.request(request, 3)
+    assert (answer.error_code, answer.remaining_partitions) == (0, [])
+    known = replicas_of(member.broker).metadata.topics["orders"]
+    assert [one.state.leader for one in known.values()] == [1, 1]
+    request.broker_epoch += 1
+    assert member.request(request, 3).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_producer_ids_come_in_blocks(member: LonelyMember) -> None:
+    request = AllocateProducerIdsRequest(broker_id=2, broker_epoch=member.broker_of(2).epoch)
+    blocks = [member.request(request, 0) for _ in range(2)]
+    assert [(one.producer_id_start, one.producer_id_len) for one in blocks] == [
+        (0, 1000),
+        (1000, 1000),
+    ]
+
+
+def test_elections_of_an_unknown_kind_are_refused(member: LonelyMember) -> None:
+    request = ElectLeadersRequest(election_type=2, topic_partitions=None)
+    assert member.request(request, 2).error_code == ErrorCode.INVALID_REQUEST
+    request.election_type = 0
+    assert member.request(request, 2).replica_election_results == []
+
+
+def test_a_member_lists_what_brokers_ask(member: LonelyMember) -> None:
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+
+    def keys() -> set[int]:
+        return {one.api_key for one in member.request(request, 3).api_keys}
+
+    assert {ApiKey.LEADER_AND_ISR, ApiKey.ALTER_PARTITION} <= keys()
+    assert member.request(DescribeClusterRequest(), 1).controller_id == ME
