@@ -76,8 +76,9 @@ class ConsumerConfig:
         "group.protocol",
         "string",
         "classic",
-        "classic: a member assigns the partitions; consumer: the broker does (KIP-848).",
-        one_of=("classic", "consumer"),
+        "classic: a member assigns the partitions; consumer: the broker does (KIP-848); zookeeper: "
+        "each member takes its share by itself, in ZooKeeper, as with Kafka 0.7.",
+        one_of=("classic", "consumer", "zookeeper"),
     )
     group_remote_assignor: str = setting(
         "group.remote.assignor",
@@ -149,6 +150,20 @@ class ConsumerConfig:
         45_000,
         "A member of a classic group that is not heard of for this long has left.",
         at_least=1,
+    )
+    zookeeper_connect: str = setting(
+        "zookeeper.connect",
+        "string",
+        "",
+        "The ZooKeeper of a group with group.protocol=zookeeper: host:port[,host:port][/chroot].",
+    )
+    zookeeper_registration: str = setting(
+        "zookeeper.registration",
+        "string",
+        "streams",
+        "What a member of such a group writes of itself. streams: its topics with their streams, "
+        "as Kafka's own consumers; topic: the name of its one topic, as pykafka's.",
+        one_of=("streams", "topic"),
     )
 
 

@@ -36,11 +36,14 @@ class Commits:
         cluster: SharedCluster,
         identity: Callable[[], GroupMemberId],
         retry_backoff_s: float,
+        store: Callable[[Mapping[TopicPartition, int]], None] = lambda _: None,
     ) -> None:
+        """`store` is called with what was committed."""
         self._group = group
         self._cluster = cluster
         self._identity = identity
         self._retry_backoff_s = retry_backoff_s
+        self._store = store
         self._known: dict[TopicPartition, int] = {}
         """What need not be committed again."""
         self._thread = ThreadPoolExecutor(1, "ottla commits")
@@ -94,4 +97,5 @@ class Commits:
                 if error.code not in AGAIN:
                     raise RefusedError(f"group {self._group}: commit", error) from error
                 time.sleep(self._retry_backoff_s)
+        self._store({place: at.offset for place, at in changed.items()})
         self._known.update((place, at.offset) for place, at in changed.items())

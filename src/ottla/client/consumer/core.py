@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
@@ -40,6 +41,9 @@ from ottla.client.refusals import RefusedError
 from ottla.config.consumer import ConsumerConfig, reset_duration_ms
 
 logger = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from ottla.client.consumer.registry_group import RegistryGroup
 
 MILLISECONDS = 1000
 WORK_PAUSE_S = 0.1
@@ -85,16 +89,23 @@ class ConsumerCore:
         self._handed_count = 0
         backoff_s = config.retry_backoff_ms / MILLISECONDS
         self._commits = (
-            Commits(group, self._cluster, self._identity, backoff_s) if group is not None else None
+            Commits(group, self._cluster, self._identity, backoff_s, self._store)
+            if group is not None
+            else None
         )
         self._commit_due_s = time.monotonic() + config.auto_commit_interval_ms / MILLISECONDS
         self._unchecked: set[str] = set()
         self._next_work_s = 0.0
         self._was_reached = False
 
-    def _make_group(self) -> GroupThread:
+    def _make_group(self) -> "GroupThread | RegistryGroup":
         config = self.config
         assert self.group is not None
+        if config.group_protocol == "zookeeper":
+            # Few are, and what it takes is not imported for the others.
+            from ottla.client.consumer.registry_group import RegistryGroup
+
+            return RegistryGroup(self._cluster, self.group, config, self._changed, self._notify)
         options = MemberOptions(
             group_id=self.group,
             instance_id=config.group_instance_id or None,
@@ -447,7 +458,12 @@ class ConsumerCore:
                 self._place(place, wanted[place], ReadUpTo(found.offset, found.leader_epoch))
                 assert self._commits is not None
                 self._commits.found(place, found.offset)
-        self._reset({one: wanted[one] for one in wanted if one not in committed})
+        left = {one: wanted[one] for one in wanted if one not in committed}
+        stored = self._thread.stored(left) if self._thread is not None else {}
+        with self._changed:
+            for place, offset in stored.items():
+                self._place(place, left.pop(place), ReadUpTo(offset))
+        self._reset(left)
 
     def _place(self, place: TopicPartition, version: int, at: ReadUpTo) -> None:
         """Sets a position that was asked for, unless there has been a seek meanwhile."""
@@ -560,6 +576,11 @@ class ConsumerCore:
         self.check_group()
         assert self._commits is not None
         return self._commits.later(self.positions() if offsets is None else offsets)
+
+    def _store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """What was committed, also where a group in ZooKeeper has it."""
+        if self._thread is not None and self._thread.is_started:
+            self._thread.store(offsets)
 
     def _identity(self) -> GroupMemberId:
         """Who commits; raises `ApiError` for one that should be a member and is not."""

@@ -7,11 +7,12 @@ thread: the membership waits for it, and heartbeats go on meanwhile.
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, UserError
+from ottla.base.partitions import TopicPartition
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.consumer.membership import Membership
 from ottla.client.consumer.shared_cluster import SharedCluster
@@ -100,6 +101,13 @@ class GroupThread:
             if connection is not None:
                 connection.close()
             self._thread.join()
+
+    def store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """What was committed the coordinator has."""
+
+    def stored(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Nothing that the coordinator has not."""
+        return {}
 
     def _tell(self, farewell: Message) -> None:
         with suppress(ApiError, UserError):  # Otherwise the session times out.

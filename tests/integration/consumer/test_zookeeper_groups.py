@@ -1,0 +1,92 @@
+"""Groups that are kept in a real ZooKeeper, as Kafka 0.7 designed them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.embedded.log import Log
+from tests.support.zookeeper_groups import SESSION_MS, Registry, reader, wait_until
+from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
+
+kazoo_client = pytest.importorskip("kazoo.client")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with zookeeper_server(tmp_path_factory.mktemp("zookeeper")) as address:
+        yield address
+
+
+@pytest.fixture
+def tools(zookeeper: str) -> Iterator[Any]:
+    client = kazoo_client.KazooClient(zookeeper)
+    client.start(timeout=TIMEOUT_S)
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with ottla.open(tmp_path / "d", {"offsets.topic.num.partitions": 1}) as log:
+        log.create_topic("t", partitions=4)
+        for number in range(40):
+            log.append("t", b"x", partition=number % 4)
+        yield log
+
+
+def settings_of(zookeeper: str) -> dict[str, str]:
+    return {
+        "group.protocol": "zookeeper",
+        "zookeeper.connect": zookeeper,
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": str(SESSION_MS),
+    }
+
+
+def test_members_share_partitions_and_take_over_from_one_that_leaves(
+    zookeeper: str, tools: Any, log: Log
+) -> None:
+    address = log.listen("127.0.0.1:0").address
+    registry, settings = Registry(tools, "shared"), settings_of(zookeeper)
+    with reader(address, "shared", "t", settings) as first:
+        wait_until(lambda: len(first.seen) == 40)
+        ((one, content),) = registry.nodes("ids").items()
+        assert json.loads(content)["subscription"] == {"t": 1}
+        assert registry.owners("t") == {f"{one}-0": 4}
+        with reader(address, "shared", "t", settings) as second:
+            wait_until(lambda: sorted(registry.owners("t").values()) == [2, 2])
+            for number in range(40):
+                log.append("t", b"y", partition=number % 4)
+            wait_until(lambda: len(first.seen) + len(second.seen) == 80)
+            assert len(second.seen) == 20
+        wait_until(lambda: registry.owners("t") == {f"{one}-0": 4})
+    assert len({*first.seen, *second.seen}) == 80
+    assert registry.nodes("ids") == {}, "nodes go with their sessions"
+    offsets = registry.nodes("offsets/t")
+    assert sorted(offsets.values()) == ["20"] * 4
+    assert {name.rpartition("-")[2] for name in offsets} == {"0", "1", "2", "3"}
+
+
+def test_a_group_continues_where_somebody_left_it_in_zookeeper(
+    zookeeper: str, tools: Any, log: Log
+) -> None:
+    address = log.listen("127.0.0.1:0").address
+    (broker,) = ottla.Admin(log).describe_cluster().brokers
+    for partition in range(4):
+        path = f"/consumers/earlier/offsets/t/{broker}-{partition}"
+        tools.create(path, b"7", makepath=True)
+    with reader(address, "earlier", "t", settings_of(zookeeper)) as one:
+        wait_until(lambda: len(one.seen) == 12)
+    assert {offset for _, offset in one.seen} == {7, 8, 9}
+
+
+def test_a_zookeeper_that_is_not_named_or_not_there_is_one_line(log: Log) -> None:
+    with pytest.raises(ottla.UserError, match=r"needs zookeeper\.connect, such as"):
+        ottla.Consumer(log, "g", settings={"group.protocol": "zookeeper"})

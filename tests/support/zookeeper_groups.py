@@ -1,0 +1,85 @@
+"""Groups in ZooKeeper, looked at from outside, and a thread that reads as one of their members."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import ottla
+from tests.support.patience import PATIENCE_S
+
+SESSION_MS = 2000
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """For what other threads and processes do."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        threading.Event().wait(0.05)
+
+
+class Registry:
+    """What stands in ZooKeeper of one group; `client` is kazoo's."""
+
+    def __init__(self, client: Any, group: str) -> None:
+        self.client = client
+        self.path = f"/consumers/{group}"
+
+    def nodes(self, folder: str) -> dict[str, str]:
+        path = f"{self.path}/{folder}"
+        if not self.client.exists(path):
+            return {}
+        found = {}
+        for name in self.client.get_children(path):
+            if self.client.exists(f"{path}/{name}"):
+                found[name] = self.client.get(f"{path}/{name}")[0].decode()
+        return found
+
+    def owners(self, topic: str) -> Counter[str]:
+        """How many partitions each consumer owns."""
+        return Counter(self.nodes(f"owners/{topic}").values())
+
+
+class Reader:
+    """A consumer in a thread of its own; `seen` are partitions and offsets."""
+
+    def __init__(self, address: str, group: str, topic: str, settings: Mapping[str, str]) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self.failure: BaseException | None = None
+        self._arguments = (address, group, topic, settings)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        address, group, topic, settings = self._arguments
+        try:
+            with ottla.Consumer(address, group, settings=settings) as consumer:
+                consumer.subscribe(topic)
+                while not self._is_over.is_set():
+                    record = consumer.poll(0.1)
+                    if record is not None:
+                        self.seen.append((record.partition, record.offset))
+        except BaseException as error:
+            self.failure = error
+
+    def start(self) -> "Reader":
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._is_over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+
+@contextmanager
+def reader(address: str, group: str, topic: str, settings: Mapping[str, str]) -> Iterator[Reader]:
+    one = Reader(address, group, topic, settings).start()
+    try:
+        yield one
+    finally:
+        one.stop()
+    assert one.failure is None, one.failure
