@@ -95,7 +95,7 @@ def order(member: LonelyMember, **fields: int) -> LeaderAndIsrRequest:
 def test_a_topic_is_placed_led_and_known_when_its_creation_is_answered(
     member: LonelyMember,
 ) -> None:
-    assert create(member, (1, 2, 3), (2, 3)) == 0
+    assert create(member, (1, 2), (2, 3)) == 0
     partition = member.broker.topics.partition("orders", 0)
     assert partition.log.config.retention_ms == 1000
     assert replicas_of(member.broker).manager.leading(ORDERS) is not None
@@ -105,7 +105,7 @@ def test_a_topic_is_placed_led_and_known_when_its_creation_is_answered(
     assert answer.controller_id == ME
     (topic,) = answer.topics
     seen = {one.partition_index: (one.leader_id, one.isr_nodes) for one in topic.partitions}
-    assert seen == {0: (1, [1, 2, 3]), 1: (2, [2, 3])}
+    assert seen == {0: (1, [1, 2]), 1: (2, [2, 3])}
     by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic.topic_id)])
     assert member.request(by_id, 12).topics[0].name == "orders"
     # The second partition is not here, though its topic is.
