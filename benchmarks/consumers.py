@@ -7,17 +7,17 @@ is not what is measured.
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import ottla
 import ottla.aio
 from benchmarks import clients
+from benchmarks.beside_others import Cost, Stopwatch, compared
 from benchmarks.brokers import Ottla, started_brokers
-from benchmarks.measuring import Samples, Scale
-from benchmarks.report import Report, Target, add_figure, figures_report
+from benchmarks.measuring import Scale
+from benchmarks.report import Report
 
 SIZES = {"100 B": (100, 400_000), "1 KB": (1000, 100_000)}
 """Of a value, and how many records there are."""
@@ -25,11 +25,16 @@ SIZES = {"100 B": (100, 400_000), "1 KB": (1000, 100_000)}
 TINY = 2000
 CHUNK = 500
 
-AHEAD_OF_PYTHON = Target(limit=3, unit="times", is_minimum=True)
-BESIDE_LIBRDKAFKA = Target(limit=0.5, unit="times", is_minimum=True)
+OURS = {
+    "confluent-kafka, poll": "ottla, for",
+    "confluent-kafka, consume": "ottla, consume",
+    "kafka-python, for": "ottla, for",
+    "aiokafka, async for": "ottla.aio, async for",
+}
+"""Another's client -> which of ours it is compared with."""
 
-Read = Callable[[str, str, int], float]
-"""`read(address, topic, count)`: seconds from the first record to the last."""
+Read = Callable[[str, str, int], Cost]
+"""`read(address, topic, count)`"""
 
 
 def run(scale: Scale) -> Iterator[Report]:
@@ -48,24 +53,9 @@ def run(scale: Scale) -> Iterator[Report]:
             readers = {
                 who: partial(read, broker.address, topic, count) for who, read in present().items()
             }
-            yield _report(name, count, scale.sampled(readers))
-
-
-def _report(name: str, count: int, seconds: Mapping[str, Samples]) -> Report:
-    report = figures_report(f"consumers, {name} in a record")
-    for who, samples in seconds.items():
-        rates = Samples(tuple(count / one for one in samples.values))
-        add_figure(report, who, rates, "records/s")
-    for who, samples in seconds.items():
-        if who.startswith("ottla"):
-            continue
-        target = BESIDE_LIBRDKAFKA if "confluent" in who else AHEAD_OF_PYTHON
-        if who == "confluent-kafka, consume":
-            ours = "ottla, consume"
-        else:
-            ours = "ottla.aio, async for" if who.startswith("aiokafka") else "ottla, for"
-        add_figure(report, f"{ours} / {who}", samples.over(seconds[ours]), "times", target)
-    return report
+            counts = dict.fromkeys(readers, count)
+            costs = scale.take_turns(readers)
+            yield from compared(f"consumers, {name} in a record", costs, counts, OURS)
 
 
 def present() -> dict[str, Read]:
@@ -85,35 +75,35 @@ def present() -> dict[str, Read]:
     return found
 
 
-def _timed(records: Iterator[tuple[int, bytes]], count: int) -> float:
+def _timed(records: Iterator[tuple[int, bytes]], count: int) -> Cost:
     next(records)
-    started = perf_counter()
+    watch = Stopwatch()
     size = 0
     for number, (_, value) in enumerate(records, 2):
         size += len(value)
         if number == count:
             break
-    return perf_counter() - started
+    return watch.read()
 
 
 SETTINGS = {"auto.offset.reset": "earliest"}
 
 
-def _ottla(address: str, topic: str, count: int) -> float:
+def _ottla(address: str, topic: str, count: int) -> Cost:
     with ottla.Consumer(address, settings=SETTINGS) as consumer:
         consumer.assign([(topic, 0)])
         return _timed(((one.offset, one.value) for one in consumer), count)
 
 
-def _ottla_consume(address: str, topic: str, count: int) -> float:
+def _ottla_consume(address: str, topic: str, count: int) -> Cost:
     with ottla.Consumer(address, settings=SETTINGS) as consumer:
         consumer.assign([(topic, 0)])
         chunks = iter(lambda: consumer.consume(CHUNK), [])
         return _timed(((one.offset, one.value) for chunk in chunks for one in chunk), count)
 
 
-def _ottla_aio(address: str, topic: str, count: int) -> float:
-    async def read() -> float:
+def _ottla_aio(address: str, topic: str, count: int) -> Cost:
+    async def read() -> Cost:
         async with ottla.aio.Consumer(address, settings=SETTINGS) as consumer:
             consumer.assign([(topic, 0)])
             return await _timed_async(aiter(consumer), count)
@@ -121,19 +111,19 @@ def _ottla_aio(address: str, topic: str, count: int) -> float:
     return asyncio.run(read())
 
 
-async def _timed_async(records: AsyncIterator[Any], count: int) -> float:
+async def _timed_async(records: AsyncIterator[Any], count: int) -> Cost:
     await anext(records)
-    started = perf_counter()
+    watch = Stopwatch()
     size, number = 0, 1
     async for one in records:
         size += len(one.value) + (one.offset < 0)
         number += 1
         if number == count:
             break
-    return perf_counter() - started
+    return watch.read()
 
 
-def _confluent(address: str, topic: str, count: int) -> float:
+def _confluent(address: str, topic: str, count: int) -> Cost:
     consumer = _confluent_consumer(address, topic)
     messages = iter(lambda: consumer.poll(clients.CONSUME_S), None)
     try:
@@ -142,7 +132,7 @@ def _confluent(address: str, topic: str, count: int) -> float:
         consumer.close()
 
 
-def _confluent_consume(address: str, topic: str, count: int) -> float:
+def _confluent_consume(address: str, topic: str, count: int) -> Cost:
     consumer = _confluent_consumer(address, topic)
     chunks = iter(lambda: consumer.consume(CHUNK, clients.CONSUME_S), [])
     found = (one for chunk in chunks for one in chunk if not one.error())
@@ -161,7 +151,7 @@ def _confluent_consumer(address: str, topic: str) -> Any:
     return consumer
 
 
-def _kafka_python(address: str, topic: str, count: int) -> float:
+def _kafka_python(address: str, topic: str, count: int) -> Cost:
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest")
@@ -172,10 +162,10 @@ def _kafka_python(address: str, topic: str, count: int) -> float:
         consumer.close()
 
 
-def _aiokafka(address: str, topic: str, count: int) -> float:
+def _aiokafka(address: str, topic: str, count: int) -> Cost:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    async def read() -> float:
+    async def read() -> Cost:
         consumer = AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest")
         await consumer.start()
         try:

@@ -8,14 +8,15 @@ which is that of the whole process of the client.
 
 import asyncio
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count as numbers
-from time import perf_counter, process_time
+from time import process_time
 
 import ottla
 import ottla.aio
 from benchmarks import clients
+from benchmarks.beside_others import Cost, Stopwatch, compared
 from benchmarks.brokers import Ottla, started_brokers
 from benchmarks.measuring import Samples, Scale
 from benchmarks.report import Report, Target, add_figure, figures_report
@@ -32,8 +33,9 @@ SLOW = ("kafka-python", "aiokafka")
 SLOW_SHARE = 5
 """So many times fewer records are sent by these."""
 
-AHEAD_OF_PYTHON = Target(limit=3, unit="times", is_minimum=True)
-BESIDE_LIBRDKAFKA = Target(limit=0.5, unit="times", is_minimum=True)
+OURS = {"confluent-kafka": "ottla", "kafka-python": "ottla", "aiokafka": "ottla.aio"}
+"""Another's client -> which of ours it is compared with."""
+
 EMBEDDED = {
     "append_many, a list": 1.0,
     "append_many, an Arrow table": 2.0,
@@ -43,19 +45,8 @@ EMBEDDED = {
 }
 """Million records a second that there should be of the small ones."""
 
-Cost = tuple[float, float]
-"""Seconds from the first answer to the last, and processor time of the process in them."""
-
 Send = Callable[[str, str, bytes, int], Cost]
 """`send(address, topic, value, count)`"""
-
-
-class Stopwatch:
-    def __init__(self) -> None:
-        self._started = perf_counter(), process_time()
-
-    def read(self) -> Cost:
-        return perf_counter() - self._started[0], process_time() - self._started[1]
 
 
 def run(scale: Scale) -> Iterator[Report]:
@@ -77,30 +68,7 @@ def run(scale: Scale) -> Iterator[Report]:
                 for who, send in present().items()
             }
             costs = scale.take_turns(senders)
-            for kind, place in (("rates", 0), ("processor time", 1)):
-                each = {
-                    who: Samples(tuple(cost[place] / counts[who] for cost in costs[who]))
-                    for who in costs
-                }
-                yield _compared(f"producers, {name} in a record, {kind}", each)
-
-
-def _compared(title: str, seconds: Mapping[str, Samples]) -> Report:
-    """Of seconds for each record."""
-    report = figures_report(title)
-    for who, samples in seconds.items():
-        if title.endswith("rates"):
-            rates = Samples(tuple(1 / one for one in samples.values))
-            add_figure(report, who, rates, "records/s")
-        else:
-            add_figure(report, who, samples.scaled(1e6), "us each")
-    for who, samples in seconds.items():
-        if who.startswith("ottla"):
-            continue
-        target = BESIDE_LIBRDKAFKA if "confluent" in who else AHEAD_OF_PYTHON
-        ours = "ottla.aio" if who == "aiokafka" else "ottla"
-        add_figure(report, f"{ours} / {who}", samples.over(seconds[ours]), "times", target)
-    return report
+            yield from compared(f"producers, {name} in a record", costs, counts, OURS)
 
 
 def _embedded(scale: Scale, name: str, value: bytes, count: int) -> Report:
