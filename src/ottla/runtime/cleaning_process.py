@@ -7,7 +7,6 @@ directory is claimed: the next broker must not remove files that are still being
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -154,6 +153,8 @@ def end_with_parent(pipe: int, parent: int) -> None:
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
+            import ctypes  # Which the broker itself, that imports this module too, need not.
+
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it ended before it could be asked for

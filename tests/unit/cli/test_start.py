@@ -70,6 +70,25 @@ def test_an_embedded_log_imports_no_event_loop_and_nothing_for_sockets(tmp_path:
     assert not modules & {"asyncio", "ssl", "socket", "subprocess", "tempfile", "click", "numpy"}
 
 
+@pytest.mark.slow
+def test_a_broker_without_metrics_imports_no_http_and_nothing_for_tls(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "ottla", "serve", str(tmp_path / "data")]
+    broker = subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert broker.stdout is not None
+    assert broker.stdout.readline().startswith("ready")
+    broker.terminate()
+    imported = {line.rpartition("|")[2].strip() for line in broker.communicate()[1].splitlines()}
+    assert broker.returncode == 0
+    assert "ottla.server.listener" in imported
+    unwanted = {"http", "email", "ssl", "asyncio", "ctypes", "importlib.metadata", "rich", "numpy"}
+    assert not imported & unwanted
+
+
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     with ottla.open(tmp_path / "data") as log:

@@ -58,10 +58,10 @@ class Observing:
         self, clock: "Clock", progress: "RecoveryProgress", events: "EventLog"
     ) -> "ServedMetrics | None":
         """Raises `UserError`."""
-        from ottla.cli.serve.metrics.serving import ServedMetrics
-
         if self.metrics is None:
             return None
+        from ottla.cli.serve.metrics.serving import ServedMetrics
+
         return ServedMetrics(
             parse_address(self.metrics),
             clock,
