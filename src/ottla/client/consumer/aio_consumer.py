@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -95,10 +96,10 @@ class Consumer(ConsumerBase):
         found: list[ConsumerRecord] = []
         until_s = None if timeout is None else time.monotonic() + timeout
         while len(found) < num_messages:
-            for record in () if self._core.attention else self._records:
-                found.append(record)
+            if not self._core.attention:
+                found += islice(self._records, num_messages - len(found))
                 if len(found) == num_messages:
-                    return found
+                    break
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
             if not await self._fill(left_s):
                 break

@@ -8,6 +8,7 @@ with ottla.Consumer("127.0.0.1:9092", group="billing") as consumer:
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -108,10 +109,10 @@ class Consumer(ConsumerBase):
         found: list[ConsumerRecord] = []
         until_s = None if timeout is None else time.monotonic() + timeout
         while len(found) < num_messages:
-            for record in () if self._core.attention else self._records:
-                found.append(record)
+            if not self._core.attention:
+                found += islice(self._records, num_messages - len(found))
                 if len(found) == num_messages:
-                    return found
+                    break
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
             if not self._fill(left_s):
                 break
