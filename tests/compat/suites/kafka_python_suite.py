@@ -4,6 +4,8 @@ Run with `python -m tests.compat.suites.kafka_python_suite`. A test that fails w
 below, or passes in spite of one, makes the run fail.
 """
 
+import os
+import shutil
 import sys
 import tempfile
 from importlib.metadata import version
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from tests.compat.suites.python_packages import run_pytest, unpack_source
 from tests.compat.suites.suite import broker, report
+from tests.integration.cli.support import SOURCE
 
 KAFKA_VERSION = "4.3.0"
 """What the suite is told it talks to: what the versions that Ottla answers look like to it."""
@@ -33,8 +36,17 @@ class SpawnedService:
     """Named by the suite's fixtures, used only where they start Kafka themselves."""
 '''
 
+PATHS = os.pathsep.join((str(SOURCE), str(SOURCE.parent)))
 MODULES = ("test_producer_integration", "test_consumer_integration", "test_admin_integration")
-"""The two for SASL and SSL start brokers of their own; see test_secured_clients.py."""
+SECURED_MODULES = ("test_sasl_integration", "test_ssl_integration")
+"""They start a broker for each way to log in, and make their certificates with Java's keytool."""
+
+FIXTURES_SHIM = """
+
+from tests.compat.suites.kafka_python_broker import use_ottla
+
+use_ottla(KafkaFixture)
+"""
 
 KNOWN_GAPS: dict[str, str] = {
     "test_describe_metadata_quorum": "there is no quorum of controllers to describe",
@@ -58,12 +70,15 @@ def main() -> int:
         suite = unpack_suite(Path(scratch))
         with broker(Path(scratch) / "data", BROKER_SETTINGS) as address:
             outcomes = run_suite(suite, address)
+        outcomes |= run_secured(suite)
     return report("kafka-python's suite", outcomes, KNOWN_GAPS)
 
 
 def unpack_suite(scratch: Path) -> Path:
     """The source distribution of the version that is installed, with the shim in it."""
     suite = unpack_source(f"kafka-python=={version('kafka-python')}", scratch)
+    with (suite / "test" / "integration" / "fixtures.py").open("a") as fixtures:
+        fixtures.write(FIXTURES_SHIM)
     (suite / "test" / "service.py").write_text(SERVICE_SHIM)
     (suite / "test" / "__init__.py").touch()
     # The fixtures look for Kafka's folder before they notice that the broker is not theirs.
@@ -73,8 +88,20 @@ def unpack_suite(scratch: Path) -> Path:
 
 def run_suite(suite: Path, address: str) -> dict[str, str]:
     modules = [f"test/integration/{name}.py" for name in MODULES]
-    variables = {"KAFKA_URI": f"kafka://{address}", "KAFKA_VERSION": KAFKA_VERSION}
+    variables = {
+        "KAFKA_URI": f"kafka://{address}",
+        "KAFKA_VERSION": KAFKA_VERSION,
+        "PYTHONPATH": PATHS,
+    }
     return run_pytest(suite, modules, variables)
+
+
+def run_secured(suite: Path) -> dict[str, str]:
+    wanted = [one for one in SECURED_MODULES if "ssl" not in one or shutil.which("keytool")]
+    if len(wanted) < len(SECURED_MODULES):
+        sys.stdout.write("kafka-python's tests of TLS are not run, they need Java's keytool\n")
+    modules = [f"test/integration/{name}.py" for name in wanted]
+    return run_pytest(suite, modules, {"KAFKA_VERSION": KAFKA_VERSION, "PYTHONPATH": PATHS})
 
 
 if __name__ == "__main__":
