@@ -8,9 +8,12 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.replication.fetches import Fetch
+from ottla.broker.topics.offered_ends import replicated_end
 from ottla.broker.topics.partition import Partition
-from ottla.testing import CrashMode
-from tests.support.brokers import batch, disk
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.support.brokers import batch, disk, open_broker
 from tests.support.replicated_brokers import (
     PartitionOrders,
     open_member,
@@ -140,3 +143,25 @@ def test_a_topic_of_another_id_is_refused_and_stays() -> None:
     other = PartitionOrders(ORDERS, (1,), topic_id=again.new_id())
     assert refused(other.lead(1, {1: again})) == {1: [ErrorCode.INCONSISTENT_TOPIC_ID]}
     assert orders.partition(again).log.log_end_offset == 1
+
+
+def test_readers_of_files_see_what_other_replicas_have() -> None:
+    file_system = disk("/d")
+    broker = open_member(1, file_system)
+    orders = PartitionOrders(ORDERS, (1, 2))
+    orders.lead(1, {1: broker})
+    for value in (b"one", b"two"):
+        broker.append(orders.partition(broker), batch(value), now_ms=0)
+    broker.write_out()
+    assert _offered(file_system) == 0
+    replicas_of(broker).fetched(Fetch(partition=ORDERS, follower=2, fetch_offset=1))
+    broker.directories[0].checkpoints.write_high_watermarks()
+    assert _offered(file_system) == 1
+    broker.close()
+    assert _offered(file_system) == 1
+    open_broker(file_system).close()
+    assert _offered(file_system) == 2
+
+
+def _offered(file_system: FakeFileSystem) -> int:
+    return replicated_end(open_for_reading("/d", file_system).partition(*ORDERS))

@@ -1,20 +1,20 @@
 """Up to where records of a log may be offered by a process that only reads its files.
 
-A directory of Ottla's is never replicated, so there that is the log's end; of Apache Kafka's own it
-is what the broker last wrote down, unless it was stopped cleanly (`ReadOnlyLog.high_watermark`).
+In a directory of Ottla's it is the log's end, but in a cluster what the broker wrote down last; of
+Apache Kafka's own that too, unless it was stopped cleanly (`ReadOnlyLog.high_watermark`).
 """
 
-from ottla.base.files import join
 from ottla.base.partitions import TopicPartition
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 def replicated_end(log: ReadOnlyLog) -> int:
-    """Ottla's brokers have no followers, and mark their directories with a file of their own."""
+    """Ottla's brokers mark their directories with a file of their own, those of a cluster with
+    another one."""
     directory = log.directory
-    is_ours = directory.file_system.status(join(directory.path, TOPIC_FILE_NAME)) is not None
-    return log.log_end_offset if is_ours else log.high_watermark
+    if not directory.is_ottlas:
+        return log.high_watermark
+    return log.recorded_high_watermark if directory.has_replicas else log.log_end_offset
 
 
 class StableEnds:

@@ -31,6 +31,7 @@ class Role(Enum):
     OTTLA_COPY = "copy of this broker"
     OTTLA_OWNER = "note of the broker that runs here"
     OTTLA_SNAPSHOT = "note of when a snapshot was made"
+    OTTLA_REPLICAS = "mark of a broker of a cluster"
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
@@ -65,6 +66,7 @@ NAMED_ROLES = {
     filenames.COPIED_META_PROPERTIES: Role.OTTLA_COPY,
     filenames.OWNER: Role.OTTLA_OWNER,
     filenames.SNAPSHOT_NOTE: Role.OTTLA_SNAPSHOT,
+    filenames.REPLICAS_MARK: Role.OTTLA_REPLICAS,
     filenames.CHECKPOINT_RECOVERY_POINT: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_LOG_START: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.base.errors import StorageError
-from ottla.base.files import DiskSpace, FileSystem, join
+from ottla.base.files import DiskSpace, FileSystem, join, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import aside
@@ -33,6 +33,7 @@ from ottla.storage.files.directory_health import DirectoryHealth, changes_files,
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     PARTITION_METADATA,
+    REPLICAS_MARK,
     delete_directory_name,
     future_directory_name,
     partition_directory_name,
@@ -123,12 +124,22 @@ class LogDirectory:
         self.was_clean_stop = read_clean_shutdown(self._file_system, marker) is not None
         # Gone before anything is touched: a crash from here on must be seen as one.
         remove_clean_shutdown(self._file_system, marker)
+        self._mark_replicas()
         self.checkpoints.read()
         started = self._loader.start(found)
         self.topic_ids = started.topic_ids
         self.unnamed = started.unnamed
         self.deleted_paths = started.deleted_paths
         self._loader.load(started, self.logs, self.futures, was_clean_stop=self.was_clean_stop)
+
+    def _mark_replicas(self) -> None:
+        """For those who read the files: whether the end of a log is what is committed of it."""
+        mark = join(self.path, REPLICAS_MARK)
+        is_marked = self._file_system.status(mark) is not None
+        if self._options.is_replicated and not is_marked:
+            replace_file(self._file_system, mark, b"")
+        elif is_marked and not self._options.is_replicated:
+            self._file_system.remove(mark)
 
     def name_again(self, topic: str, partition: int, topic_id: Uuid) -> None:
         """Replaces a partition's damaged topic id; it is served from now on."""

@@ -18,6 +18,7 @@ from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     META_PROPERTIES,
     PARTITION_METADATA,
+    REPLICAS_MARK,
     DirectoryState,
     parse_directory_name,
     partition_directory_name,
@@ -103,6 +104,15 @@ class ReadOnlyLogDirectory:
     def was_stopped_cleanly(self) -> bool:
         """Whether no broker uses the directory, or died using it."""
         return self.file_system.status(join(self.path, CLEAN_SHUTDOWN)) is not None
+
+    @property
+    def is_ottlas(self) -> bool:
+        return self.file_system.status(join(self.path, TOPIC_FILE_NAME)) is not None
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether Ottla's broker that uses it, or was the last to, is one of a cluster."""
+        return self.file_system.status(join(self.path, REPLICAS_MARK)) is not None
 
     @property
     def properties(self) -> MetaProperties | None:

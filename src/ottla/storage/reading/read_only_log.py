@@ -196,6 +196,11 @@ class ReadOnlyLog:
         """
         if self.directory.was_stopped_cleanly:
             return self.log_end_offset
+        return self.recorded_high_watermark
+
+    @cached_property
+    def recorded_high_watermark(self) -> int:
+        """As a broker wrote it down last: what other replicas had by then."""
         checkpointed = self._checkpointed(CHECKPOINT_HIGH_WATERMARK)
         return min(max(self.log_start_offset, checkpointed), self.log_end_offset)
 
