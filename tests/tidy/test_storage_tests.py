@@ -21,9 +21,9 @@ ELSEWHERE = {
     "diagnosis/test_repair.py": "diagnosis: rebuild",
     "diagnosis/test_dump.py": "diagnosis: rows",
     # A log's state has three owners, and each says what the others did.
-    LOG: "log: deleted_segment log_copy producer_replay reader state writer",
+    LOG: "log: log_copy producer_replay reader state writer",
     LOADER: "directory: found_logs log_checkpoints log_loader open_options",
-    READER: "reading: aborted_reading checked_batches listed_segments read_only_directory",
+    READER: "reading: aborted_reading listed_segments read_only_directory",
     # The phases of one recovery, in which each begins with what the one before has left.
     RECOVERY: "recovery: ending opened_log opening reconciling replaying",
     "segment/test_segment_view.py": "segment: segment",
@@ -35,15 +35,12 @@ OUTSIDE = {
     "diagnosis/compaction_explanation": "unit/cli/explain/test_compaction.py",
     "diagnosis/open_transactions": "unit/cli/explain/test_stuck.py",
     "diagnosis/retention_explanation": "unit/cli/explain/test_retention.py",
-    # A partition is lost to a broker, and given up for one; a job looks for aborts it has lost.
-    "diagnosis/giving_up": "unit/broker/test_lost_partitions.py",
+    # A job looks for aborts that an index has lost.
     "log/abort_check": "unit/broker/log_jobs/test_abort_checking.py",
     # Damage, with all that a start or a read makes of it.
     "files/older_integrity": "unit/storage/files/test_integrity.py",
-    "log/gap_entries": "crash/test_contradictions.py",
     "log/header_check": "crash/test_contradictions.py",
     "reading/lost_offsets": "unit/storage/reading/test_read_damage.py",
-    "recovery/damage": "crash/test_kept_damage.py",
     "segment/segment_facts": "unit/storage/recovery/test_wrong_files.py",
 }
 """Modules that tests of other rooms hold, by the test."""
