@@ -21,8 +21,8 @@ ELSEWHERE = {
     "diagnosis/test_repair.py": "diagnosis: rebuild",
     "diagnosis/test_dump.py": "diagnosis: rows",
     # A log's state has three owners, and each says what the others did.
-    LOG: "log: log_copy producer_replay reader state writer",
-    LOADER: "directory: found_logs log_checkpoints log_loader open_options",
+    LOG: "log: log_copy reader state writer",
+    LOADER: "directory: log_loader open_options",
     READER: "reading: aborted_reading listed_segments read_only_directory",
     # The phases of one recovery, in which each begins with what the one before has left.
     RECOVERY: "recovery: ending opened_log opening reconciling replaying",
@@ -40,8 +40,6 @@ OUTSIDE = {
     # Damage, with all that a start or a read makes of it.
     "files/older_integrity": "unit/storage/files/test_integrity.py",
     "log/header_check": "crash/test_contradictions.py",
-    "reading/lost_offsets": "unit/storage/reading/test_read_damage.py",
-    "segment/segment_facts": "unit/storage/recovery/test_wrong_files.py",
 }
 """Modules that tests of other rooms hold, by the test."""
 

@@ -13,7 +13,7 @@ PATH = "d/00000000000000000000"
 
 @pytest.fixture
 def segment() -> Segment:
-    """One that was found on the disk, with entries for 10, 20 and 30, and one for the time of 25."""
+    """One that was found on the disk, with entries for 10, 20, 30, and for the time of 25."""
     disk = FakeFileSystem()
     disk.make_directory("d")
     segment = Segment(disk, "d", 0, config=SMALL, created_ms=NOW_MS, create=True)
