@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ottla.cli.console.command import console_target
 from ottla.cli.target import Target, parse_target
 from ottla.console.access import AccessPolicy
 from ottla.console.app import make_app
+from ottla.console.places import Place
 from ottla.console.state import ConsoleState
 
 FEW_LOGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
@@ -59,11 +61,20 @@ def fill(log: ottla.Log) -> None:
         admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 1})
 
 
+@dataclass
+class Console:
+    """What a stream is made of, where it is tried without the application."""
+
+    state: ConsoleState
+    place: Place
+
+
 class Browser:
     """Asks as a browser of the console's own pages does."""
 
-    def __init__(self, client: TestClient) -> None:
+    def __init__(self, client: TestClient, console: Console) -> None:
         self.client = client
+        self.console = console
 
     def get(self, path: str, **more: Any) -> Any:
         return self.client.get(path, **more)
@@ -102,5 +113,9 @@ def console_over(
         target = parse_target(str(target), client)
     made = ConsoleState(target=console_target(target), **state)
     app = make_app(made, policy or AccessPolicy(secret=b"of this test"))
-    with TestClient(app, base_url=HOST) as found:
-        yield Browser(found)
+    place = Place(made.target, made.target.settings)
+    try:
+        with TestClient(app, base_url=HOST) as found:
+            yield Browser(found, Console(made, place))
+    finally:
+        place.close()

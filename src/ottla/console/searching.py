@@ -251,13 +251,16 @@ class Search:
             return self._browsed()
         until = self._clock() + seconds
         entries: list[Entry] = []
-        while self._room and self._clock() < until:
-            if self._records is None and not self._begin_window():
-                if not self._round:
-                    break
+        while self._room:
+            if self._records is not None or self._begin_window():
+                self._read(until)
+            elif self._round:
                 entries += self._end_round()
-                continue
-            self._read(until)
+            else:
+                break
+            # After the first reading: a step that is late all the same gets on.
+            if self._clock() >= until:
+                break
         if self._room and not self.has_more and self._records is None:
             entries += self._end_round()
         is_idle = self._records is None and not self._round
