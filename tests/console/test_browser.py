@@ -1,0 +1,378 @@
+"""The console in a browser: each page by mouse and keyboard, in light, dark and narrow."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import ottla
+from ottla.testing import LocalBroker
+from tests.console.chromium import absence, axe_absence, faults_of, opened_chromium
+from tests.console.demo import admin_of, console_of, demo_broker
+from tests.support.patience import PATIENCE_S
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(absence() is not None, reason=str(absence())),
+]
+
+PATIENCE_MS = PATIENCE_S * 1000
+PAGES = (
+    "/",
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/log/0",
+    "/topics/customers/log/0",
+    "/topics/orders/messages",
+    "/topics/orders/messages?text=Assam&stream=1",
+    "/topics/orders/messages/0/599",
+    "/topics/orders/tail",
+    "/topics/orders/produce",
+    "/topics/orders/settings?all=1",
+    "/groups",
+    "/group?name=billing",
+    "/group/reset?name=billing&to=earliest",
+    "/transactions",
+    "/settings",
+    "/jobs",
+    "/nowhere",
+)
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 860}},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 780}},
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with demo_broker(tmp_path_factory.mktemp("browser") / "data") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def console(broker: LocalBroker) -> Iterator[str]:
+    with console_of(broker) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with opened_chromium() as found:
+        yield found
+
+
+def until(page: Any, holds: Callable[[], object]) -> None:
+    """Waits for what must come. The page's policy forbids the browser to wait for a script."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        page.wait_for_timeout(20)
+
+
+def rows(page: Any) -> Any:
+    return page.locator("[data-messages] tr")
+
+
+class Complaints(list[str]):
+    """What the browser's own console says of a page: errors, and what its policy stopped."""
+
+    def watch(self, page: Any) -> None:
+        page.on("pageerror", lambda error: self.append(str(error)))
+        page.on("console", self._take)
+        page.on("dialog", lambda dialog: self.append(f"dialog {dialog.message}"))
+
+    def _take(self, message: Any) -> None:
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            self.append(message.text)
+
+
+@pytest.fixture
+def complaints() -> Complaints:
+    return Complaints()
+
+
+@pytest.fixture
+def page(chromium: Any, console: str, complaints: Complaints) -> Iterator[Any]:
+    """A page; what it complains of fails the test."""
+    context = chromium.new_context(base_url=console, **LOOKS["light"])
+    context.set_default_timeout(PATIENCE_MS)
+    found = context.new_page()
+    complaints.watch(found)
+    yield found
+    context.close()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_each_page_fits_its_window_and_nothing_on_it_is_refused(
+    chromium: Any, console: str, complaints: Complaints, tmp_path: Path, look: str
+) -> None:
+    context = chromium.new_context(base_url=console, **LOOKS[look])
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    complaints.watch(page)
+    for path in PAGES:
+        page.goto(path)
+        page.wait_for_selector("main h1")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= LOOKS[look]["viewport"]["width"], path  # type: ignore[index]
+        picture = page.screenshot(path=tmp_path / "page.png")
+        assert len(picture) > 5000, path
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (back == "rgb(17, 22, 29)") is (look == "dark")
+    context.close()
+    assert complaints == []
+
+
+@pytest.mark.skipif(axe_absence() is not None, reason=str(axe_absence()))
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_axe_finds_nothing_on_any_page(chromium: Any, console: str, look: str) -> None:
+    context = chromium.new_context(base_url=console, **LOOKS[look])
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    found = {}
+    for path in PAGES:
+        page.goto(path)
+        page.wait_for_selector("main h1")
+        found[path] = faults_of(page)
+    context.close()
+    assert {path: faults for path, faults in found.items() if faults} == {}
+
+
+def test_a_person_walks_by_keyboard_from_the_overview_to_a_message(page: Any) -> None:
+    page.goto("/")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/topics")
+    page.keyboard.press("/")
+    page.keyboard.type("order")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=order*")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics/orders")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog:not([open])", state="attached")
+    page.click("text=Messages")
+    page.wait_for_selector("html.scripted [data-messages] tr")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("pre.whole")
+    offset = page.inner_text("h2")
+    page.keyboard.press("p")
+    page.wait_for_function(
+        "before => document.querySelector('h2').innerText !== before", arg=offset
+    )
+
+
+def test_pointing_at_a_segment_says_why_it_stays_or_goes(page: Any) -> None:
+    page.goto("/topics/orders/log/0")
+    first, *_, last = page.query_selector_all(".shape")
+    first.hover()
+    assert "deletable" in page.inner_text("#detail")
+    assert "why: retention.ms" in page.inner_text("#detail")
+    last.focus()
+    assert "active" in page.inner_text("#detail")
+    last.press("Enter")
+    target = page.evaluate("document.querySelector('tr:target').id")
+    assert target == f"segment-{last.get_attribute('data-shape')}"
+    page.click("text=by offsets")
+    page.wait_for_url("**scale=offsets")
+
+
+def test_a_search_streams_what_it_finds_and_its_link_can_be_shared(page: Any) -> None:
+    page.goto("/topics/orders/messages")
+    page.fill("#where", ".tea = Sencha and .pots >= 3")
+    page.fill("#limit", "10")
+    page.click("text=Find")
+    until(page, lambda: rows(page).count() == 10)
+    page.wait_for_selector("[data-words]:has-text('10 messages found')")
+    assert all("Sencha" in one for one in page.locator("[data-messages] tr").all_inner_texts())
+    link = page.url
+    first = page.locator("[data-messages] tr").first.inner_text()
+    page.click("[data-more]")
+    until(page, lambda: rows(page).count() and rows(page).first.inner_text() != first)
+    page.goto(link)
+    until(page, lambda: rows(page).count() == 10)
+    assert page.locator("[data-messages] tr").first.inner_text() == first
+
+
+def test_a_search_is_stopped_and_continued(broker: LocalBroker, page: Any) -> None:
+    topic = "many"
+    broker.create_topic(topic)
+    for _ in range(40):
+        broker.log.append_many(topic, [b"x" * 100] * 5000)
+    page.goto(f"/topics/{topic}/messages?text=nothing+such&stream=1")
+    until(page, lambda: page.evaluate("document.querySelector('progress').value") > 0)
+    page.click("[data-stop]")
+    page.wait_for_selector("[data-words]:has-text('Stopped.')")
+    assert page.is_hidden("[data-stop]")
+    assert "after=0%3A" in page.get_attribute("[data-more]", "href")
+
+
+def test_a_live_tail_of_many_messages_is_sampled_and_says_so(
+    broker: LocalBroker, page: Any
+) -> None:
+    page.goto("/topics/payments/tail")
+    page.wait_for_selector("[data-words]:has-text('a second')")
+    stopped = threading.Event()
+
+    def load() -> None:
+        with ottla.Producer(broker.address) as producer:
+            number = 0
+            while not stopped.is_set():
+                for _ in range(100):
+                    producer.send("payments", b"payment %d" % number, b"load")
+                    number += 1
+                producer.flush()
+                stopped.wait(0.05)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        page.wait_for_selector("[data-words]:has-text('this is a sample')")
+        page.wait_for_selector("[data-messages] tr.new td.key:has-text('load')")
+        page.keyboard.press(".")
+        page.wait_for_selector("[data-words]:has-text('Paused.')")
+        page.click("[data-stop]")
+        page.wait_for_selector("[data-words]:has-text('a second')")
+    finally:
+        stopped.set()
+        thread.join()
+    assert page.evaluate("document.querySelectorAll('[data-messages] tr').length") <= 500
+
+
+def test_a_group_is_drawn_over_time_while_it_is_looked_at(broker: LocalBroker, page: Any) -> None:
+    page.goto("/group?name=kitchen")
+    page.wait_for_selector(".chart polyline", state="attached")
+    before = page.inner_text("[data-group]")
+    for _ in range(7):
+        broker.produce("orders", "{}", partition=0)
+    until(page, lambda: page.inner_text("[data-group]") != before)
+
+
+def test_a_group_is_reset_after_its_preview(broker: LocalBroker, page: Any) -> None:
+    page.goto("/group?name=statistics")
+    page.click("text=Reset offsets")
+    page.fill("#to", "latest")
+    page.click("text=Preview")
+    page.wait_for_selector("text=Commit these offsets")
+    page.click("text=Commit these offsets")
+    page.wait_for_selector(".done:has-text('3 offsets changed')")
+
+
+def test_a_message_is_produced_with_a_form(page: Any) -> None:
+    page.goto("/topics/payments/produce")
+    page.fill("#key", "by hand")
+    page.fill("#value", '{"tea": "<b>Assam</b>"}')
+    page.fill("#headers", "waiter=Eva")
+    page.click("text=Send")
+    page.wait_for_selector(".done:has-text('sent to payments-0')")
+    assert "<b>Assam</b>" in page.inner_text("main")
+    assert page.query_selector("main b") is None
+
+
+def test_without_scripts_every_page_shows_the_same(chromium: Any, console: str) -> None:
+    context = chromium.new_context(base_url=console, java_script_enabled=False)
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    for path in PAGES:
+        page.goto(path)
+        assert page.locator("main h1").count() == 1, path
+    page.goto("/topics/orders/messages")
+    page.fill("#text", "Rooibos")
+    page.click("text=Find")
+    assert page.locator("[data-messages] tr").count() == 50
+    page.click("text=Search on")
+    assert page.locator("[data-messages] tr").count() > 0
+    page.goto("/topics/orders/messages?text=Rooibos&stream=1")
+    page.click("text=Search without scripts")
+    assert page.locator("[data-messages] tr").count() == 50
+    context.close()
+
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'{{7*7}}"
+
+
+def test_hostile_strings_run_nothing_on_any_page(broker: LocalBroker, page: Any) -> None:
+    broker.create_topic("hostile")
+    with admin_of(broker) as admin:
+        admin.alter_group_offsets(HOSTILE, {ottla.TopicPartition("hostile", 0): 0})
+        admin.fence(HOSTILE, timeout_ms=60_000)
+    broker.produce("hostile", HOSTILE, key=HOSTILE, headers=[(HOSTILE, HOSTILE.encode())])
+    name = quote(HOSTILE, safe="")
+    for path in (
+        "/topics/hostile/messages",
+        f"/topics/hostile/messages?text={name}&stream=1",
+        "/topics/hostile/messages/0/0",
+        "/topics/hostile/tail",
+        "/groups",
+        f"/group?name={name}",
+        f"/group/reset?name={name}&to={name}",
+        "/transactions",
+        f"/topics?q={name}&done={name}",
+        f"/settings?q={name}",
+    ):
+        page.goto(path)
+        page.wait_for_selector("main h1")
+        assert page.query_selector("main img, main script") is None, path
+    page.goto("/topics/hostile/tail")
+    page.wait_for_selector("[data-words]:has-text('a second')")
+    broker.produce("hostile", HOSTILE, key=HOSTILE, headers=[(HOSTILE, HOSTILE.encode())])
+    page.wait_for_selector("[data-messages] tr.new")
+    assert page.query_selector("[data-messages] img, [data-messages] script") is None
+
+
+def test_the_token_is_asked_for_once_and_is_not_in_the_address(
+    chromium: Any, broker: LocalBroker
+) -> None:
+    with console_of(broker, token="a token of this test") as console:
+        context = chromium.new_context(base_url=console)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.goto("/topics?q=or")
+        page.fill("#token", "a wrong one")
+        page.click("text=Open the console")
+        page.wait_for_selector("text=the token is wrong")
+        page.goto("/topics?q=or&token=a+token+of+this+test")
+        page.wait_for_selector("text=orders")
+        assert "token" not in page.url
+        page.goto("/groups")
+        page.wait_for_selector("text=billing")
+        context.close()
+
+
+def test_another_sites_page_neither_reads_nor_changes_anything(
+    chromium: Any, console: str, broker: LocalBroker
+) -> None:
+    context = chromium.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto(console + "/topics")
+    page.route(
+        "http://evil.example/**",
+        lambda route: route.fulfill(
+            content_type="text/html",
+            body=f'<form method="post" action="{console}/topics/payments/produce">'
+            '<input name="value" value="forged"><button>Win a prize</button></form>',
+        ),
+    )
+    page.goto("http://evil.example/")
+    read = page.evaluate(
+        "address => fetch(address).then(() => 'read', () => 'refused')",
+        f"{console}/topics?format=json",
+    )
+    assert read == "refused"
+    page.click("text=Win a prize")
+    page.wait_for_selector("text=Not allowed")
+    assert not any(b"forged" in (one.value or b"") for one in broker.records("payments"))
+    context.close()
