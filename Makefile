@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NODE := tests/compat/node
 NODE_CLIENTS := $(NODE)/node_modules/.package-lock.json
+AXE := tests/console/axe
+AXE_CORE := $(AXE)/node_modules/.package-lock.json
 QUIX := tests/compat/quix
 QUIX_VENV := .venv-quix
 
-.PHONY: help run test compiled wheels check format docs bench compat node-clients quix-client fuzz crash sim clean
+.PHONY: help run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client fuzz crash sim clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -17,6 +19,7 @@ help:
 	@echo "make wheels  wheels with the compiled broker, a pure one and an sdist, checked, in dist/"
 	@echo "make check   format, lint, types, import contracts, tidy"
 	@echo "make docs    write the documents that are made from the code"
+	@echo "make screenshots  take the console's pictures for the documents again; needs Chromium"
 	@echo "make bench   measure, print a table"
 	@echo "make compat  what others wrote for Kafka, against ottla serve: test suites, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
@@ -72,6 +75,9 @@ format: $(READY)
 docs: $(READY)
 	$(BIN)/python -m docs.generate
 
+screenshots: $(READY)
+	$(BIN)/python -m tests.console.screenshots
+
 bench: $(COMPILED)/.ready
 	@$(BIN)/python -m benchmarks
 
@@ -81,6 +87,13 @@ node-clients: $(NODE_CLIENTS)
 $(NODE_CLIENTS): $(NODE)/package-lock.json
 	@command -v npm >/dev/null || { echo "the clients for Node need node (20 or newer) and npm"; exit 2; }
 	@cd $(NODE) && npm ci --omit=optional --no-audit --no-fund --loglevel=error
+
+# What `make test` looks for faults of access in the console's pages with; it also needs Chromium.
+console-axe: $(AXE_CORE)
+
+$(AXE_CORE): $(AXE)/package-lock.json
+	@command -v npm >/dev/null || { echo "axe-core comes with npm, of node 20 or newer"; exit 2; }
+	@cd $(AXE) && npm ci --no-audit --no-fund --loglevel=error
 
 # Quix Streams needs an older confluent-kafka than the other tests.
 quix-client: $(QUIX_VENV)/.ready
@@ -115,4 +128,4 @@ sim: $(READY)
 	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
-	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(QUIX_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(AXE)/node_modules $(QUIX_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
+from anyio import CancelScope
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -216,7 +217,10 @@ class _Console:
                 if await request.is_disconnected():
                     return
         finally:
-            await run_in_threadpool(events.close)
+            # A browser that leaves cancels this task, and what the stream holds is closed all the
+            # same.
+            with CancelScope(shield=True):
+                await run_in_threadpool(events.close)
 
     # Signing in
 

@@ -146,7 +146,11 @@ class Place:
             with self.admin() as admin:
                 if topic is not None:
                     admin.partitions([topic])
-                return local_directories(admin, topic)
+                try:
+                    return local_directories(admin, topic)
+                except RefusalError:
+                    # The topic is there, and the broker names this user no directory.
+                    return None
         directories = read_directories(self.target.directories)
         if not self.has_broker:
             return directories

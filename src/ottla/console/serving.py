@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ottla.base.addresses import address_text
 from ottla.base.errors import UserError
@@ -42,30 +43,14 @@ class ConsoleServer:
         """`policy` is called with the address that it got, of which the port may have been 0."""
         self._state = state
         self._socket = _listening(address)
-        self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self.policy = policy(self.address)
-        self._scheme = "http" if certificate is None else "https"
-        config = uvicorn.Config(
-            make_app(state, self.policy),
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            loop="asyncio",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=GOODBYE_S,
-            ssl_certfile=None if certificate is None else certificate.certificate,
-            ssl_keyfile=None if certificate is None else certificate.key,
-        )
         try:
-            config.load()
-        except OSError as error:
+            self.address: tuple[str, int] = self._socket.getsockname()[:2]
+            self.policy = policy(self.address)
+            self._server = _Server(_config(make_app(state, self.policy), certificate))
+        except BaseException:
             self._socket.close()
-            named = certificate.certificate if certificate is not None else "the console"
-            raise UserError(f"{named}: {error.strerror or error}; name PEM files") from error
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        self._server = _Server(config)
+            raise
+        self._scheme = "http" if certificate is None else "https"
 
     @property
     def link(self) -> str:
@@ -104,6 +89,30 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _config(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Config:
+    """Raises `UserError` for a certificate that cannot be read."""
+    found = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        loop="asyncio",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GOODBYE_S,
+        ssl_certfile=None if certificate is None else certificate.certificate,
+        ssl_keyfile=None if certificate is None else certificate.key,
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    try:
+        found.load()
+    except OSError as error:
+        named = certificate.certificate if certificate is not None else "the console"
+        raise UserError(f"{named}: {error.strerror or error}; name PEM files") from error
+    return found
 
 
 def _listening(address: tuple[str, int]) -> socket.socket:

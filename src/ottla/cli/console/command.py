@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.addresses import parse_address
+from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import Stopping, with_options
@@ -134,6 +135,11 @@ def console_target(target: Target) -> "ConsoleTarget":
 
     settings = dict(target.settings)
     has_sign_in = _is_without_user(settings)
+    if has_sign_in and target.is_directory:
+        raise UserError(
+            f"{target.text}: people sign in at a broker; name its HOST:PORT, since files are read "
+            "here whatever a user of the broker may see"
+        )
     if has_sign_in:
         # The user is the one who signs in; the rest of the settings hold for all of them.
         settings |= {USER: "-", MECHANISM: settings.get(MECHANISM, "PLAIN")}

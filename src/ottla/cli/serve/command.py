@@ -194,6 +194,9 @@ def serve(
         if registry_address is not None:
             stack.callback(_registry(registry_address, listeners, server).close)
         click.echo(_ready_line(server, broker, paths, time.monotonic() - started))
+        console = observing.open_console(listeners, server.addresses)
+        if console is not None:
+            stack.callback(console.close)
         flusher.start()
         cleaning.start()
         server.run()

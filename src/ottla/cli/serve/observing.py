@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,10 @@ from ottla.cli.serve.log_formats import set_up_logging
 if TYPE_CHECKING:
     from ottla.base.clock import Clock
     from ottla.broker.broker import Broker
+    from ottla.cli.serve.console import ConsoleProcess
     from ottla.cli.serve.metrics.serving import ServedMetrics
     from ottla.cli.serve.recovery_progress import RecoveryProgress
+    from ottla.config.listeners import Listener
     from ottla.runtime.event_log import EventLog
     from ottla.server.listener import Server
 
@@ -28,6 +30,8 @@ class Observing:
 
     metrics: str | None
     metrics_internal: bool
+    console: str | None
+    console_writes: bool
     verbose: int
     quiet: bool
     log_format: str
@@ -35,6 +39,10 @@ class Observing:
 
     def set_up_logging(self) -> None:
         """Raises `UserError` for a filter of requests that makes no sense."""
+        if self.console is not None:
+            from ottla.cli.serve.console import check_console
+
+            check_console()
         if self.log_requests:
             from ottla.server.request_log import parse_filter
 
@@ -54,6 +62,16 @@ class Observing:
         events.totals = lambda: _job_totals(broker, server)
         events.start()
 
+    def open_console(
+        self, listeners: "Sequence[Listener]", addresses: Sequence[tuple[str, int]]
+    ) -> "ConsoleProcess | None":
+        """Raises `UserError`."""
+        if self.console is None:
+            return None
+        from ottla.cli.serve.console import ConsoleProcess
+
+        return ConsoleProcess(self.console, listeners, addresses, allows_writes=self.console_writes)
+
     def open_metrics(
         self, clock: "Clock", progress: "RecoveryProgress", events: "EventLog"
     ) -> "ServedMetrics | None":
@@ -71,12 +89,22 @@ class Observing:
         )
 
 
+CONSOLE_ADDRESS = "127.0.0.1:8095"
+
 _OPTIONS = (
     click.option(
         "--metrics",
         metavar="HOST:PORT",
         help="Address of /metrics for Prometheus, /healthz and /readyz.",
     ),
+    click.option(
+        "--console",
+        is_flag=False,
+        flag_value=CONSOLE_ADDRESS,
+        metavar="[HOST:PORT]",
+        help=f"Show the broker in a browser, at {CONSOLE_ADDRESS} by default; see ottla console.",
+    ),
+    click.option("--console-writes", is_flag=True, help="Let the console change things."),
     click.option("--metrics-internal", is_flag=True, help="Metrics of internal topics too."),
     click.option("--verbose", "-v", count=True, help="Log at INFO level; -vv: at DEBUG level."),
     click.option("--quiet", "-q", is_flag=True, help="Log errors only."),

@@ -8,6 +8,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.texts import rate_text
 from ottla.client.admin import Admin
 from ottla.client.reading import EARLIEST, LATEST
+from ottla.client.refusals import RefusedError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.places import Place
 from ottla.console.views.view import View
@@ -192,7 +193,7 @@ def _of_broker(ask: Ask, name: str) -> Fields:
     with ask.place.admin() as admin:
         (described,) = admin.describe_topics([name])
         (activity,) = admin.topic_activity([described], ask.now_ms - RATE_OVER_MS)
-        settings = admin.topic_settings(name)
+        settings = _settings(admin, name)
         ends = {one.place: one.end_offset for one in activity.partitions}
         lags = _lags(admin, ends)
     led = {one.partition: one for one in described.partitions}
@@ -206,7 +207,7 @@ def _of_broker(ask: Ask, name: str) -> Fields:
         "rate": rate_text(activity.recent_count, RATE_OVER_MS / 1000),
         "lag": lag,
         "lag_group": group,
-        "retention": retention_text(settings),
+        "retention": retention_text(settings) if settings else "not shown to this user",
         "cleanup_policy": settings.get("cleanup.policy", ""),
         "partitions": [
             {
@@ -222,6 +223,14 @@ def _of_broker(ask: Ask, name: str) -> Fields:
             for one in activity.partitions
         ],
     }
+
+
+def _settings(admin: Admin, name: str) -> dict[str, str]:
+    """None where the user may not see them."""
+    try:
+        return admin.topic_settings(name)
+    except RefusedError:
+        return {}
 
 
 def _of_files(ask: Ask, name: str) -> Fields:
