@@ -48,6 +48,7 @@ def start_zookeeper(folder: Path, port: int | None) -> tuple[int, int]:
         deadline_s = time.monotonic() + START_S
         while process.poll() is None and time.monotonic() < deadline_s:
             if answers(chosen):
+                process.returncode = 0  # It runs on, and nobody here waits for its end.
                 return process.pid, chosen
             time.sleep(LOOK_S)
         process.kill()

@@ -1,0 +1,127 @@
+"""`ottla cluster`: three brokers and their ZooKeeper on this machine, by one command each."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import ottla
+from ottla.cli.cluster.local import read_cluster
+from ottla.cli.main import cli
+from tests.support.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "zookeeper.session.timeout.ms": "2000",
+}
+
+
+class Cluster:
+    """Commands on one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def run(self, *words: str, may_fail: bool = False) -> str:
+        """`DIR` stands for the folder."""
+        arguments = [self.folder if word == "DIR" else word for word in words]
+        result = CliRunner().invoke(cli, ["cluster", *arguments])
+        assert may_fail or result.exit_code == 0, result.output
+        return result.output
+
+    def up(self) -> str:
+        settings = [word for one in SETTINGS.items() for word in ("-o", "=".join(one))]
+        return self.run("up", "--brokers", "3", "--data", "DIR", "--quiet", *settings).strip()
+
+    def objects(self, kind: str) -> list[dict[str, Any]]:
+        lines = self.run("status", "DIR", "--json", may_fail=True).splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [one for one in found if one["type"] == kind]
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < deadline_s, self.run("status", "DIR", may_fail=True)
+
+    def partitions(self, topic: str) -> list[dict[str, Any]]:
+        return [one for one in self.objects("partition") if one["topic"] == topic]
+
+    def kill(self, broker: int) -> None:
+        known = read_cluster(Path(self.folder))
+        assert known is not None
+        owner = known.brokers[broker - 1].owner
+        assert owner is not None
+        os.kill(owner.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("kazoo")
+    one = Cluster(tmp_path / "cluster")
+    yield one
+    one.run("down", "--data", "DIR", may_fail=True)
+
+
+def send(addresses: str, values: list[str], transactional_id: str | None = None) -> None:
+    settings = {} if transactional_id is None else {"transactional.id": transactional_id}
+    with ottla.Producer(addresses, settings=settings) as producer:
+        if transactional_id is None:
+            for value in values:
+                producer.send("t", value=value.encode())
+            return
+        with producer.transaction():
+            for value in values:
+                producer.send("t", value=value.encode())
+
+
+def read(addresses: str, group: str, count: int) -> list[str]:
+    """As a new member of a group, which commits what it has read."""
+    settings = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    with ottla.Consumer(addresses, group, settings=settings) as consumer:
+        consumer.subscribe("t")
+        found = consumer.consume(count, timeout=PATIENCE_S)
+        return sorted(one.value.decode() for one in found if one.value is not None)
+
+
+def test_three_brokers_serve_on_when_one_is_killed_and_it_comes_back(cluster: Cluster) -> None:
+    addresses = cluster.up()
+    assert len(addresses.split(",")) == 3
+    assert cluster.up() == addresses, "what runs stays as it is"
+    with ottla.Admin(addresses) as admin:
+        admin.create_topic("t", partitions=3)
+    cluster.wait_until(lambda: len(cluster.partitions("t")) == 3)
+    assert sorted(one["leader"] for one in cluster.partitions("t")) == [1, 2, 3]
+    send(addresses, ["a", "b"])
+    send(addresses, ["c", "d"], "tx")
+    assert read(addresses, "g", 4) == ["a", "b", "c", "d"]
+    # Group, transactions, partitions: whatever the broker has led another one takes over.
+    cluster.kill(2)
+    cluster.wait_until(lambda: all(one["leader"] in (1, 3) for one in cluster.partitions("t")))
+    send(addresses, ["e"])
+    send(addresses, ["f"], "tx")
+    assert read(addresses, "g", 2) == ["e", "f"], "the group's offsets are where they were"
+    (summary,) = cluster.objects("cluster")
+    assert summary["under_replicated"] == len(cluster.objects("partition"))
+    doctor = CliRunner().invoke(cli, ["doctor", addresses])
+    assert "broker 2: is not up" in doctor.output
+    assert cluster.up() == addresses, "it keeps its port"
+    cluster.wait_until(
+        lambda: all(one["in_sync"] and len(one["in_sync"]) == 3 for one in cluster.partitions("t"))
+    )
+    # Moves, and the end.
+    output = cluster.run("reassign", "DIR", "t", "--to", "1,3", "--replicas", "2", "--yes")
+    assert output.endswith("moved 3 partitions\n")
+    assert all(sorted(one["replicas"]) == [1, 3] for one in cluster.partitions("t"))
+    assert read(addresses, "others", 6) == ["a", "b", "c", "d", "e", "f"]
+    assert cluster.run("down", "--data", "DIR").startswith("stopped 3 brokers")
+    assert "nothing runs" in cluster.run("down", "--data", "DIR", may_fail=True)
