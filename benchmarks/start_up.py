@@ -59,7 +59,6 @@ OF_DIRECTORIES = (
     "log check",
     "log dump {}/orders-0",
     "snapshot list",
-    "status",
 )
 WITHOUT_TARGET = ("configs explain retention.ms", "context list", "completion bash")
 COMMAND_TARGET = Target(limit=120, unit="ms")
