@@ -10,7 +10,7 @@ AXE_CORE := $(AXE)/node_modules/.package-lock.json
 QUIX := tests/compat/quix
 QUIX_VENV := .venv-quix
 
-.PHONY: help run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client fuzz crash sim clean
+.PHONY: help run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client fuzz crash sim site clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -25,6 +25,7 @@ help:
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
 	@echo "make crash   the crash loops at length, and trials of real clients against a broker that is killed: make crash SECONDS=600"
 	@echo "make sim     one simulated run, of a consumer group by default: make sim SEED=7 [PROTOCOL=consumer|transactions|readers|cluster|replicas]"
+	@echo "make site    the documents as a web site, in build/site"
 	@echo "make clean   remove the environment and the demo's data"
 
 $(READY): pyproject.toml
@@ -77,6 +78,11 @@ docs: $(READY)
 
 screenshots: $(READY)
 	$(BIN)/python -m tests.console.screenshots
+
+site: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group site
+	@$(BIN)/zensical build --strict -f mkdocs.yml
+	@echo "the documents are in build/site: open build/site/index.html"
 
 bench: $(COMPILED)/.ready
 	@$(BIN)/python -m benchmarks

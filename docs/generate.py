@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from docs import commands, house, metrics
+from docs import commands, house, metrics, pictures, python_api
 from ottla.config.broker import BrokerConfig
 from ottla.config.consumer import ConsumerConfig
 from ottla.config.group import GroupConfig
@@ -147,6 +147,8 @@ def main() -> None:
     commands.PAGE.write_text(commands.page_text())
     house.write()
     metrics.write()
+    pictures.write()
+    python_api.PAGE.write_text(python_api.page_text())
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ HEAD = """# The house
 
 A room is a folder of `src/ottla`; its box is as wide as its code is long. Rooms import downward
 only, and `make check` fails otherwise. An arrow that follows from others is left out of the
-drawing: the table has them all. [ARCHITECTURE.md](../../ARCHITECTURE.md) says what each room does,
+drawing: the table has them all. `ARCHITECTURE.md`, beside the README, says what each room does,
 and how requests flow through them. Sizes are true within a quarter.
 
 | room | lines | files | imports |

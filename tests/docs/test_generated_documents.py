@@ -5,7 +5,7 @@ from pathlib import Path
 
 from docs.generate import COMPATIBILITY, CONFIGURATION, api_table, configuration
 
-from docs import commands, metrics
+from docs import commands, metrics, pictures, python_api
 from ottla.cli.serve.metrics.names import METRICS, Kind
 from ottla.config.broker import broker_settings
 from ottla.config.setting import settings_of
@@ -26,6 +26,15 @@ def test_the_page_of_settings_is_up_to_date() -> None:
 
 def test_the_page_of_commands_is_up_to_date() -> None:
     assert commands.page_text() == commands.PAGE.read_text(), "run `make docs`"
+
+
+def test_the_page_of_the_python_api_is_up_to_date() -> None:
+    assert python_api.page_text() == python_api.PAGE.read_text(), "run `make docs`"
+
+
+def test_the_pictures_are_up_to_date() -> None:
+    for name, text in pictures.pictures().items():
+        assert (pictures.PLACE / name).read_text() == text, "run `make docs`"
 
 
 def test_the_page_of_settings_is_complete() -> None:

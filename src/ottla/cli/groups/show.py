@@ -110,7 +110,9 @@ def _show(one: "GroupDescription", lags: "list[PartitionLag]") -> None:
 
     total = totals(lags)
     late = duration_text(total["late_ms"]) if total["late_ms"] is not None else None
-    behind = f"{total['lag']:,} records behind" + (f", {late} late" if late else "")
+    lag = total["lag"] or 0
+    records = counted(f"{lag:,}" if lag > 1 else lag, "record")
+    behind = f"{records} behind" + (f", {late} late" if late else "")
     assignor = f", {one.assignor}" if one.assignor else ""
     members = counted(len(one.members), "member")
     click.echo(f"{one.group}: {one.state}, {one.kind} protocol{assignor}, {members}, {behind}")

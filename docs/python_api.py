@@ -1,0 +1,144 @@
+"""Writes docs/python.md, the reference of the Python API, from signatures and docstrings."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ottla
+from ottla import aio, testing
+
+PAGE = Path(__file__).resolve().parent / "python.md"
+
+HEAD = """# The Python API
+
+<!-- made by `make docs` from the docstrings in src/ottla -->
+
+Every example below is run by a test. A target is an open `Log`, a data directory, or brokers as
+`HOST:PORT,HOST:PORT`.
+"""
+
+MODULES: tuple[tuple[ModuleType, str], ...] = (
+    (ottla, "ottla"),
+    (aio, "ottla.aio"),
+    (testing, "ottla.testing"),
+)
+WIDTH = 96
+_EXAMPLE = re.compile(r"(?:^(?:>>>|\.\.\.) ?.*\n(?:(?!>>>)\S.*\n|    .*\n)*)+", re.MULTILINE)
+_MODULE = re.compile(r"\b(?:ottla|collections|typing|pathlib|builtins)(?:\.\w+)*\.(?=[A-Z]\w*)")
+
+
+def page_text() -> str:
+    """The whole page."""
+    sections = [section for module, name in MODULES for section in _module(module, name)]
+    return "\n".join([HEAD, *_index(), *sections]).rstrip() + "\n"
+
+
+def _index() -> Iterator[str]:
+    yield "| name | |\n|---|---|"
+    for module, place in MODULES:
+        for name in sorted(module.__all__):
+            anchor = f"{place}.{name}".replace(".", "").lower()
+            words = _first_line(getattr(module, name)).replace("|", "\\|")
+            yield f"| [`{place}.{name}`](#{anchor}) | {words} |"
+    yield ""
+
+
+def _module(module: ModuleType, place: str) -> Iterator[str]:
+    for name in sorted(module.__all__):
+        thing = getattr(module, name)
+        yield f"## `{place}.{name}`\n"
+        if not inspect.isclass(thing):
+            yield _signature(thing, f"{place}.{name}")
+            yield _words(thing)
+            continue
+        if not issubclass(thing, BaseException | Enum):
+            yield _signature(thing, f"{place}.{name}")
+        yield _words(thing)
+        if issubclass(thing, Enum):
+            yield ", ".join(f"`{one.name}`" for one in thing) + "\n"
+            continue
+        for method, member in _members(thing):
+            yield f"### `{name}.{method}`\n"
+            if callable(member):
+                yield _signature(member, method)
+            yield _words(member)
+
+
+def _members(thing: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties with a docstring, as the class has them in its sources."""
+    seen: dict[str, Any] = {}
+    for owner in reversed(thing.__mro__):
+        if owner.__module__.startswith("ottla"):
+            seen |= {name: one for name, one in vars(owner).items() if not name.startswith("_")}
+    for name, member in seen.items():
+        is_shown = callable(member) or isinstance(member, property | classmethod | staticmethod)
+        if is_shown and inspect.getdoc(member):
+            yield name, getattr(thing, name)
+
+
+def _signature(thing: Any, name: str) -> str:
+    try:
+        signature = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return ""
+    shown = [
+        one.replace(annotation=_plain(one.annotation))
+        for one in signature.parameters.values()
+        if one.name != "self"
+    ]
+    signature = signature.replace(
+        parameters=shown, return_annotation=_plain(signature.return_annotation)
+    )
+    line = _unquoted(f"{name}{signature}")
+    if len(line) > WIDTH:
+        parts = ",\n    ".join(_unquoted(str(one)) for one in _with_marks(shown))
+        returned = _unquoted(str(signature.return_annotation))
+        ending = "" if signature.return_annotation is signature.empty else f" -> {returned}"
+        line = f"{name}(\n    {parts},\n){ending}"
+    return f"```python\n{line}\n```\n"
+
+
+def _with_marks(parameters: list[inspect.Parameter]) -> Iterator[object]:
+    """With the star before what is given by name."""
+    before = None
+    for one in parameters:
+        if one.kind is one.KEYWORD_ONLY and before not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
+            yield "*"
+        before = one.kind
+        yield one
+
+
+class _Text(str):
+    """An annotation that is shown as it stands."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _plain(annotation: Any) -> Any:
+    if annotation is inspect.Parameter.empty:
+        return annotation
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return _Text(_MODULE.sub("", text.replace('"', "").replace("'", "")))
+
+
+def _unquoted(text: str) -> str:
+    """Defaults that are objects are shown without where they lie in memory."""
+    return re.sub(r"<(?:[\w.]+\.)?(\w+)[^<>]*>", r"\1", text)
+
+
+def _words(thing: Any) -> str:
+    """A docstring with its examples as blocks."""
+    text = inspect.cleandoc(inspect.getdoc(thing) or "") + "\n"
+    return _EXAMPLE.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text)
+
+
+def _first_line(thing: Any) -> str:
+    text: str = inspect.cleandoc(inspect.getdoc(thing) or "")
+    return text.partition("\n\n")[0].replace("\n", " ")

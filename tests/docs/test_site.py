@@ -1,0 +1,52 @@
+"""The site of the documents: every page can be found, and every link leads somewhere."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md")}
+
+
+def listed(part: object) -> list[str]:
+    match part:
+        case str():
+            return [part]
+        case list():
+            return [page for one in part for page in listed(one)]
+        case dict():
+            return [page for one in part.values() for page in listed(one)]
+    raise AssertionError(part)
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    pages = listed(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    assert sorted(pages) == sorted(PAGES), "list each page of docs/ under nav in mkdocs.yml"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("zensical", reason="zensical is not installed: make site")
+    # A copy: the tool writes beside the file that it is given.
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict", "-f", "mkdocs.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "build" / "site"
+    assert {str(one.relative_to(site)) for one in site.rglob("*.html")} >= {
+        re.sub(r"README$", "index", page.removesuffix(".md")) + ".html" for page in PAGES
+    }
+    for page in site.rglob("*.html"):
+        outside = re.findall(r'(?:src|href)="(https?:[^"]*\.(?:js|css|woff2?))"', page.read_text())
+        assert outside == [], f"{page.name} asks another host"
