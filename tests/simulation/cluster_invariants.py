@@ -46,13 +46,18 @@ class ClusterInvariants:
         return max(log.log_start_offset, self.deleted.get(partition, 0))
 
     def look_at_logs(self, partition: TopicPartition, brokers: Iterable[int]) -> None:
-        """In the end all replicas have all that was acknowledged."""
-        for broker in brokers:
-            log = self.brokers[broker].logs[partition]
+        """In the end all replicas have all that was acknowledged, and know the same of it."""
+        logs = [self.brokers[broker].logs[partition] for broker in brokers]
+        for log in logs:
             first = self.first_to_compare(partition, log)
             for offset, value in self.acknowledged.get(partition, {}).items():
                 if offset >= first:
                     assert (log.record(offset) or (-1, ""))[1] == value
+        # A log that began again does not know of transactions that had begun before.
+        start = max(self.first_to_compare(partition, log) for log in logs)
+        known = [log.transactions(start) for log in logs if isinstance(log, LogView)]
+        assert known == known[:1] * len(known), partition
+        self.counts["aborted"] += sum(len(aborted) for aborted, _ in known)
 
     def forget_high_watermarks(self, broker: int) -> None:
         """A restarted broker begins with what it recorded last."""

@@ -30,12 +30,16 @@ from ottla.broker.replication.replica_manager import (
     ReplicaManager,
     Sender,
 )
+from ottla.broker.topics.partition import Partition
 from ottla.broker.waiting import DelayedProduce
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import Outgoing
 from ottla.record.batch import RecordBatch, iter_batches
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
 from tests.simulation.cluster_broker import LAG_MS, MIN_ISR, PRODUCE_TIMEOUT_MS, Record
@@ -44,6 +48,14 @@ from tests.support.replicated_brokers import open_member, replicas_of
 
 FETCH_SIZE = 400
 """Some batches of one record."""
+
+
+def transactional(value: str, producer_id: int) -> bytearray:
+    builder = RecordBatchBuilder(
+        producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    builder.append(None, value.encode(), NOW_MS)
+    return bytearray(builder.build())
 
 
 class LogView:
@@ -62,6 +74,19 @@ class LogView:
     @property
     def log_end_offset(self) -> int:
         return self.log.log_end_offset
+
+    def transactions(self, start: int) -> tuple[set[tuple[int, int, int]], set[int]]:
+        """The aborted ones that begin at an offset or later, and where open ones begin."""
+        aborted = self.log.reader.aborted_transactions(start, self.log_end_offset)
+        begins = [one.transaction_first_offset for one in self.log.producers.entries.values()]
+        return (
+            {
+                (one.producer_id, one.first_offset, one.last_offset)
+                for one in aborted
+                if one.first_offset >= start
+            },
+            {one for one in begins if one is not None and one >= start},
+        )
 
     @property
     def records(self) -> list[Record]:
@@ -207,9 +232,15 @@ class LogBroker:
     # Leading
 
     def produce(self, partition: TopicPartition, value: str, now_ms: float) -> ErrorCode:
-        found = self._broker.topics.partition(*partition)
+        """A third of the values come in a transaction, which some later one ends."""
+        found, number = self._broker.topics.partition(*partition), int(value[1:])
+        records = batch(value.encode())
+        if number % 3 == 0:
+            records = transactional(value, number)
         try:
-            info = self._broker.append(found, batch(value.encode()), now_ms=self._at.now_ms)
+            info = self._broker.append(found, records, now_ms=self._at.now_ms)
+            if number % 4 == 0:
+                self._end_transactions(found, is_commit=number % 8 == 0)
         except ApiError as error:
             return error.code
         pending = Waiting(info.first_offset, value, now_ms + PRODUCE_TIMEOUT_MS)
@@ -219,6 +250,26 @@ class LogBroker:
         self._broker.write_out()
         self._broker.take_answered(now_ms)
         return ErrorCode.NONE
+
+    def _end_transactions(self, partition: Partition, *, is_commit: bool) -> None:
+        open_ones = [
+            one.producer_id
+            for one in partition.log.producers.entries.values()
+            if one.transaction_first_offset is not None
+        ]
+        for producer_id in open_ones:
+            marker = build_end_transaction_marker(
+                EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
+                producer_id=producer_id,
+                producer_epoch=0,
+                timestamp_ms=NOW_MS,
+            )
+            self._broker.append(
+                partition,
+                bytearray(marker),
+                now_ms=self._at.now_ms,
+                origin=AppendOrigin.COORDINATOR,
+            )
 
     def delete_records(self, partition: TopicPartition, offset: int) -> None:
         self.logs[partition].log.maintenance.delete_records_before(offset)
