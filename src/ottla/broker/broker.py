@@ -26,7 +26,6 @@ from ottla.broker.events import TopicCreated, TopicDeleted
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.groups.coordinator import GroupCoordinator
-from ottla.broker.membership import Membership
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ClusterProducerIds
 from ottla.broker.quotas.client_quotas import ClientQuotas
@@ -56,6 +55,7 @@ from ottla.storage.log.reader import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.membership import Membership
     from ottla.broker.replicas import Replicas
 
 logger = logging.getLogger(__name__)

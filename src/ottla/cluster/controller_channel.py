@@ -5,6 +5,7 @@ or another broker is the controller. Kafka's counterparts: `ControllerChannelMan
 `RequestSendThread`.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Thread
 from typing import Any
@@ -17,6 +18,8 @@ from ottla.controller.channels import Channels
 from ottla.controller.context import LiveBroker
 from ottla.controller.events import DeletionAnswered, Event, LeaderAndIsrAnswered
 from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
+
+logger = logging.getLogger(__name__)
 
 JOIN_S = 5.0
 """How long a thread that still waits for a broker is waited for when all ends."""
@@ -85,13 +88,21 @@ class ControllerChannels:
             try:
                 self._ask(peer, request)
             except PeerError:
-                with self._changed:
-                    if not self._is_stopping:
-                        self._changed.wait(BACKOFF_S)
+                self._pause()
+                continue
+            except Exception:
+                # Without this thread the broker would hear of nothing any more.
+                logger.exception("an answer of broker %d could not be taken", broker)
+                self._pause()
                 continue
             with self._changed:
                 self._channels.answered(request)
         peer.close()
+
+    def _pause(self) -> None:
+        with self._changed:
+            if not self._is_stopping:
+                self._changed.wait(BACKOFF_S)
 
     def _next(self, broker: int) -> Outgoing | None:
         """The request to send, or `None` when this thread is not needed any more."""

@@ -6,6 +6,7 @@ ISRs to ZooKeeper themselves, and before 3.0 brokers take producer ids there. Ka
 `BrokerToControllerChannelManager`, `AlterPartitionManager`, `KafkaServer.controlledShutdown`.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -52,6 +53,8 @@ from ottla.registries.controllers import (
     next_producer_ids,
 )
 from ottla.registries.topics import PartitionState
+
+logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.05
 """How often changes of ISRs are looked for."""
@@ -153,6 +156,8 @@ class ControllerLink:
         )
         version = sent_version(ApiKey.CONTROLLED_SHUTDOWN, parts.version)
         for left in reversed(range(tries)):
+            if parts.replicas.manager.is_fenced:
+                return True  # it leads nothing, and ZooKeeper may be gone
             try:
                 answer = peer.ask(self._controller(), request, version)
                 if not answer.error_code and not answer.remaining_partitions:
@@ -171,6 +176,10 @@ class ControllerLink:
             try:
                 self._work()
             except PeerError:
+                self._pause(BACKOFF_S)
+            except Exception:
+                # Without this thread no ISR would change any more.
+                logger.exception("an answer of the controller could not be taken")
                 self._pause(BACKOFF_S)
             else:
                 self._pause(POLL_S)

@@ -5,6 +5,7 @@ answers back under it, a few at a time, so that clients are served in between. K
 `ReplicaFetcherManager`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint`.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -170,10 +173,18 @@ class Fetcher:
             try:
                 self._round(asks)
             except PeerError:
-                self._session.begin_again()
-                self.look_at(one.partition for one in asks)
-                self._wait(self._parts.backoff_ms)
+                self._begin_again(asks)
+            except Exception:
+                # Without this thread the partitions would stay behind for ever.
+                logger.exception("an answer of broker %d could not be taken", self._leader)
+                self._begin_again(asks)
         self._peer.close()
+
+    def _begin_again(self, asks: Sequence[AskEpochEnd | AskOffsets]) -> None:
+        self._session.begin_again()
+        self.look_at(one.partition for one in asks)
+        self.look_at(self._session.partitions())
+        self._wait(self._parts.backoff_ms)
 
     def _wait(self, longest_ms: float | None = None) -> None:
         """Until there is something to look at, or a partition that had an error is due."""

@@ -359,6 +359,8 @@ class ClusterMember:
                 results = self._session.execute(batch, self._generation)
         except StopIteration as stop:
             run.done(stop.value)
+        except NodeError as error:
+            self._callbacks.complain(str(error))
         except SessionLostError:
             self._unfinished.append(run)
             raise

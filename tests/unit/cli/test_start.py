@@ -71,7 +71,7 @@ def test_an_embedded_log_imports_no_event_loop_and_nothing_for_sockets(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_broker_without_metrics_imports_no_http_and_nothing_for_tls(tmp_path: Path) -> None:
+def test_a_broker_alone_imports_no_http_and_nothing_for_tls_or_clusters(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ottla", "serve", str(tmp_path / "data")]
     broker = subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0"],
@@ -87,6 +87,8 @@ def test_a_broker_without_metrics_imports_no_http_and_nothing_for_tls(tmp_path: 
     assert "ottla.server.listener" in imported
     unwanted = {"http", "email", "ssl", "asyncio", "ctypes", "importlib.metadata", "rich", "numpy"}
     assert not imported & unwanted
+    rooms = ("cluster", "controller", "registries", "broker.replication", "server.cluster")
+    assert not [one for one in imported if one.startswith(tuple(f"ottla.{it}" for it in rooms))]
 
 
 @pytest.fixture

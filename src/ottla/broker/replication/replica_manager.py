@@ -107,6 +107,11 @@ class ReplicaManager:
     def registered(self, broker_epoch: int) -> None:
         self.broker_epoch, self._is_fenced = broker_epoch, False
 
+    @property
+    def is_fenced(self) -> bool:
+        """The session may be over: nothing is led or followed until there is another."""
+        return self._is_fenced
+
     def fence(self) -> list[Effect]:
         """The session may be over, and another may lead: nothing is led or followed any more.
 
