@@ -1,36 +1,58 @@
-"""A table that `ottla load` filled, for readers of any kind: which files it is, and until when.
+"""A table that `ottla load` filled, for readers of any kind: its rows, its files, and until when.
 
     import ottla.table
 
-    ottla.table.files("table/")                        # for any engine: DuckDB, polars, pandas, ...
-    ottla.table.dataset("table/")                      # a pyarrow dataset, if pyarrow is there
+    ottla.table.dataset("table/")                      # a pyarrow dataset, of now
+    ottla.table.dataset("table/", offsets={0: 5000})   # as the log was when it ended there
+    ottla.table.files("table/")                        # for any engine that takes paths
     ottla.table.complete_hours("table/")[-1].name      # "2026-07-20T13"
 
-Needs neither Spark nor Java. What is returned is one moment of the table: commits that follow do
-not change it, and its files stay until `ottla table vacuum` finds them replaced long enough ago.
+The table is a Delta table as well, which engines that read those open by its path alone. What is
+returned here is one moment of it: commits that follow do not change it, and its files stay until
+`ottla table vacuum` finds them replaced long enough ago. Needs neither Spark nor Java.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.base.errors import UserError
 from ottla.tables.completeness import CompleteHour
 from ottla.tables.completeness import complete_hours as _complete_hours
-from ottla.tables.data_files import read_columns
 from ottla.tables.manifest import DataFile, FileRole
-from ottla.tables.object_table import ObjectTable
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table_directory import TableDirectory, columns_of
 
 if TYPE_CHECKING:
+    import pyarrow.compute
     import pyarrow.dataset
 
-__all__ = [
-    "CompleteHour",
-    "DataFile",
-    "ObjectTable",
-    "complete_hours",
-    "data_files",
-    "dataset",
-    "files",
-]
+__all__ = ["CompleteHour", "DataFile", "complete_hours", "data_files", "dataset", "files"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Which moment of a table is meant: now, unless one of these says otherwise."""
+
+    version: int | None = None
+    time_ms: int | None = None
+    offsets: Mapping[int, int] | None = None
+    """By partition, where the log ended: rows below; a partition that is left out has none."""
+
+    def version_of(self, table: TableDirectory) -> int | None:
+        """Raises `UserError` when more than one is given, or the table has no such moment."""
+        given = (self.version, self.time_ms, self.offsets)
+        if sum(one is not None for one in given) > 1:
+            raise UserError("give a version, a time or offsets: each of them is a moment by itself")
+        if self.time_ms is not None:
+            return table.log.version_at(self.time_ms)
+        loaded = table.head().loaded
+        for number, offset in (self.offsets or {}).items():
+            there = loaded[number].until_offset if number in loaded else 0
+            if offset > there:
+                raise UserError(
+                    f"{table.path}: partition {number} is loaded up to offset {there}, not {offset}"
+                )
+        return self.version
 
 
 def files(path: str) -> list[str]:
@@ -41,47 +63,63 @@ def files(path: str) -> list[str]:
     >>> [file.rpartition(".")[2] for file in ottla.table.files(table)]
     ['parquet']
     """
-    return [f"{TableDirectory(path).path}/{file.path}" for file in data_files(path)]
+    opened = TableDirectory(path)
+    opened.require()
+    return [f"{opened.path}/{one}" for one in opened.log.files()]
 
 
-def data_files(path: str, role: FileRole = FileRole.ROWS) -> list[DataFile]:
-    """The same with what the manifest says of each, by partition and offset.
+def data_files(
+    path: str, role: FileRole = FileRole.ROWS, *, version: int | None = None
+) -> list[DataFile]:
+    """What each file has of each partition, in order of partition and offset.
 
     >>> file, = ottla.table.data_files(table)
     >>> file.row_count, file.first_offset, file.last_offset
     (2, 0, 1)
     """
-    found = [file for file in TableDirectory(path).current_files() if file.role is role]
+    found = [one for one in TableDirectory(path).current_files(version) if one.role is role]
     return sorted(found, key=lambda file: (file.partition, file.first_offset))
 
 
-def dataset(path: str) -> "pyarrow.dataset.Dataset":
+def dataset(
+    path: str,
+    *,
+    version: int | None = None,
+    time_ms: int | None = None,
+    offsets: Mapping[int, int] | None = None,
+) -> "pyarrow.dataset.Dataset":
     """All rows, lazily; columns in the names of directories (`day=2026-01-31`) are there too.
 
-    Where a schema has grown, older rows have nulls in the new columns. Raises `CorruptionError`
-    for a file that is missing or damaged.
+    As they are now, or in a `version`, at a time, or when the log ended at `offsets`. Where a
+    schema has grown, older rows have nulls in the new columns. Raises `UserError` without a table,
+    or such a moment.
 
     >>> ottla.table.dataset(table).to_table().column("value").to_pylist()
     [b'tea', b'cake']
+    >>> ottla.table.dataset(table, offsets={0: 1}).to_table().column("value").to_pylist()
+    [b'tea']
     """
     import pyarrow.dataset
 
     table = TableDirectory(path)
-    chosen = data_files(path)
-    paths = [table.store.arrow_path(file.path) for file in chosen]
-    has_values = any(file.values for file in chosen)
-    return pyarrow.dataset.dataset(
-        paths,
-        schema=_schema(table, chosen),
+    table.require()
+    moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
+    paths = table.log.files(moment.version_of(table))
+    schema = columns_of(table.layout())
+    has_values = any(file.count("=") for file in paths)
+    found = pyarrow.dataset.dataset(
+        [table.store.arrow_path(one) for one in paths],
+        schema=schema,
         format="parquet",
         partitioning=pyarrow.dataset.partitioning(flavor="hive") if has_values else None,
         partition_base_dir=table.store.arrow_path("") if has_values else None,
         filesystem=table.store.arrow(),
     )
+    return found if offsets is None else found.filter(_below(offsets))
 
 
 def complete_hours(path: str) -> list[CompleteHour]:
-    """The hours of which the table has all that was appended; see the load manifest's page.
+    """The hours of which the table has all that was appended; see the page on the ledger.
 
     >>> [hour.name for hour in ottla.table.complete_hours(table)]
     ['2026-01-01T00']
@@ -89,12 +127,10 @@ def complete_hours(path: str) -> list[CompleteHour]:
     return _complete_hours(TableDirectory(path).entries())
 
 
-def _schema(table: TableDirectory, chosen: list[DataFile]) -> "pyarrow.Schema":
-    """Of all commits together: the files of one have one schema."""
-    import pyarrow as pa
+def _below(offsets: Mapping[int, int]) -> "pyarrow.compute.Expression":
+    import pyarrow.compute as pc
 
-    one_of_each = {file.path.split("/")[1]: file for file in chosen}
-    schemas = [read_columns(table.store, file) for file in one_of_each.values()]
-    names = sorted({name for file in chosen for name in file.values})
-    schemas.append(pa.schema([(name, pa.string()) for name in names]))
-    return pa.unify_schemas(schemas, promote_options="permissive")
+    found = pc.scalar(False)
+    for number, offset in offsets.items():
+        found = found | ((pc.field("partition") == number) & (pc.field("offset") < offset))
+    return found

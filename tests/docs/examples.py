@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,7 +34,6 @@ from ottla.embedded.held_broker import HeldBroker
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import Scan, Tail, TopicRecord
 from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
-from ottla.tables.object_table import publish
 from ottla.tables.table_directory import TableDirectory
 
 MODULES = (ottla, ottla.aio, ottla.testing, ottla.table)
@@ -145,7 +143,7 @@ class World:
                 names["broker"] = self._ready_broker()
             if "directory" in used:
                 names["directory"] = self._new_directory()
-            if "table" in used or "memory://" in source:
+            if "table" in used:
                 names["table"] = make_table(self._new_directory())
             for example in examples:
                 self._run_one(example, names)
@@ -262,14 +260,13 @@ def _delete_security(log: ottla.Log) -> None:
 
 
 def make_table(path: Path) -> str:
-    """A table of one commit with two rows, and its copy in an object store in memory."""
+    """A table of one commit with two rows."""
     table = TableDirectory(str(path))
-    with table.claim():
-        pass  # An empty directory is a table from here on.
-    name = "data/commit-0/part-0.parquet"
+    name = "data/load-00000000000000000000-00000000/part-0.parquet"
     file = path / name
     file.parent.mkdir(parents=True)
-    pq.write_table(pa.table({"value": [b"tea", b"cake"]}), file)
+    rows = {"value": [b"tea", b"cake"], "partition": pa.array([0, 0], pa.int32()), "offset": [0, 1]}
+    pq.write_table(pa.table(rows), file)
     loaded = LoadedPartition(
         topic="orders",
         topic_id=None,
@@ -299,6 +296,4 @@ def make_table(path: Path) -> str:
                 action=Action.LOAD,
             )
         )
-    fsspec.filesystem("memory").store.clear()
-    publish(str(path), "memory://bucket/orders")
     return str(path)

@@ -37,15 +37,15 @@ def store_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def object_store(store_port: int) -> Iterator[None]:
-    with served(store_port):
-        yield
+def object_store(store_port: int) -> Iterator[int]:
+    with served(store_port) as port:
+        yield port
 
 
 @pytest.fixture
-def bucket(object_store: None) -> str:
+def bucket(object_store: int) -> str:
     """The address of an empty bucket."""
-    return new_bucket()
+    return new_bucket(object_store)
 
 
 @pytest.fixture(scope="session")

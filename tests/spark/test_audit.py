@@ -27,11 +27,11 @@ def data_files(path: Path) -> list[Path]:
 
 
 def entry_file(path: Path, number: int) -> Path:
-    return path / "table" / "_ottla" / "manifest" / f"{number:020d}.json"
+    return path / "table" / "_ottla" / "ledger" / f"{number:020d}.json"
 
 
 def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Changes the first data file's rows, and makes the manifest agree with its new size."""
+    """Changes the first data file's rows, and makes the ledger agree with its new size."""
     file = data_files(path)[0]
     rows = change(pq.read_table(file))
     old_size = file.stat().st_size
@@ -75,7 +75,7 @@ def test_a_row_that_is_there_twice_in_place_of_another_is_found(loaded: Path) ->
 
 
 @pytest.mark.parametrize("way", ["missing", "cut", "another"])
-def test_a_file_that_is_not_the_manifests_is_named(loaded: Path, way: str) -> None:
+def test_a_file_that_is_not_the_ledgers_is_named(loaded: Path, way: str) -> None:
     files = data_files(loaded)
     match way:
         case "missing":
@@ -89,7 +89,7 @@ def test_a_file_that_is_not_the_manifests_is_named(loaded: Path, way: str) -> No
     assert files[0].name in found[0].text
 
 
-def test_a_load_that_is_taken_out_of_the_manifest_is_a_gap(loaded: Path) -> None:
+def test_a_load_that_is_taken_out_of_the_ledger_is_a_gap(loaded: Path) -> None:
     fields = json.loads(entry_file(loaded, 1).read_text())
     for one in fields["partitions"]:
         one["from_offset"] += 2

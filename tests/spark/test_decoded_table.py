@@ -98,7 +98,7 @@ def test_a_quarantined_record_that_is_a_row_too_is_found(
     pq.write_table(
         changed.set_column(index, changed.schema.field(index), [[4, *offsets[1:]]]), place
     )
-    entry = next((tmp_path / "table" / "_ottla" / "manifest").glob("*.json"))
+    entry = next((tmp_path / "table" / "_ottla" / "ledger").glob("*.json"))
     fields = json.loads(entry.read_text())
     for file in fields["files"]:
         if file.get("role") == "quarantine":

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.job import Step
 from ottla.spark.java import find_java
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import table_files
+from ottla.tables.vacuum import vacuum
 from tests.spark.topics import append, log_rows, table_rows
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +83,7 @@ def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
     report = load(str(log), "orders", str(table), spark=local_session.spark)
     assert (report.commit_id, report.row_count) == (1, 1600)
     assert table_rows(local_session.spark, table) == log_rows(log)
+    vacuum(str(table), SystemClock(), kept_ms=0)
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
     assert in_data == set(table_files(str(table)))
 

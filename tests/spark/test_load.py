@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.base.clock import SystemClock
 from ottla.base.errors import TaskError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.loading.job import LoadOptions, Progress, Step
@@ -12,6 +13,7 @@ from ottla.loading.load import LoadReport
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
+from ottla.tables.vacuum import vacuum
 from tests.golden.directories import GOLDEN
 from tests.spark.topics import append, log_rows, table_rows
 from tests.support.overtaken import delete_oldest_segment
@@ -85,6 +87,7 @@ def test_a_load_that_stops_leaves_readers_the_table_as_it_was(
     report = load_new(log, table, local_session)
     assert (report.commit_id, report.row_count) == (1, 70)
     assert table_rows(local_session.spark, table) == log_rows(log)
+    vacuum(str(table), SystemClock(), kept_ms=0)
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
     assert in_data == set(table_files(str(table)))
 

@@ -1,4 +1,4 @@
-"""Other engines read a table by its list of files: each row once, whatever else lies there."""
+"""Other engines read a table: each row once, whatever else lies there."""
 
 import json
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from ottla.loading.rerun_plan import rerun_range
 from ottla.spark.load import load, rerun
 from ottla.spark.session import LocalSession
 from tests.spark.topics import append, log_rows, table_rows
+
+deltalake = pytest.importorskip("deltalake")
 
 Offsets = list[tuple[int, int]]
 
@@ -32,9 +34,7 @@ def by_pandas(path: str) -> Offsets:
 
 def by_polars(path: str) -> Offsets:
     polars = pytest.importorskip("polars")
-    return (
-        polars.scan_parquet(ottla.table.files(path)).select("partition", "offset").collect().rows()
-    )
+    return polars.scan_delta(path).select("partition", "offset").collect().rows()
 
 
 def by_duckdb(path: str) -> Offsets:
@@ -43,19 +43,20 @@ def by_duckdb(path: str) -> Offsets:
     return found.project('"partition", "offset"').fetchall()
 
 
-def by_duckdb_and_the_list(path: str) -> Offsets:
+def by_duckdb_and_the_log(path: str) -> Offsets:
+    """By a pyarrow dataset of the Delta table: its own extension is not in the wheel."""
     duckdb = pytest.importorskip("duckdb")
+    rows = deltalake.DeltaTable(path).to_pyarrow_dataset()
     with duckdb.connect() as connection:
-        connection.execute(
-            f"SET VARIABLE files = (SELECT list('{path}/' || file) FROM "
-            f"read_csv('{path}/_ottla/current.txt', columns={{'file': 'VARCHAR'}}, header=false))"
-        )
-        return connection.execute(
-            'SELECT "partition", "offset" FROM read_parquet(getvariable(\'files\'))'
-        ).fetchall()
+        return connection.from_arrow(rows).project('"partition", "offset"').fetchall()
 
 
-READERS = [by_pyarrow, by_pandas, by_polars, by_duckdb, by_duckdb_and_the_list]
+def by_delta(path: str) -> Offsets:
+    rows = deltalake.DeltaTable(path).to_pyarrow_table(columns=["partition", "offset"])
+    return list(zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True))
+
+
+READERS = [by_pyarrow, by_pandas, by_polars, by_duckdb, by_duckdb_and_the_log, by_delta]
 
 
 @pytest.fixture

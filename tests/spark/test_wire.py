@@ -22,7 +22,6 @@ from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Position
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
-from ottla.tables.manifest import entry_path
 from ottla.tables.table_directory import TableDirectory
 from tests.golden.directories import GOLDEN, copy_of
 from tests.spark.topics import append, log_rows, table_rows
@@ -108,7 +107,7 @@ def test_an_audit_over_the_wire_counts_and_matches_batches(
         found = audit(table, wire, "orders")
         assert found.differences == []
         assert (found.rows_counted, found.batches_matched) == (230, 10)
-        entry = tmp_path / "table" / entry_path(0)
+        entry = tmp_path / "table" / "_ottla" / "ledger" / f"{0:020d}.json"
         states = json.loads(entry.read_text())
         states["partitions"][1]["batches"]["crc"] ^= 1
         entry.write_text(json.dumps(states))

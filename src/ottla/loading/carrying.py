@@ -1,12 +1,15 @@
 """Rows that a rerun leaves as they are, copied out of the files that it replaces."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from ottla.base.partitions import OffsetRange
 from ottla.loading.job import LoadJob, LoadPlan
-from ottla.tables.manifest import DataFile, inner_place
+from ottla.tables.data_files import part_batches
+from ottla.tables.manifest import DataFile, place_like
 from ottla.tables.parquet_files import ParquetOutput, open_parquet, read_footer
 from ottla.tables.store import TableStore
+
+NOTHING = OffsetRange(from_offset=0, until_offset=0)
 
 
 def carry_all(job: LoadJob, plan: LoadPlan, directory: str) -> tuple[DataFile, ...]:
@@ -15,40 +18,47 @@ def carry_all(job: LoadJob, plan: LoadPlan, directory: str) -> tuple[DataFile, .
     Each copy lies in the same place of the new commit's directory (`data/load-…/day=…/`).
     """
     ranges = {one.partition: one.offsets for one in plan.ranges}
-    carried = []
-    for number, file in enumerate(plan.replaced):
-        wanted = ranges[file.partition]
-        if wanted.from_offset <= file.first_offset and file.last_offset < wanted.until_offset:
+    carried: list[DataFile] = []
+    by_path: dict[str, list[DataFile]] = {}
+    for part in plan.replaced:
+        by_path.setdefault(part.path, []).append(part)
+    for number, parts in enumerate(by_path.values()):
+        if all(_is_within(part, ranges.get(part.partition, NOTHING)) for part in parts):
             continue
-        inner = inner_place(file)
-        name = f"part-carried-{number:05d}.parquet"
-        target = "/".join(one for one in (directory, inner, name) if one)
-        kept = carry(job.table.store, file, wanted, target, job.options.compression)
-        if kept is not None:
-            carried.append(replace(kept, role=file.role, values=file.values))
+        target = f"{place_like(parts[0], directory)}/part-carried-{number:05d}.parquet"
+        carried += carry(job.table.store, parts, ranges, target, job.options.compression)
     return tuple(carried)
 
 
 def carry(
-    store: TableStore, file: DataFile, replaced: OffsetRange, target: str, compression: str
-) -> DataFile | None:
-    """Copies a file's rows but those of the offsets replaced; `None` when no row is left.
+    store: TableStore,
+    parts: Sequence[DataFile],
+    replaced: Mapping[int, OffsetRange],
+    target: str,
+    compression: str,
+) -> list[DataFile]:
+    """Copies a file's rows but those of the offsets replaced; nothing when no row is left.
 
     `target` is relative to the table. The columns stay as they are.
     """
     import pyarrow.compute as pc
 
     with (
-        open_parquet(store, file.path) as opened,
+        open_parquet(store, parts[0].path) as opened,
         ParquetOutput(store, target, compression) as output,
     ):
-        for batch in opened.iter_batches():
-            offsets = batch.column(batch.schema.get_field_index("offset"))
-            is_kept = pc.or_(
-                pc.less(offsets, replaced.from_offset),
-                pc.greater_equal(offsets, replaced.until_offset),
-            )
-            output.write(batch.filter(is_kept))
+        for part in parts:
+            one = replaced.get(part.partition, NOTHING)
+            for batch in part_batches(opened, part):
+                offsets = batch.column(batch.schema.get_field_index("offset"))
+                is_kept = pc.or_(
+                    pc.less(offsets, one.from_offset), pc.greater_equal(offsets, one.until_offset)
+                )
+                output.write(batch.filter(is_kept), part.partition)
         if not output.close():
-            return None
+            return []
     return read_footer(store, target)
+
+
+def _is_within(part: DataFile, wanted: OffsetRange) -> bool:
+    return wanted.from_offset <= part.first_offset and part.last_offset < wanted.until_offset

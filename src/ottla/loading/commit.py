@@ -1,4 +1,4 @@
-"""The end of a load: its files made durable, and published with one manifest entry."""
+"""The end of a load: its files made durable, and published with one commit."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from ottla.loading.job import LoadJob, LoadPlan, Progress, Step, TableState
 from ottla.loading.writing import WrittenFiles
 from ottla.tables.layout import TableLayout, table_schema
 from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
-from ottla.tables.table_directory import CommitTakenError
+from ottla.tables.transaction_log import CommitTakenError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """An entry that is published, and the table's state from then on."""
+    """A commit that is published, and the table's state from then on."""
 
     entry: ManifestEntry
     state: TableState
@@ -62,12 +62,12 @@ def _commit(
         partitions=tuple(partitions),
         files=tuple(files),
         action=plan.action,
-        replaces=tuple(file.path for file in plan.replaced),
+        replaces=tuple(dict.fromkeys(file.path for file in plan.replaced)),
         asked_ms=plan.asked_ms,
         schema=table_schema(layout.value_type) if layout.decodings else None,
     )
     try:
-        job.table.commit(entry)
+        job.table.commit(entry, plan.replaced)
     except CommitTakenError:
         job.table.remove_files([file.path for file in files])
         raise

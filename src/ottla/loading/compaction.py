@@ -1,8 +1,8 @@
 """Small files of a table made into large ones: the same rows, partition and offset beside each.
 
-Files that follow each other are put together until they come to the target's size; none is mixed
-with files of another partition, directory or schema. Tasks write the new files, others compare all
-rows with the old ones, and one manifest entry takes the old files out and brings the new ones in.
+Files that follow each other are put together until they come to the target's size, across
+partitions, but none with files of another directory or schema. Tasks write the new files, others
+compare all rows with the old ones, and one commit takes the old files out and brings the new in.
 Killed anywhere before that, the table is as it was. Old files stay on the disk for readers that are
 at them, until `ottla table vacuum`. (A log's own compaction is `ottla.storage.compaction`.)
 """
@@ -17,9 +17,10 @@ from ottla.loading.job import OnProgress, Progress, Step, ignore
 from ottla.loading.merging import MergeJob
 from ottla.loading.tasks import TaskRunner
 from ottla.tables.data_files import read_columns
-from ottla.tables.manifest import Action, DataFile, ManifestEntry, inner_place
+from ottla.tables.manifest import Action, DataFile, ManifestEntry, inner_place, total_size
 from ottla.tables.parquet_files import TARGET_SIZE
-from ottla.tables.table_directory import CommitTakenError, TableDirectory
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.transaction_log import CommitTakenError
 
 SHORT_SIZE = 64 * 1024 * 1024
 """Bytes that are put together before Java's second compiler would have paid for itself."""
@@ -36,7 +37,10 @@ class CompactOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactReport:
-    """What became of which files; `commit_id` is `None` when there were none to put together."""
+    """What became of which files; `commit_id` is `None` when there were none to put together.
+
+    A file is there once for each partition in it.
+    """
 
     table: str
     commit_id: int | None
@@ -59,30 +63,30 @@ def compact(
     options = options or CompactOptions()
     started = time.monotonic()
     table = TableDirectory(path)
-    table.entries()  # Before anything is claimed: where there is no table, none is made.
+    table.require()  # Before anything is claimed: where there is no table, none is made.
     with table.claim():
-        entries = table.entries()
-        table.remove_leftovers(entries)
         progress(Progress(step=Step.CLAIMED))
-        keys = {file.path: _key(table, file) for file in table.current_files()}
-        groups = plan_compaction(table.current_files(), keys, options.target_size)
-        old = tuple(file for group in groups for file in group)
-        progress(Progress(step=Step.PLANNED, offset_count=sum(file.row_count for file in old)))
+        head, files = table.head(), table.current_files()
+        places = {one.path: one for one in files}
+        keys = {path: _key(table, one) for path, one in places.items()}
+        groups = plan_compaction(files, keys, options.target_size)
+        old = tuple(part for group in groups for part in group)
+        progress(Progress(step=Step.PLANNED, offset_count=sum(part.row_count for part in old)))
         new: tuple[DataFile, ...] = ()
         if groups:
-            new = _merged(table, groups, tasks, progress, options)
+            new = _merged(table, head.commit_count, groups, tasks, progress, options)
             progress(Progress(step=Step.VERIFIED))
             table.store.sync([file.path for file in new])
             progress(Progress(step=Step.SYNCED))
             try:
-                table.commit(_entry(entries, old, new, options))
+                table.commit(_entry(head.commit_count, old, new, options), old)
             except CommitTakenError:
                 table.remove_files([file.path for file in new])
                 raise
             progress(Progress(step=Step.COMMITTED))
     return CompactReport(
         table=table.path,
-        commit_id=len(entries) if groups else None,
+        commit_id=head.commit_count if groups else None,
         before=old,
         after=new,
         seconds=time.monotonic() - started,
@@ -90,40 +94,47 @@ def compact(
 
 
 def plan_compaction(
-    files: Iterable[DataFile], keys: Mapping[str, tuple[str, ...]], target_size: int
+    parts: Iterable[DataFile], keys: Mapping[str, tuple[str, ...]], target_size: int
 ) -> list[list[DataFile]]:
-    """Runs of files that become one each; `keys` (by path) says which may go together."""
+    """Runs of files that become one each; `keys` (by path) says which may go together.
+
+    Files are taken in order of their first partition and offset, so that a partition that fills
+    files has them to itself, and small ones share them.
+    """
+    by_path: dict[str, list[DataFile]] = {}
+    for part in sorted(parts, key=lambda one: (one.partition, one.first_offset, one.last_offset)):
+        by_path.setdefault(part.path, []).append(part)
     groups: list[list[DataFile]] = []
-    order = sorted(files, key=lambda file: (keys[file.path], file.first_offset, file.last_offset))
-    size = 0
-    for file in order:
-        is_alike = bool(groups) and keys[groups[-1][-1].path] == keys[file.path]
-        if not is_alike or size + file.size > target_size:
+    counts: list[int] = []
+    size, key = 0, None
+    for path, whole in sorted(by_path.items(), key=lambda one: keys[one[0]]):
+        if keys[path] != key or size + whole[0].size > target_size:
             groups.append([])
-            size = 0
-        groups[-1].append(file)
-        size += file.size
-    return [group for group in groups if len(group) > 1]
+            counts.append(0)
+            size, key = 0, keys[path]
+        groups[-1] += whole
+        counts[-1] += 1
+        size += whole[0].size
+    return [group for group, count in zip(groups, counts, strict=True) if count > 1]
 
 
 def _key(table: TableDirectory, file: DataFile) -> tuple[str, ...]:
-    """Partition, place below the commit's directory, and columns; raises `CorruptionError`."""
-    return f"{file.partition:010d}", inner_place(file), str(read_columns(table.store, file))
+    """Role, place below the commit's directory, and columns; raises `CorruptionError`."""
+    return file.role.value, inner_place(file), str(read_columns(table.store, file))
 
 
 def _merged(
     table: TableDirectory,
+    commit_id: int,
     groups: Sequence[Sequence[DataFile]],
     tasks: TaskRunner,
     progress: OnProgress,
     options: CompactOptions,
 ) -> tuple[DataFile, ...]:
-    size = sum(file.size for group in groups for file in group)
+    size = total_size(part for group in groups for part in group)
     job = MergeJob(
         store=table.store,
-        directory=table.load_directory(
-            len(table.entries()), secrets.token_bytes(4), Action.COMPACT
-        ),
+        directory=table.load_directory(commit_id, secrets.token_bytes(4), Action.COMPACT),
         groups=groups,
         compression=options.compression,
     )
@@ -140,19 +151,17 @@ def _merged(
 
 
 def _entry(
-    entries: Sequence[ManifestEntry],
+    commit_id: int,
     old: Sequence[DataFile],
     new: tuple[DataFile, ...],
     options: CompactOptions,
 ) -> ManifestEntry:
-    schemas = [entry.schema for entry in entries if entry.schema is not None]
     return ManifestEntry(
-        commit_id=len(entries),
+        commit_id=commit_id,
         committed_ms=options.clock.now_ms(),
         source="",
         partitions=(),
         files=new,
         action=Action.COMPACT,
-        replaces=tuple(file.path for file in old),
-        schema=schemas[-1] if schemas else None,
+        replaces=tuple(dict.fromkeys(part.path for part in old)),
     )

@@ -7,7 +7,6 @@ from enum import Enum
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.partitions import TopicPartition
 from ottla.loading.plan import PlannedRange, offset_count
-from ottla.loading.sampling import row_size_of
 from ottla.loading.task import OnError
 from ottla.loading.tasks import TaskRunner
 from ottla.sources.bounds import Bound
@@ -20,6 +19,7 @@ from ottla.tables.manifest import (
     LoadedPartition,
     ManifestEntry,
     loaded_partitions,
+    row_size_of,
 )
 from ottla.tables.parquet_files import TARGET_SIZE
 from ottla.tables.table_directory import TableDirectory
@@ -123,7 +123,7 @@ class TableState:
             commit_id=entry.commit_id + 1,
             layout=layout,
             loaded={**self.loaded, **loaded_partitions([entry])},
-            row_size=row_size_of([entry]) or self.row_size,
+            row_size=row_size_of(entry.files) or self.row_size,
             asked_ms=entry.asked_ms,
         )
 

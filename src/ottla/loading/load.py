@@ -3,8 +3,8 @@
 The table is claimed and its state taken; then values flow from step to step: `plan_new` compares
 the state with what the log holds (`LoadPlan`), `write_files` has tasks write files that no reader
 sees (`WrittenFiles`), `verify_files` compares their footers with the log, and `publish` makes them
-durable and puts them into one manifest entry (`Commit`). Killed anywhere before that last rename,
-the table is as it was, and the next load begins again; killed after it, the load is done, and the
+durable and puts them into one commit (`Commit`). Killed anywhere before that last step, the table
+is as it was, and the next load begins again; killed after it, the load is done, and the
 next one continues from its offsets.
 """
 
@@ -31,7 +31,6 @@ from ottla.loading.job import (
 )
 from ottla.loading.plan import PlannedRange, plan_load
 from ottla.loading.registered_schema import with_registered_schema
-from ottla.loading.sampling import row_size_of
 from ottla.loading.tasks import TaskRunner
 from ottla.loading.verification import LogChangedError, verify_files
 from ottla.loading.writing import write_files
@@ -39,10 +38,11 @@ from ottla.sources.bounds import NoMatch
 from ottla.sources.log_source import LogPartition, OffsetsGoneError
 from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
-from ottla.tables.completeness import begins_a_new_hour, last_asked_ms
-from ottla.tables.layout import RAW, first_layout, next_layout
-from ottla.tables.manifest import DataFile, LoadedPartition, loaded_partitions
-from ottla.tables.table_directory import CommitTakenError, TableDirectory
+from ottla.tables.completeness import begins_a_new_hour
+from ottla.tables.layout import first_layout, next_layout
+from ottla.tables.manifest import DataFile, LoadedPartition, total_size
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.transaction_log import CommitTakenError
 
 ATTEMPTS = 3
 """How often a load begins again at the same offsets when the log changes while it is read.
@@ -81,7 +81,7 @@ class LoadReport:
     @property
     def size(self) -> int:
         """Bytes of Parquet."""
-        return sum(file.size for file in self.files)
+        return total_size(self.files)
 
 
 class Loaded(NamedTuple):
@@ -130,7 +130,6 @@ def claimed(job: LoadJob) -> Iterator[TableState]:
     """Keeps other loads out; raises before the directory is touched where that can be known."""
     offered = job.log.partitions()
     with job.table.claim():
-        job.table.remove_leftovers(job.table.entries())
         state = table_state(job, offered)
         job.progress(Progress(step=Step.CLAIMED))
         yield state
@@ -143,8 +142,8 @@ def table_state(
 ) -> TableState:
     """The table now. The log is asked once where it ends: `latest` stays what it was (`ends`)."""
     starting, ending = job.options.starting, job.options.ending
-    entries = job.table.entries()
-    loaded = loaded_partitions(entries)
+    head = job.table.head()
+    loaded = head.loaded
     if starting is not None and loaded:
         there = ", ".join(f"{one.until_offset:,}" for one in loaded.values())
         raise UserError(
@@ -156,15 +155,15 @@ def table_state(
         starts = resolve_bound(starting, job.log, offered, NoMatch.LATEST)
     if ending is not None and ends is None:
         ends = resolve_bound(ending, job.log, offered, NoMatch.LATEST)
-    # What a load pinned that was killed before its first commit binds no other load.
-    pinned = job.table.layout() if entries else RAW
-    asked = with_registered_schema(job.options.layout, pinned, job.place.topic)
+    asked = with_registered_schema(job.options.layout, head.layout, job.place.topic)
     return TableState(
-        commit_id=len(entries),
-        layout=next_layout(pinned, asked, len(entries)) if entries else first_layout(asked),
+        commit_id=head.commit_count,
+        layout=next_layout(head.layout, asked, head.commit_count)
+        if head.commit_count
+        else first_layout(asked),
         loaded=loaded,
-        row_size=row_size_of(entries),
-        asked_ms=last_asked_ms(entries),
+        row_size=head.row_size,
+        asked_ms=head.asked_ms,
         starts=starts,
         ends=ends,
     )

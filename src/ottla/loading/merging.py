@@ -1,4 +1,4 @@
-"""Groups of a table's files into one file each, a task for each: the same rows in order of offset.
+"""Groups of a table's files into one file each, a task for each: the same rows, in order.
 
 Other tasks then compare the rows written with those read.
 """
@@ -11,18 +11,22 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import TaskError
-from ottla.base.files import join
 from ottla.loading.tasks import OnTasks, TaskRunner
 from ottla.loading.writing import written_files
-from ottla.tables.data_files import interleaved, read_columns, read_offsets
-from ottla.tables.manifest import DataFile, inner_place
+from ottla.tables.data_files import (
+    BATCH_ROWS,
+    interleaved,
+    part_batches,
+    read_columns,
+    read_offsets,
+    read_part,
+)
+from ottla.tables.manifest import DataFile, place_like
 from ottla.tables.parquet_files import ParquetOutput, open_parquet
 from ottla.tables.store import TableStore, open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-BATCH_ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +50,9 @@ class Merging:
         return [] if offset is None else [f"{written}, offset {offset}"]
 
     def _target(self) -> str:
-        first = min(file.first_offset for file in self.group)
-        name = f"part-{self.group[0].partition}-{first}-{secrets.token_hex(4)}.parquet"
-        inner = inner_place(self.group[0])
-        return join(self.directory, *([inner] if inner else []), name)
+        first = min(self.group, key=lambda part: (part.partition, part.first_offset))
+        name = f"part-{first.partition}-{first.first_offset}-{secrets.token_hex(4)}.parquet"
+        return f"{place_like(first, self.directory)}/{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +72,14 @@ class MergeJob:
     def check(self, tasks: TaskRunner, files: Sequence[DataFile]) -> None:
         """Raises `TaskError` unless all rows, and no others, are in the new files."""
         wrong = [self.directory]
-        if len(files) == len(self.groups):
-            pairs = zip(self._mergings(), files, strict=True)
-            work = [partial(one.check, file.path) for one, file in pairs]
+        paths = list(dict.fromkeys(file.path for file in files))
+        row_counts = [
+            sum(part.row_count for part in parts)
+            for parts in (files, [part for group in self.groups for part in group])
+        ]
+        if len(paths) == len(self.groups) and row_counts[0] == row_counts[1]:
+            pairs = zip(self._mergings(), paths, strict=True)
+            work = [partial(one.check, path) for one, path in pairs]
             wrong = tasks.run(work, lambda *_: None)
         if wrong:
             raise TaskError(
@@ -91,20 +99,21 @@ class MergeJob:
         ]
 
 
-def merge(store: TableStore, files: Sequence[DataFile], target: str, compression: str) -> None:
+def merge(store: TableStore, parts: Sequence[DataFile], target: str, compression: str) -> None:
     """Writes the rows of files with the same columns; `target` is relative to the table."""
     with ParquetOutput(store, target, compression) as output:
-        for batch in _rows(store, files):
-            output.write(batch)
+        for partition, batch in _rows(store, parts):
+            output.write(batch, partition)
 
 
-def first_unlike(store: TableStore, files: Sequence[DataFile], target: str) -> int | None:
+def first_unlike(store: TableStore, parts: Sequence[DataFile], target: str) -> int | None:
     """The offset from which a file's rows are not those of the files that it was made of.
 
     That of the batch in which it is; `None` when all rows are the same.
     """
     with open_parquet(store, target) as opened:
-        pairs = zip_longest(_even(_rows(store, files)), _even(opened.iter_batches(BATCH_ROWS)))
+        wanted_rows = (batch for _, batch in _rows(store, parts))
+        pairs = zip_longest(_even(wanted_rows), _even(opened.iter_batches(BATCH_ROWS)))
         for wanted, found in pairs:
             if wanted is None or found is None or not found.equals(wanted):
                 at = wanted if wanted is not None else found
@@ -112,14 +121,15 @@ def first_unlike(store: TableStore, files: Sequence[DataFile], target: str) -> i
     return None
 
 
-def _rows(store: TableStore, files: Sequence[DataFile]) -> "Iterator[pa.RecordBatch]":
-    """In order of offset, whatever order they lie in."""
+def _rows(store: TableStore, parts: Sequence[DataFile]) -> "Iterator[tuple[int, pa.RecordBatch]]":
+    """In order of partition and offset, whatever order they lie in."""
     import pyarrow as pa
 
-    schema = read_columns(store, files[0])
-    for group in interleaved(files):
-        for batch in _group_rows(store, group):
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    schema = read_columns(store, parts[0])
+    for partition in sorted({part.partition for part in parts}):
+        for group in interleaved(part for part in parts if part.partition == partition):
+            for batch in _group_rows(store, group):
+                yield partition, pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def _group_rows(store: TableStore, group: Sequence[DataFile]) -> "Iterator[pa.RecordBatch]":
@@ -128,12 +138,9 @@ def _group_rows(store: TableStore, group: Sequence[DataFile]) -> "Iterator[pa.Re
 
     if len(group) == 1 and bool(np.all(np.diff(read_offsets(store, group[0])) > 0)):
         with open_parquet(store, group[0].path) as opened:
-            yield from opened.iter_batches(BATCH_ROWS)
+            yield from part_batches(opened, group[0])
         return
-    tables = []
-    for file in group:
-        with open_parquet(store, file.path) as opened:
-            tables.append(opened.read().replace_schema_metadata())
+    tables = [read_part(store, part) for part in group]
     yield from pa.concat_tables(tables).sort_by("offset").to_batches(BATCH_ROWS)
 
 

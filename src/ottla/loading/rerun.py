@@ -2,7 +2,7 @@
 
 Why one would: the table was found to differ, or values are to be decoded another way. The steps are
 those of a load; only the plan is another. Files that hold rows of the range are replaced whole;
-their rows of other offsets are copied. One manifest entry takes the old files out and brings the
+their rows of other offsets are copied. One commit takes the old files out and brings the
 new ones in, so readers see all of the old rows or all of the new ones. Old files stay on the disk
 until `ottla table vacuum`.
 """
@@ -26,7 +26,7 @@ def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
     Raises `UserError` where there is no table, when the log lacks part of the range, and when the
     table has nothing there; the table is unchanged then.
     """
-    job.table.entries()  # Before anything is claimed: where there is no table, none is made.
+    job.table.require()  # Before anything is claimed: where there is no table, none is made.
     with claimed(job) as state:
         return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
 

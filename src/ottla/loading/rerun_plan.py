@@ -59,15 +59,17 @@ def plan_rerun(
 
 
 def touched_files(files: Iterable[DataFile], plan: Iterable[PlannedRange]) -> list[DataFile]:
-    """The files that may have rows of the planned ranges."""
+    """The files that may have rows of the planned ranges, with all of their partitions."""
     ranges = {one.partition: one for one in plan if not one.is_empty}
-    return [
-        file
+    files = list(files)
+    paths = {
+        file.path
         for file in files
         if (one := ranges.get(file.partition)) is not None
         and file.first_offset < one.until_offset
         and one.from_offset <= file.last_offset
-    ]
+    }
+    return [file for file in files if file.path in paths]
 
 
 def _planned(

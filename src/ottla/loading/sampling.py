@@ -10,7 +10,6 @@ from ottla.record.columns import COLUMNS
 from ottla.schema_registry.framing import PREFIX
 from ottla.sources.log_source import LogSource, read_ranges
 from ottla.tables.layout import PinnedDecoding, TableLayout, check_partitioning
-from ottla.tables.manifest import FileRole, ManifestEntry
 from ottla.tables.values.decoder import Decoding
 from ottla.tables.values.inference import infer_schema
 from ottla.tables.values.schema import schema_text
@@ -47,16 +46,6 @@ def parquet_row_size(sample: "pa.Table") -> float:
     sink = pa.BufferOutputStream()
     pq.write_table(sample, sink, compression="zstd")
     return float(sink.tell() / sample.num_rows)
-
-
-def row_size_of(entries: Iterable[ManifestEntry]) -> float | None:
-    """Bytes of Parquet to a row, by the last commit that has rows."""
-    found = None
-    for entry in entries:
-        files = [file for file in entry.files if file.role is FileRole.ROWS]
-        if files:
-            found = sum(file.size for file in files) / sum(file.row_count for file in files)
-    return found
 
 
 def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
-from ottla.base.files import join
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.task import LoadTask, OnError
 from ottla.loading.task_files import TaskFiles
@@ -17,7 +16,7 @@ from ottla.sources.opening import open_log
 from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import SplitOptions, even_pieces
 from ottla.tables.columns import aside_columns, row_columns
-from ottla.tables.manifest import QUARANTINE_DIRECTORY
+from ottla.tables.manifest import quarantine_of
 from ottla.tables.store import open_store
 from ottla.tables.values.decoder import ValueDecoder, open_decoder
 
@@ -28,12 +27,13 @@ _SOURCE_NAMES = {"timestamp_type": "timestampType"}
 """A table's columns under other names than in Spark's own Kafka source."""
 
 
-def write_split(task: LoadTask, split: Split) -> list[str]:
+def write_splits(task: LoadTask, splits: Sequence[Split]) -> list[str]:
     """Returns the paths of the files, relative to the table."""
     log = open_log(task.read)
     store = open_store(task.table)
-    name = f"{split.place.partition}-{split.from_offset}-{split.until_offset}"
-    quarantine = join(task.directory, QUARANTINE_DIRECTORY)
+    first = splits[0]
+    name = f"{first.place.partition}-{first.from_offset}"
+    quarantine = quarantine_of(task.directory)
     with (
         TaskFiles(
             store,
@@ -44,8 +44,9 @@ def write_split(task: LoadTask, split: Split) -> list[str]:
         ) as files,
         TaskFiles(store, quarantine, name, compression=task.compression) as aside,
     ):
-        for rows in SplitRows(task, split, aside).read(log):
-            files.write(rows)
+        for split in splits:
+            for rows in SplitRows(task, split, aside).read(log):
+                files.write(rows, split.place.partition)
     return files.paths + aside.paths
 
 
@@ -114,7 +115,8 @@ class _Aside:
         rows = maker.rows(decoded.take(pa.array(indices, pa.int64())))
         reasons = pa.array([faults[index] for index in indices], pa.string())
         self._files.write(
-            _with_commit(self._schema, rows, self._task.commit_id, {"reason": reasons})
+            _with_commit(self._schema, rows, self._task.commit_id, {"reason": reasons}),
+            self._split.place.partition,
         )
 
 
@@ -132,6 +134,20 @@ def task_splits(
         if (of_place := [one for one in given if one.place == place])
         for split in _pieces(of_place, rows_per_task)
     ]
+
+
+def shared_out(splits: Sequence[Split], rows_per_task: int) -> list[list[Split]]:
+    """Splits by the task that writes them: small ones share a task, and so a file."""
+    tasks: list[list[Split]] = []
+    count = 0
+    for split in splits:
+        size = split.until_offset - split.from_offset
+        if not tasks or count + size > rows_per_task:
+            tasks.append([])
+            count = 0
+        tasks[-1].append(split)
+        count += size
+    return tasks
 
 
 def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:

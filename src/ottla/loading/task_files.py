@@ -24,7 +24,7 @@ _NO_TIME = "__HIVE_DEFAULT_PARTITION__"
 
 
 class TaskFiles:
-    """Files below one directory, of one split; with `partitioning`, in directories by time."""
+    """Files below one directory, of one task; with `partitioning`, in directories by time."""
 
     def __init__(
         self,
@@ -54,12 +54,13 @@ class TaskFiles:
             else:
                 self._open.pop(name).__exit__(*error)
 
-    def write(self, rows: "pa.RecordBatch") -> None:
+    def write(self, rows: "pa.RecordBatch", partition: int) -> None:
+        """Rows of one partition of the topic."""
         if self._partitioning is None:
-            self._output("").write(rows)
+            self._output("").write(rows, partition)
             return
         for inner, some in parted(rows, self._partitioning):
-            self._output(inner).write(some)
+            self._output(inner).write(some, partition)
         if sum(one.held_size for one in self._open.values()) >= ROW_GROUP_SIZE:
             for one in self._open.values():
                 one.flush()

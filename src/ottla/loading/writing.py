@@ -1,8 +1,8 @@
 """The files of a load: written by tasks, where no reader sees them yet.
 
-No task mixes partitions, so a file's footer says which rows it has by partition and offset, and
-nothing need be read again to know what was written. No engine writes files of its own: so a table
-may lie where Spark has no jar to write to, and no row crosses over to Java.
+No row group mixes partitions, so a file's footer says which rows it has by partition and offset,
+and nothing need be read again to know what was written. No engine writes files of its own: so a
+table may lie where Spark has no jar to write to, and no row crosses over to Java.
 """
 
 import math
@@ -16,7 +16,7 @@ from os import cpu_count
 from ottla.base.errors import TaskError, UserError
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step
 from ottla.loading.sampling import parquet_row_size, sample_of, with_inferred_schema
-from ottla.loading.split_writer import task_splits, write_split
+from ottla.loading.split_writer import shared_out, task_splits, write_splits
 from ottla.loading.task import LoadTask
 from ottla.sources.log_source import Split
 from ottla.tables.layout import TableLayout
@@ -58,7 +58,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     job.progress(writing)
     task = _task(job, plan, layout, directory)
     paths = job.tasks.run(
-        [partial(write_split, task, split) for split in _splits(job, plan, row_size)],
+        [partial(write_splits, task, splits) for splits in _splits(job, plan, row_size)],
         lambda done, count: job.progress(replace(writing, tasks_done=done, task_count=count)),
     )
     files = written_files(job.table.store, paths)
@@ -70,13 +70,12 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
 def written_files(store: TableStore, paths: Sequence[str]) -> tuple[DataFile, ...]:
     """What tasks report as written, by the footers; files without rows are left out."""
     try:
-        found = [read_footer(store, path) for path in paths]
+        return tuple(part for path in paths for part in read_footer(store, path))
     except FileNotFoundError as error:
         raise TaskError(
             f"{error.filename or error}: a task has written it, and it is not here; a table's "
             f"place must be one that all machines of the cluster see"
         ) from error
-    return tuple(file for file in found if file is not None)
 
 
 def _settled(job: LoadJob, plan: LoadPlan) -> tuple[TableLayout, float]:
@@ -99,12 +98,13 @@ def _pin_without_records(job: LoadJob, layout: TableLayout) -> None:
     job.table.pin(layout)
 
 
-def _splits(job: LoadJob, plan: LoadPlan, row_size: float) -> list[Split]:
+def _splits(job: LoadJob, plan: LoadPlan, row_size: float) -> list[list[Split]]:
+    """What each task reads."""
     count = rows_per_task(
         plan.offset_count, row_size, job.options.target_size, job.options.min_partitions
     )
     ranges = {one.place: one.offsets for one in plan.ranges if not one.is_empty}
-    return task_splits(job.log, ranges, count)
+    return shared_out(task_splits(job.log, ranges, count), count)
 
 
 def rows_per_task(count: int, row_size: float, target_size: int, min_tasks: int | None) -> int:

@@ -1,11 +1,12 @@
-"""The rows of a table as a DataFrame, and its files for other readers."""
+"""The rows of a table as a DataFrame, without a jar, and its files for other readers."""
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.table import Moment
 from ottla.table import files as table_files
 from ottla.tables.layout import table_schema
-from ottla.tables.manifest import FileRole
 from ottla.tables.store import is_address
 from ottla.tables.table_directory import TableDirectory
 
@@ -17,18 +18,39 @@ __all__ = ["read_table", "table_files"]
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 
 
-def read_table(spark: "SparkSession", path: str) -> "DataFrame":
-    """The rows of all committed loads, and no others."""
+def read_table(
+    spark: "SparkSession",
+    path: str,
+    *,
+    version: int | None = None,
+    time_ms: int | None = None,
+    offsets: Mapping[int, int] | None = None,
+) -> "DataFrame":
+    """The rows of all committed loads, and no others: of now, or of another moment of the table.
+
+    That is a `version`, a time, or when the log ended at `offsets` (by partition).
+    """
     table = TableDirectory(path)
-    files = [file.path for file in table.current_files() if file.role is FileRole.ROWS]
+    table.require()
+    moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
+    files = table.log.files(moment.version_of(table))
     schema = table_schema(table.layout().value_type)
+    rows = _rows(spark, table, files, schema)
+    if offsets is None:
+        return rows
+    wanted = [f"(partition = {number} AND offset < {end})" for number, end in offsets.items()]
+    return rows.where(" OR ".join(wanted) or "false")
+
+
+def _rows(
+    spark: "SparkSession", table: TableDirectory, files: list[str], schema: str
+) -> "DataFrame":
     if not files:
         return spark.createDataFrame([], schema)
-    if is_address(path):
+    if is_address(table.path):
         from ottla.spark.row_source import read_files
 
         return read_files(spark, table.store, files, schema)
     # Whatever Spark's default file system is; and a path is a pattern to it.
     escaped = [_GLOB_CHARACTERS.sub(r"\\\1", f"{table.path}/{one}") for one in files]
-    places = [f"file://{one}" for one in escaped]
-    return spark.read.schema(schema).parquet(*places)
+    return spark.read.schema(schema).parquet(*(f"file://{one}" for one in escaped))

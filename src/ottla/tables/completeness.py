@@ -37,7 +37,12 @@ class CompleteHour:
         >>> hour.name
         '2026-01-01T00'
         """
-        return f"{datetime.fromtimestamp(self.start_ms / 1000, UTC):%Y-%m-%dT%H}"
+        return hour_name(self.start_ms)
+
+
+def hour_name(time_ms: int) -> str:
+    """That of the hour in which a moment lies."""
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +91,6 @@ def _completed(asked: _Asked, last_ms: int | None, commit_id: int) -> Iterator[C
     first_ms = end_ms - HOUR_MS if last_ms is None else last_ms + HOUR_MS
     for start_ms in range(first_ms, end_ms, HOUR_MS):
         yield CompleteHour(start_ms=start_ms, until_offsets=asked.ends, commit_id=commit_id)
-
-
-def last_asked_ms(entries: Iterable[ManifestEntry]) -> int | None:
-    """When a load last asked the log where it ends; `None` before the first load."""
-    return max((one.asked_ms for one in entries if one.asked_ms is not None), default=None)
 
 
 def begins_a_new_hour(before_ms: int | None, asked_ms: int) -> bool:

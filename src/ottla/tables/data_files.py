@@ -1,23 +1,57 @@
 """The offsets in data files: what their footers leave open, read from one column."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import CorruptionError
 from ottla.base.partitions import OffsetRange
 from ottla.tables.manifest import DataFile
-from ottla.tables.parquet_files import open_parquet
+from ottla.tables.parquet_files import open_parquet, partition_bounds
 from ottla.tables.store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet as pq
+
+BATCH_ROWS = 16_384
 
 
 def read_offsets(store: TableStore, file: DataFile) -> "np.ndarray[Any, Any]":
-    """The offset of each row, in the file's order; no other column is read."""
+    """The offset of each row of its partition, in the file's order."""
+    return read_part(store, file, ["offset"])["offset"].to_numpy()  # type: ignore[no-any-return]
+
+
+def read_part(
+    store: TableStore, file: DataFile, columns: Sequence[str] | None = None
+) -> "pa.Table":
+    """Columns of a partition's rows in a file, in the file's order; `None`: all columns."""
+    import pyarrow as pa
+
     with open_parquet(store, file.path) as opened:
-        return opened.read(columns=["offset"])["offset"].to_numpy()  # type: ignore[no-any-return]
+        schema = opened.schema_arrow.remove_metadata()
+        batches = part_batches(opened, file, columns)
+        wanted = schema if columns is None else pa.schema([schema.field(one) for one in columns])
+        return pa.Table.from_batches(batches, wanted)
+
+
+def part_batches(
+    opened: "pq.ParquetFile", file: DataFile, columns: Sequence[str] | None = None
+) -> "Iterator[pa.RecordBatch]":
+    """The same as a file has them that is open already."""
+    import pyarrow.compute as pc
+
+    names = list(opened.schema_arrow.names if columns is None else columns)
+    for number, (first, last) in enumerate(partition_bounds(opened.metadata, file.path)):
+        if not first <= file.partition <= last:
+            continue
+        is_mixed = first != last
+        read = [*names, *({"partition"}.difference(names) if is_mixed else ())]
+        for batch in opened.iter_batches(BATCH_ROWS, row_groups=[number], columns=read):
+            plain = batch.replace_schema_metadata()
+            if is_mixed:
+                plain = plain.filter(pc.equal(plain.column("partition"), file.partition))
+            yield plain.select(names)
 
 
 def read_columns(store: TableStore, file: DataFile) -> "pa.Schema":

@@ -2,10 +2,9 @@
 
 A crash leaves a small file with its old content or its new one, and perhaps a `.tmp` beside it,
 which the next of the same name uses again; a task that is killed leaves a file with a dot before
-its name, which `TableDirectory.remove_leftovers` removes.
+its name, which no reader takes for one of the table's.
 """
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -72,27 +71,17 @@ class LocalStore:
     def read(self, path: str) -> bytes:
         return read_file(self.file_system, self._at(path))
 
-    def read_all(self, paths: Sequence[str]) -> list[bytes]:
-        return [self.read(path) for path in paths]
-
-    def create(self, path: str, content: bytes) -> None:
-        if self.has(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self._at(path))
-        self.replace(path, content)
-
     def replace(self, path: str, content: bytes, *, durably: bool = True) -> None:
         replace_file(self.file_system, self._at(path), content, durably=durably)
 
     def remove(self, path: str) -> None:
         remove_if_present(self.file_system, self._at(path))
 
-    def remove_empty(self, directory: str) -> None:
-        for name in self.names(directory):
-            self._remove_if_empty(join(self._at(directory), name))
-
-    def modified_ms(self, path: str) -> int:
-        status = self.file_system.status(self._at(path))
-        return 0 if status is None else status.modified_ms
+    def move(self, path: str, target: str) -> None:
+        self.make_directories([parent_directory(target)])
+        self.file_system.rename(self._at(path), self._at(target))
+        for directory in {parent_directory(path), parent_directory(target)}:
+            self.file_system.sync_directory(self._at(directory))
 
     def sync(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -143,24 +132,10 @@ class LocalStore:
             # Also when it is there: the process that made it may have been killed before this.
             self.file_system.sync_directory(parent_directory(path))
 
-    def _remove_if_empty(self, path: str) -> None:
-        status = self.file_system.status(path)
-        if status is None or not status.is_directory:
-            return
-        try:
-            for name in self.file_system.list(path):
-                self._remove_if_empty(join(path, name))
-            if not self.file_system.list(path):
-                self.file_system.remove_directory(path)
-        except OSError as error:
-            # The tasks of a load that was just killed are still at it: the next load's work.
-            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
-                raise
-
 
 def _directories(paths: Sequence[str]) -> set[str]:
     """All directories between the table and its files, relative to it, itself (`""`) included."""
-    found = {"", "data"}
+    found = {""}
     for path in paths:
         while (path := path.rpartition("/")[0]) and path not in found:
             found.add(path)

@@ -1,8 +1,6 @@
-"""What was committed to a table: one JSON file per commit, the only word on which rows there are.
+"""What was committed to a table: an entry of its ledger for each commit, in JSON.
 
-Format page: docs/format/load-manifest.md. An entry appears whole or not at all (temporary file,
-fsync, rename, fsync of the directory), so a crash leaves the table as it was, plus data files that
-no entry names; the next load removes those. Kafka has no counterpart: this is the table's side of
+Format page: docs/format/table-ledger.md. Kafka has no counterpart: this is the table's side of
 exactly once, as a consumer group's committed offsets are the broker's.
 """
 
@@ -23,11 +21,10 @@ FORMAT_VERSION = 2
 READ_VERSIONS = (1, 2)
 """An entry of version 1 is a load, and lacks what version 2 added."""
 
-MANIFEST_DIRECTORY = "_ottla/manifest"
-QUARANTINE_DIRECTORY = "quarantine"
-"""In the directory of a commit: files with `FileRole.QUARANTINE`."""
+QUARANTINE_DIRECTORY = "_ottla/quarantine"
+"""Files with `FileRole.QUARANTINE`, where no vacuum of any engine looks."""
 
-_ENTRY_NAME = re.compile(r"(\d{20})\.json")
+_COMMIT_DIRECTORY = re.compile(r"/[a-z]+-(\d{20})-")
 _Value = TypeVar("_Value")
 
 
@@ -52,11 +49,13 @@ class FileRole(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One Parquet file; `path` is relative to the table, `size` in bytes.
+    """The rows of one partition in one Parquet file; a file may have those of several.
+
+    `path` is relative to the table, `size` that of the whole file in bytes.
 
     >>> file, = ottla.table.data_files(table)
     >>> file.path, file.row_count, file.partition
-    ('data/commit-0/part-0.parquet', 2, 0)
+    ('data/load-00000000000000000000-00000000/part-0.parquet', 2, 0)
     """
 
     path: str
@@ -68,6 +67,8 @@ class DataFile:
     role: FileRole = FileRole.ROWS
     values: Mapping[str, str] = field(default_factory=dict)
     """Columns that the directory's name holds instead of the file (`day=2026-01-31`)."""
+    times: tuple[int, int] | None = None
+    """The first and the last timestamp, in microseconds; `None` where not all rows have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,34 +115,52 @@ class ManifestEntry:
     schema: str | None = None
     """The columns of `files`, in Spark's words; `None`: those of `layout.table_schema()`."""
     layout: Mapping[str, Any] | None = None
-    """What rows look like from this commit on (`layout.layout_fields`), if it changes that.
-
-    Only in a table that several may write at once; elsewhere the marker has it.
-    """
+    """What rows look like from this commit on (`layout.layout_fields`), if it changes that."""
+    version: int | None = None
+    """Which version of the table the commit made; `None` for commits before a conversion."""
 
     @property
     def row_count(self) -> int:
         return sum(partition.row_count for partition in self.partitions)
 
 
+def total_size(files: Iterable[DataFile]) -> int:
+    """Bytes of files, of which some may be there several times, once for each partition."""
+    return sum({file.path: file.size for file in files}.values())
+
+
+def row_size_of(files: Iterable[DataFile]) -> float | None:
+    """Bytes of Parquet to a row; `None` where there are no rows."""
+    rows = [file for file in files if file.role is FileRole.ROWS]
+    return total_size(rows) / sum(one.row_count for one in rows) if rows else None
+
+
 def inner_place(file: DataFile) -> str:
     """Where a file lies below its commit's directory: `day=2026-01-31`, or nothing."""
-    return "/".join(file.path.split("/")[2:-1])
+    return "/".join(part for part in file.path.split("/")[:-1] if "=" in part)
 
 
-def entry_file_name(commit_id: int) -> str:
-    """Twenty digits, as Kafka names its segments, so that names sort as numbers do."""
-    return f"{commit_id:020d}.json"
+def commit_of(path: str) -> int:
+    """For which commit a file in quarantine was written."""
+    found = _COMMIT_DIRECTORY.search(path)
+    return 0 if found is None else int(found[1])
 
 
-def entry_path(commit_id: int) -> str:
-    """Where an entry lies, relative to the table."""
-    return f"{MANIFEST_DIRECTORY}/{entry_file_name(commit_id)}"
+def is_of_commit(name: str) -> bool:
+    """Whether that is how the directory of a commit's files is called."""
+    return _COMMIT_DIRECTORY.match(f"/{name}") is not None
 
 
-def parse_entry_file_name(name: str) -> int | None:
-    found = _ENTRY_NAME.fullmatch(name)
-    return int(found[1]) if found else None
+def quarantine_of(directory: str) -> str:
+    """Where records go that are no rows, of a commit whose files go into `directory`."""
+    return f"{QUARANTINE_DIRECTORY}/{directory.rpartition('/')[2]}"
+
+
+def place_like(file: DataFile, directory: str) -> str:
+    """Where another commit's file goes that takes the place of this one."""
+    if file.role is FileRole.QUARANTINE:
+        return quarantine_of(directory)
+    return "/".join(one for one in (directory, inner_place(file)) if one)
 
 
 def loaded_partitions(entries: Iterable[ManifestEntry]) -> dict[int, LoadedPartition]:
@@ -154,26 +173,20 @@ def loaded_partitions(entries: Iterable[ManifestEntry]) -> dict[int, LoadedParti
     }
 
 
-def current_files(entries: Iterable[ManifestEntry]) -> list[DataFile]:
-    """The files that are the table, in either role, in the order in which they came.
-
-    Raises `ValueError` for an entry that replaces what is not there, or adds what is.
-    """
-    current: dict[str, DataFile] = {}
+def folded_files(entries: Iterable[ManifestEntry]) -> list[DataFile]:
+    """The files that are left of all that entries added, in the order in which they came."""
+    current: dict[str, list[DataFile]] = {}
     for entry in entries:
         for path in entry.replaces:
-            if current.pop(path, None) is None:
-                raise ValueError(f"commit {entry.commit_id} replaces {path}, which is not there")
+            current.pop(path, None)
         for file in entry.files:
-            if file.path in current:
-                raise ValueError(f"commit {entry.commit_id} adds {file.path}, which is there")
-            current[file.path] = file
-    return list(current.values())
+            current.setdefault(file.path, []).append(file)
+    return [file for parts in current.values() for file in parts]
 
 
-def format_entry(entry: ManifestEntry) -> bytes:
-    """The bytes of an entry's file."""
-    content = {
+def entry_fields(entry: ManifestEntry) -> dict[str, Any]:
+    """An entry in JSON's types."""
+    fields = {
         "format": FORMAT_NAME,
         "version": FORMAT_VERSION,
         "commit_id": entry.commit_id,
@@ -182,20 +195,35 @@ def format_entry(entry: ManifestEntry) -> bytes:
         "source": entry.source,
         "asked_ms": entry.asked_ms,
         "schema": entry.schema,
-        "partitions": [_partition_fields(partition) for partition in entry.partitions],
+        "partitions": [partition_fields(partition) for partition in entry.partitions],
         "replaces": list(entry.replaces),
         "files": [_file_fields(file) for file in entry.files],
     }
     if entry.layout is not None:
-        content["layout"] = dict(entry.layout)
-    return (json.dumps(content, indent=1) + "\n").encode()
+        fields["layout"] = dict(entry.layout)
+    if entry.version is not None:
+        fields["version_made"] = entry.version
+    return fields
+
+
+def format_entry(entry: ManifestEntry) -> bytes:
+    """One line, as the ledger has it."""
+    return (json.dumps(entry_fields(entry)) + "\n").encode()
 
 
 def parse_entry(path: str, content: bytes) -> ManifestEntry:
-    """The inverse of `format_entry`; raises `CorruptionError` for anything else."""
+    """An entry from its file; raises `CorruptionError` for anything else."""
     try:
         fields = json.loads(content)
         _require(isinstance(fields, dict), "it holds no JSON object")
+    except (ValueError, RecursionError) as error:
+        raise CorruptionError(path, 0, str(error)) from error
+    return parse_fields(path, fields)
+
+
+def parse_fields(path: str, fields: Mapping[str, Any]) -> ManifestEntry:
+    """The inverse of `entry_fields`; raises as `parse_entry` does, naming `path`."""
+    try:
         _require(fields.get("format") == FORMAT_NAME, "it is no load manifest")
         known = " and ".join(str(version) for version in READ_VERSIONS)
         _require(
@@ -206,19 +234,20 @@ def parse_entry(path: str, content: bytes) -> ManifestEntry:
             commit_id=_count(fields, "commit_id"),
             committed_ms=_typed(fields, "committed_ms", int),
             source=_typed(fields, "source", str),
-            partitions=_each(fields, "partitions", _parse_partition),
+            partitions=_each(fields, "partitions", parse_partition),
             files=_each(fields, "files", _parse_file),
             action=Action(fields.get("action", Action.LOAD.value)),
             replaces=tuple(_inside(path) for path in fields.get("replaces", ())),
             asked_ms=_optional(fields, "asked_ms", int),
             schema=_optional(fields, "schema", str),
             layout=_optional(fields, "layout", dict),
+            version=_optional(fields, "version_made", int),
         )
     except (ValueError, TypeError, RecursionError) as error:
         raise CorruptionError(path, 0, str(error)) from error
 
 
-def _partition_fields(partition: LoadedPartition) -> dict[str, Any]:
+def partition_fields(partition: LoadedPartition) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "topic": partition.topic,
         "topic_id": None if partition.topic_id is None else uuid_text(partition.topic_id),
@@ -250,10 +279,12 @@ def _file_fields(file: DataFile) -> dict[str, Any]:
         fields["role"] = file.role.value
     if file.values:
         fields["values"] = dict(file.values)
+    if file.times is not None:
+        fields["times"] = list(file.times)
     return fields
 
 
-def _parse_partition(fields: Mapping[str, Any]) -> LoadedPartition:
+def parse_partition(fields: Mapping[str, Any]) -> LoadedPartition:
     topic_id = fields.get("topic_id")
     lost, batches = _optional(fields, "lost", dict), _optional(fields, "batches", dict)
     return LoadedPartition(
@@ -282,6 +313,9 @@ def _parse_file(fields: Mapping[str, Any]) -> DataFile:
     values = fields.get("values", {})
     is_named = isinstance(values, dict) and all(isinstance(one, str) for one in values.values())
     _require(is_named, f"values is {values!r}")
+    times = _optional(fields, "times", list)
+    is_pair = times is None or (len(times) == 2 and all(type(one) is int for one in times))
+    _require(is_pair, f"times is {times!r}")
     return DataFile(
         path=_inside(fields.get("path")),
         size=_count(fields, "size"),
@@ -291,6 +325,7 @@ def _parse_file(fields: Mapping[str, Any]) -> DataFile:
         last_offset=_count(fields, "last_offset"),
         role=FileRole(fields.get("role", FileRole.ROWS.value)),
         values=values,
+        times=None if times is None else (int(times[0]), int(times[1])),
     )
 
 

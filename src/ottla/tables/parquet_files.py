@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -19,6 +21,7 @@ ROW_GROUP_SIZE = 64 * 1024 * 1024
 TARGET_SIZE = 128 * 1024 * 1024
 """Bytes of a file: what engines read in one go."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZSTD_LEVEL = 3
 _NO_DICTIONARY = ("offset", "value")
 """Offsets never repeat and values seldom do: their dictionaries are built to be thrown away."""
@@ -31,30 +34,75 @@ def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
     return pq.ParquetFile(store.arrow_path(path), filesystem=store.arrow())
 
 
-def read_footer(store: TableStore, path: str) -> DataFile | None:
-    """A data file as its footer describes it; `None` for one without rows.
+def read_footer(store: TableStore, path: str) -> list[DataFile]:
+    """The rows of a data file, by partition, as its footer describes them.
 
-    Raises `TaskError` when its rows are of more than one partition, or not named.
+    No row group that ottla writes has rows of two partitions. Of a file that another engine wrote,
+    the columns are read. Raises `TaskError` when the footer does not say what is needed.
     """
     file_system, place = store.arrow(), store.arrow_path(path)
     with file_system.open_input_file(place) as opened:
         size, footer = opened.size(), _footer(opened)
-    if footer.num_rows == 0:
-        return None
-    first_partition, last_partition = _bounds(footer, "partition", place)
-    if first_partition != last_partition:
-        raise TaskError(f"{place}: rows of partitions {first_partition} to {last_partition}")
-    first_offset, last_offset = _bounds(footer, "offset", place)
-    return DataFile(
+    whole = DataFile(
         path=path,
         size=size,
         row_count=footer.num_rows,
-        partition=first_partition,
-        first_offset=first_offset,
-        last_offset=last_offset,
+        partition=0,
+        first_offset=0,
+        last_offset=0,
         role=_role(path),
         values=_values(path),
     )
+    found: dict[int, DataFile] = {}
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        first_partition, partition = _bounds(group, "partition", place)
+        if first_partition != partition:
+            return _counted(store, whole)
+        first_offset, last_offset = _bounds(group, "offset", place)
+        part = replace(
+            whole,
+            row_count=group.num_rows,
+            partition=partition,
+            first_offset=first_offset,
+            last_offset=last_offset,
+            times=_times(group),
+        )
+        before = found.get(partition)
+        found[partition] = part if before is None else _joined(before, part)
+    return list(found.values())
+
+
+def _joined(one: DataFile, other: DataFile) -> DataFile:
+    """Two row groups of one partition."""
+    times = None
+    if one.times is not None and other.times is not None:
+        times = min(one.times[0], other.times[0]), max(one.times[1], other.times[1])
+    return replace(
+        one,
+        row_count=one.row_count + other.row_count,
+        first_offset=min(one.first_offset, other.first_offset),
+        last_offset=max(one.last_offset, other.last_offset),
+        times=times,
+    )
+
+
+def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
+    with open_parquet(store, whole.path) as opened:
+        rows = opened.read(columns=["partition", "offset"])
+    counted = rows.group_by("partition").aggregate(
+        [("offset", "count"), ("offset", "min"), ("offset", "max")]
+    )
+    return [
+        replace(
+            whole,
+            row_count=row["offset_count"],
+            partition=row["partition"],
+            first_offset=row["offset_min"],
+            last_offset=row["offset_max"],
+        )
+        for row in counted.sort_by("partition").to_pylist()
+    ]
 
 
 class ParquetOutput:
@@ -66,6 +114,7 @@ class ParquetOutput:
         self._compression = compression
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
+        self._partition = 0
         self._held: list[pa.RecordBatch] = []
         self.held_size = 0
         """Bytes of rows that are no row group yet."""
@@ -79,7 +128,11 @@ class ParquetOutput:
         else:
             self._stack.__exit__(*error)
 
-    def write(self, rows: "pa.RecordBatch") -> None:
+    def write(self, rows: "pa.RecordBatch", partition: int = 0) -> None:
+        """Rows of one partition; no row group has those of two."""
+        if partition != self._partition:
+            self.flush()
+            self._partition = partition
         if rows.num_rows:
             self._held.append(rows)
             self.held_size += rows.nbytes
@@ -145,7 +198,7 @@ def _footer(opened: Any) -> Any:
 
 
 def _role(path: str) -> FileRole:
-    in_quarantine = QUARANTINE_DIRECTORY in path.split("/")[:-1]
+    in_quarantine = path.startswith(f"{QUARANTINE_DIRECTORY}/")
     return FileRole.QUARANTINE if in_quarantine else FileRole.ROWS
 
 
@@ -155,13 +208,35 @@ def _values(path: str) -> dict[str, str]:
     return {name: unquote(value) for name, sign, value in pairs if sign}
 
 
-def _bounds(footer: Any, column: str, path: str) -> tuple[int, int]:
-    # By leaf: structs before it count as many columns as they have fields.
-    leaves = [footer.schema.column(number).path for number in range(footer.num_columns)]
-    index = leaves.index(column)
-    statistics = [
-        footer.row_group(number).column(index).statistics for number in range(footer.num_row_groups)
-    ]
-    if any(one is None or not one.has_min_max for one in statistics):
+def partition_bounds(footer: Any, path: str) -> list[tuple[int, int]]:
+    """The lowest and the highest partition in each row group; raises as `read_footer` does."""
+    groups = range(footer.num_row_groups)
+    return [_bounds(footer.row_group(number), "partition", path) for number in groups]
+
+
+def _bounds(group: Any, column: str, path: str) -> tuple[int, int]:
+    found = _statistics(group, column)
+    if found is None or not found.has_min_max:
         raise TaskError(f"{path}: the footer says nothing about column {column}")
-    return min(one.min for one in statistics), max(one.max for one in statistics)
+    return found.min, found.max
+
+
+def _times(group: Any) -> tuple[int, int] | None:
+    """In microseconds; `None` where not every row has a time, or the statistics do not say."""
+    found = _statistics(group, "timestamp")
+    if found is None or not found.has_min_max or found.null_count:
+        return None
+    return _microseconds(found.min), _microseconds(found.max)
+
+
+def _microseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def _statistics(group: Any, column: str) -> Any:
+    # By leaf: structs before it count as many columns as they have fields.
+    for number in range(group.num_columns):
+        found = group.column(number)
+        if found.path_in_schema == column:
+            return found.statistics
+    return None

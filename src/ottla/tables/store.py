@@ -1,8 +1,8 @@
 """Where a table lies: a directory of this machine, or an address in an object store.
 
 Paths are relative to the table and have slashes. A directory has one writer at a time, by a lock;
-an object store has none to give, so there any number write at once, and the one whose `create`
-succeeds has made a commit.
+an object store has none to give, so there any number write at once, and the table's log decides
+which of them has made a commit.
 """
 
 import re
@@ -54,23 +54,14 @@ class TableStore(Protocol):
     def read(self, path: str) -> bytes:
         """The whole of a file; raises `FileNotFoundError`."""
 
-    def read_all(self, paths: Sequence[str]) -> list[bytes]:
-        """The same of several, in their order."""
-
-    def create(self, path: str, content: bytes) -> None:
-        """Makes a file, whole and durably; raises `FileExistsError`, and changes nothing then."""
-
     def replace(self, path: str, content: bytes, *, durably: bool = True) -> None:
         """Makes a file or puts another content into its place, at once."""
 
     def remove(self, path: str) -> None:
         """Removes a file; no error when it is not there."""
 
-    def remove_empty(self, directory: str) -> None:
-        """Removes what directories without files there are below one, where there are such."""
-
-    def modified_ms(self, path: str) -> int:
-        """When a file was written, by the store's clock."""
+    def move(self, path: str, target: str) -> None:
+        """Gives a file another name."""
 
     def sync(self, paths: Sequence[str]) -> None:
         """Makes files that others wrote durable, with their names."""

@@ -1,53 +1,49 @@
-"""A table: Parquet files under `data/`, and the manifest that says which of them count.
+"""A table: Parquet files under `data/`, the log that says which of them count, and the ledger.
 
-Format page: docs/format/load-manifest.md. A load that was killed leaves data files that no entry
-names, and in a directory perhaps a half-written entry under a temporary name: readers see neither,
-and the next load into a directory removes both, but nothing whose name is not one that loads give.
-In an object store, where others may be at work, a vacuum does.
+The log (`transaction_log.py`) is the one truth; the ledger beside it, under `_ottla/`, has what
+the log has no words for. A load that was killed leaves data files that the log does not name, and
+one killed right after its commit a ledger that lacks the last entry: readers see neither, the next
+load writes the entry, and a vacuum removes the files. Format page: docs/format/table-ledger.md.
 """
 
-import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join
-from ottla.tables.announcements import announce
-from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
-from ottla.tables.leftovers import checksum_of, is_beside, leftover_of
+from ottla.tables.announcements import announce_hours
+from ottla.tables.columns import row_columns
+from ottla.tables.delta import LOG_DIRECTORY, DeltaLog
+from ottla.tables.layout import TableLayout, layout_fields
+from ottla.tables.ledger import LEDGER_DIRECTORY, Head, Ledger
 from ottla.tables.local_store import LocalStore
 from ottla.tables.manifest import (
-    MANIFEST_DIRECTORY,
     Action,
     DataFile,
+    FileRole,
     ManifestEntry,
-    current_files,
-    entry_path,
-    format_entry,
-    parse_entry,
-    parse_entry_file_name,
+    entry_fields,
+    folded_files,
+    is_of_commit,
+    parse_fields,
 )
+from ottla.tables.parquet_files import read_footer
+from ottla.tables.rebuilding import rebuilt_entry
 from ottla.tables.store import TableStore, open_store
+from ottla.tables.transaction_log import Change, LogState, TransactionLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OWN_DIRECTORY = "_ottla"
 DATA_DIRECTORY = "data"
-MARKER = "_ottla/table.json"
-MARKER_FORMAT = "ottla table"
-MARKER_VERSION = 2
-READ_MARKER_VERSIONS = (1, 2)
-"""A table of version 1 has no layout: it is `layout.RAW`."""
-SHARED_MARKER_VERSION = 3
-"""A table that several may write at once: its layouts are in its entries."""
+FORMER_MARKER = "_ottla/table.json"
+"""There until a table of ottla's own former format is converted (`conversion.py`)."""
 
-_TEMPORARY_SUFFIX = ".tmp"
 _NAMES_SHOWN = 3
-
-
-class CommitTakenError(UserError):
-    """Another writer has made the commit of that number."""
+_OWN_NAMES = {"lock", "ledger", "hours", "quarantine"}
 
 
 class TableDirectory:
@@ -57,10 +53,10 @@ class TableDirectory:
         self.store: TableStore = (
             open_store(path) if file_system is None else LocalStore(path, file_system)
         )
-        self._known: list[ManifestEntry] = []
-        """Entries read before: an entry never changes."""
+        self.log: TransactionLog = DeltaLog(self.store)
+        self.ledger = Ledger(self.store)
         self._pinned: TableLayout | None = None
-        """What the next commit brings, where others may commit before it."""
+        """What the next commit brings."""
 
     @property
     def path(self) -> str:
@@ -69,79 +65,94 @@ class TableDirectory:
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Makes an empty directory a table, and keeps other writers out of a directory meanwhile.
+        """Keeps other writers out of a directory, and completes what a crash left.
 
         In an object store others may write meanwhile, which `commit` reports. Raises `UserError`
-        for a place that holds anything else, while another load into a directory runs, and for a
-        store that does not keep to the condition of a put.
+        for a place that holds anything else, and while another load into a directory runs.
         """
-        is_ours = self._is_table()
+        self._check_place()
         with self.store.claimed():
-            if not is_ours or self.store.is_shared:
-                self._mark()
-            self.store.make_directories([MANIFEST_DIRECTORY, DATA_DIRECTORY])
-            self._announce()
+            self.store.make_directories([LEDGER_DIRECTORY, DATA_DIRECTORY])
+            self.log.repair()
+            state = self._state()
+            if state is not None:
+                self._complete(state)
             yield
+
+    def is_there(self) -> bool:
+        """Whether there is a table yet."""
+        return self._state() is not None
+
+    def require(self) -> None:
+        """Raises `UserError` where there is no table."""
+        if self._state() is None:
+            raise UserError(f"{self.path} holds no table that ottla loaded")
+
+    def head(self) -> Head:
+        """What the next commit continues; an empty one where there is no table yet."""
+        state = self._state()
+        if state is None:
+            return Head()
+        head = self.ledger.head()
+        missing = self._missing(state, head.commit_count)
+        for entry in missing:
+            head = head.after(entry)
+        return head
 
     def layout(self) -> TableLayout:
         """What the rows look like; that of raw ones where there is no table yet."""
-        if not self.store.has(MARKER):
-            return RAW
-        pinned = self._check_marker()
-        if pinned is not None:
-            return pinned
-        found = [entry.layout for entry in self.entries() if entry.layout is not None]
-        try:
-            return parse_layout(found[-1]) if found else RAW
-        except (ValueError, TypeError, KeyError) as error:
-            place = f"{self.path}/{MANIFEST_DIRECTORY}"
-            raise CorruptionError(place, 0, "an entry has no layout of a table") from error
+        return self.head().layout
 
     def pin(self, layout: TableLayout) -> None:
-        """Sets the layout of later loads; only for the writer that has claimed the table."""
+        """Sets the layout of this writer's next commit."""
         self._pinned = layout
-        if not self.store.is_shared and layout != self.layout():
-            self._write_marker(layout)
 
     def entries(self) -> list[ManifestEntry]:
         """Every commit, oldest first; raises `UserError` where there is no table."""
-        if not self.store.has(MARKER):
+        state = self._state()
+        if state is None:
             raise UserError(f"{self.path} holds no table that ottla loaded")
-        self._check_marker()
-        new = range(len(self._known), self._entry_count())
-        paths = [entry_path(commit_id) for commit_id in new]
-        for commit_id, content in zip(new, self.store.read_all(paths), strict=True):
-            self._known.append(self._entry(commit_id, content))
-        return list(self._known)
+        entries = self.ledger.entries()
+        if len(entries) > state.commit_count:
+            raise CorruptionError(
+                f"{self.path}/{LEDGER_DIRECTORY}",
+                0,
+                f"it has commit {len(entries) - 1}, which the table's log has not",
+            )
+        return [*entries, *self._missing(state, len(entries))]
 
-    def current_files(self) -> list[DataFile]:
-        """The files that are the table now, in either role; raises as `entries` does."""
-        try:
-            return current_files(self.entries())
-        except ValueError as error:
-            raise CorruptionError(f"{self.path}/{MANIFEST_DIRECTORY}", 0, str(error)) from error
+    def current_files(self, version: int | None = None) -> list[DataFile]:
+        """The files that are the table, in either role; raises as `entries` does.
 
-    def commit(self, entry: ManifestEntry) -> None:
+        Those in quarantine are no part of the log: they are the ones of now, whatever `version`.
+        """
+        entries = self.entries()
+        known: dict[str, list[DataFile]] = {}
+        for entry in entries:
+            for file in entry.files:
+                known.setdefault(file.path, []).append(file)
+        found = []
+        for path in self.log.files(version):
+            # What others have rewritten, no entry names.
+            found += known.get(path) or self._described(path)
+        aside = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
+        return [*found, *aside]
+
+    def commit(self, entry: ManifestEntry, replaced: Sequence[DataFile] = ()) -> None:
         """Publishes files that are there to stay: from here on their rows are the table's.
 
         Raises `CommitTakenError` when another writer has made the commit of that number; the
         table is as that one left it then.
         """
+        head = self.head()
         pinned, self._pinned = self._pinned, None
-        if self.store.is_shared and pinned is not None and pinned != self.layout():
-            entry = replace(entry, layout=layout_fields(pinned))
-        content = format_entry(entry)
-        path = entry_path(entry.commit_id)
-        try:
-            self.store.create(path, content)
-        except FileExistsError as error:
-            # Ours, if the answer to a first try was lost and the store's client tried again.
-            if self.store.read(path) != content:
-                raise CommitTakenError(
-                    f"{self.path}: another writer has made commit {entry.commit_id} meanwhile, and "
-                    f"nothing was changed; run it again"
-                ) from error
-        self._announce()
+        layout = head.layout if pinned is None else pinned
+        if not head.commit_count or layout != head.layout:
+            entry = replace(entry, layout=layout_fields(layout))
+        change = change_of(entry, layout, replaced)
+        version = self.log.commit(change)
+        self.ledger.append(replace(entry, version=version))
+        announce_hours(self.store, entry, self.entries)
 
     def load_directory(self, commit_id: int, attempt: bytes, action: Action = Action.LOAD) -> str:
         """Where a commit's files go, relative to the table; `attempt` is four random bytes.
@@ -152,134 +163,111 @@ class TableDirectory:
         assert len(attempt) == 4
         return join(DATA_DIRECTORY, f"{action.value}-{commit_id:020d}-{attempt.hex()}")
 
-    def remove_leftovers(
-        self, entries: Sequence[ManifestEntry], before_ms: int | None = None
-    ) -> int:
-        """Removes what killed loads left; returns how many data files that were.
-
-        In a store that others write to meanwhile, that is what can be a commit's no more, and what
-        was written before `before_ms`; without it nothing is looked for.
-        """
-        if self.store.is_shared and before_ms is None:
-            return 0
-        committed = {file.path for entry in entries for file in entry.files}
-        removed = 0
-        for file in self.store.find(DATA_DIRECTORY):
-            commit_id = leftover_of(file.path, committed)
-            if commit_id is None:
-                continue
-            may_be_committed = self.store.is_shared and commit_id >= len(entries)
-            if may_be_committed and self.store.modified_ms(file.path) > (before_ms or 0):
-                continue
-            self.store.remove(file.path)
-            removed += not is_beside(file.path)
-        for name in self.store.names(MANIFEST_DIRECTORY):
-            stem = name.removesuffix(_TEMPORARY_SUFFIX)
-            if stem != name and parse_entry_file_name(stem) is not None:
-                self.store.remove(join(MANIFEST_DIRECTORY, name))
-        self.store.remove_empty(DATA_DIRECTORY)
-        return removed
-
-    def remove_files(
-        self, paths: Sequence[str], on_removal: Callable[[str], None] = lambda _: None
-    ) -> None:
-        """Removes data files (relative paths) that no reader wants any more.
-
-        `on_removal` hears of each just before it goes.
-        """
-        for path in paths:
-            on_removal(path)
+    def remove_files(self, paths: Sequence[str]) -> None:
+        """Removes data files (relative paths) that were written and not committed."""
+        for path in set(paths):
             self.store.remove(path)
-            if not self.store.is_shared:
-                self.store.remove(checksum_of(path))
-        self.store.remove_empty(DATA_DIRECTORY)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of all data files that are there, the table's or not."""
-        return {file.path: file.size for file in self.store.find(DATA_DIRECTORY)}
+        """Bytes of all files that are there, the table's or not."""
+        return {file.path: file.size for file in self.store.find("")}
 
-    def _is_table(self) -> bool:
-        if self.store.has(MARKER):
-            self._check_marker()
-            return True
+    def _state(self) -> LogState | None:
+        state = self.log.state()
+        if state is None:
+            self._check_former()
+        return state
+
+    def _check_former(self) -> None:
+        if self.store.has(FORMER_MARKER):
+            raise UserError(
+                f"{self.path} is a table of an earlier ottla; take it over, without a copy of its "
+                f"rows, with: ottla table convert {self.path}"
+            )
+
+    def _check_place(self) -> None:
+        """Asks nothing of a log that a power cut may have torn."""
         names = self.store.names("")
-        if names == [OWN_DIRECTORY]:
-            # A load killed while it claimed the directory got as far as this.
-            mine = {"lock", "table.json" + _TEMPORARY_SUFFIX}
-            names = [name for name in self.store.names(OWN_DIRECTORY) if name not in mine]
-        if names:
-            more = ", ..." if len(names) > _NAMES_SHOWN else ""
+        if OWN_DIRECTORY in names:
+            self._check_former()
+        elif LOG_DIRECTORY in names:
+            self._state()
+        # A load killed before its first commit got as far as this.
+        others = [
+            name for name in names if name not in (OWN_DIRECTORY, DATA_DIRECTORY, LOG_DIRECTORY)
+        ]
+        if OWN_DIRECTORY in names:
+            own = self.store.names(OWN_DIRECTORY)
+            others += [name for name in own if name.removesuffix(".tmp") not in _OWN_NAMES]
+        elif DATA_DIRECTORY in names:
+            # In an object store it got no further than its tasks.
+            data = self.store.names(DATA_DIRECTORY)
+            others += [f"{DATA_DIRECTORY}/{name}" for name in data if not is_of_commit(name)]
+        if others:
+            more = ", ..." if len(others) > _NAMES_SHOWN else ""
             raise UserError(
                 f"{self.path} holds files that ottla did not load "
-                f"({', '.join(names[:_NAMES_SHOWN])}{more}); load into an empty directory"
+                f"({', '.join(others[:_NAMES_SHOWN])}{more}); load into an empty directory"
             )
-        return False
 
-    def _mark(self) -> None:
-        """Makes the marker; in an object store also asks twice, whether a put takes a condition."""
-        if not self.store.is_shared:
-            self._write_marker(RAW)
-            return
-        content = _marker({"version": SHARED_MARKER_VERSION})
-        for _ in range(2):
-            try:
-                self.store.create(MARKER, content)
-            except FileExistsError:
-                self._check_marker()
-                return
-        raise UserError(
-            f"{self.path}: this store puts an object where there is one, although it was asked to "
-            f"only when there is none; a table needs a store with conditional puts"
-        )
+    def _complete(self, state: LogState) -> None:
+        """Writes the ledger's last entry, where a writer was killed before it could."""
+        for entry in self._missing(state, self.ledger.head().commit_count):
+            self.ledger.append(entry)
+            announce_hours(self.store, entry, self.entries)
 
-    def _write_marker(self, layout: TableLayout) -> None:
-        fields = {"version": MARKER_VERSION, "layout": layout_fields(layout)}
-        self.store.replace(MARKER, _marker(fields))
+    def _missing(self, state: LogState, count: int) -> list[ManifestEntry]:
+        """Entries of commits that the log has and the ledger has not."""
+        if count >= state.commit_count:
+            return []
+        found = [
+            replace(parse_fields(self.path, one.facts), version=one.version)
+            for one in self.log.history(count)
+        ]
+        if [one.commit_id for one in found] == list(range(count, state.commit_count)):
+            return found
+        # The log's history was cleaned up before the entry was written: what the log itself has.
+        known = {file.path for entry in self.ledger.entries() for file in entry.files}
+        new = [one for one in self.log.files() if one not in known]
+        files = [part for path in new for part in self._described(path)]
+        return [rebuilt_entry(state.commit_count - 1, self.ledger.head(), self.log, files)]
 
-    def _check_marker(self) -> TableLayout | None:
-        """The layout; `None` where the entries have it."""
-        path = f"{self.path}/{MARKER}"
-        try:
-            fields = json.loads(self.store.read(MARKER))
-            version = fields["version"]
-            is_ours = fields["format"] == MARKER_FORMAT
-            if is_ours and version == SHARED_MARKER_VERSION:
-                return None
-            if is_ours and version in READ_MARKER_VERSIONS:
-                return RAW if version == 1 else parse_layout(fields["layout"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise CorruptionError(path, 0, "it marks no table") from error
-        known = ", ".join(str(one) for one in READ_MARKER_VERSIONS)
-        raise UserError(
-            f"{path}: a table of version {version!r}; this ottla knows {known} and "
-            f"{SHARED_MARKER_VERSION}"
-        )
-
-    def _entry_count(self) -> int:
-        ids = sorted(
-            commit_id
-            for name in self.store.names(MANIFEST_DIRECTORY)
-            if (commit_id := parse_entry_file_name(name)) is not None
-        )
-        if ids != list(range(len(ids))):
-            missing = min(set(range(ids[-1])).difference(ids))
-            raise CorruptionError(f"{self.path}/{entry_path(missing)}", 0, "the entry is missing")
-        return len(ids)
-
-    def _entry(self, commit_id: int, content: bytes) -> ManifestEntry:
-        path = f"{self.path}/{entry_path(commit_id)}"
-        entry = parse_entry(path, content)
-        if entry.commit_id != commit_id:
-            raise CorruptionError(path, 0, f"it says that it is commit {entry.commit_id}")
-        return entry
-
-    def _announce(self) -> None:
-        """Where others commit meanwhile, until what was written is what there is."""
-        count = -1
-        while count < len(entries := self.entries()):
-            announce(self.store, entries, self.current_files())
-            count = len(entries) if self.store.is_shared else sys.maxsize
+    def _described(self, path: str) -> list[DataFile]:
+        return read_footer(self.store, path)
 
 
-def _marker(fields: Mapping[str, Any]) -> bytes:
-    return (json.dumps({"format": MARKER_FORMAT, **fields}, indent=1) + "\n").encode()
+def columns_of(layout: TableLayout) -> "pa.Schema":
+    """All columns of a table, with those that its directories' names hold."""
+    import pyarrow as pa
+
+    from ottla.tables.values.decoder import open_decoder
+
+    decoding = layout.decoding
+    rows = row_columns(None if decoding is None else open_decoder(decoding).type)
+    return pa.schema([*rows, *((name, pa.string()) for name in _partition_columns(layout))])
+
+
+def change_of(entry: ManifestEntry, layout: TableLayout, replaced: Sequence[DataFile]) -> Change:
+    """An entry as the table's log has it: rows alone, without the files in quarantine."""
+    return Change(
+        commit_id=entry.commit_id,
+        next_offsets=_next_offsets(entry),
+        added=[one for one in entry.files if one.role is FileRole.ROWS],
+        removed=[one for one in replaced if one.role is FileRole.ROWS],
+        has_new_rows=entry.action is not Action.COMPACT,
+        schema=columns_of(layout),
+        partition_columns=_partition_columns(layout),
+        facts=entry_fields(entry),
+        committed_ms=entry.committed_ms,
+    )
+
+
+def _next_offsets(entry: ManifestEntry) -> dict[str, int]:
+    """What a load says of each partition to the log, by which a second one is refused."""
+    if entry.action is not Action.LOAD:
+        return {}
+    return {f"{one.topic}-{one.partition}": one.until_offset for one in entry.partitions}
+
+
+def _partition_columns(layout: TableLayout) -> list[str]:
+    return [] if layout.partitioning is None else list(layout.partitioning.unit.columns)

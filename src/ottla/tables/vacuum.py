@@ -1,16 +1,15 @@
-"""Data files that no reader wants any more, removed: what reruns and compactions have replaced.
+"""Data files that no reader wants any more, removed by the library of the table's format.
 
-A reader goes by the manifest as it was when it began, so replaced files stay for a while. What
-killed commits left goes at once in a directory; in an object store, where a load may be running,
-what was written for the next commit stays for as long. The manifest is not touched: a vacuum that
-is killed half-way has removed some of the files, and the next one removes the rest.
+That is what reruns and compactions have replaced, and what commits that were killed have left. A
+reader goes by the table as it was when it began, so such files stay for a while. Killed half-way, a
+vacuum has removed some of them, and the next one removes the rest.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.base.clock import Clock
-from ottla.tables.manifest import ManifestEntry
+from ottla.tables.manifest import QUARANTINE_DIRECTORY, commit_of, folded_files
 from ottla.tables.table_directory import TableDirectory
 
 HOUR_MS = 3_600_000
@@ -20,13 +19,11 @@ KEPT_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumReport:
-    """What was removed, or would be. `kept_paths` were replaced too recently."""
+    """What was removed, or would be. `kept_paths` were replaced, or left, too recently."""
 
     table: str
     removed_paths: tuple[str, ...]
     removed_size: int
-    leftover_count: int
-    """Files of commits that were killed."""
     kept_paths: tuple[str, ...]
 
 
@@ -40,30 +37,42 @@ def vacuum(
 ) -> VacuumReport:
     """Removes files that were replaced more than `kept_ms` ago; `is_dry` only lists them.
 
-    `on_removal` hears of each file just before it goes. Raises `UserError` where there is no
-    table, or a load into it is running.
+    `on_removal` hears of each file before any goes. Raises `UserError` where there is no table, or
+    a load into it is running.
     """
     table = TableDirectory(path)
-    table.entries()  # Before anything is claimed: where there is no table, none is made.
+    table.require()  # Before anything is claimed: where there is no table, none is made.
     with table.claim():
-        entries = table.entries()
-        before_ms = clock.now_ms() - kept_ms
-        leftovers = 0 if is_dry else table.remove_leftovers(entries, before_ms)
         sizes = table.sizes()
-        there = {one: sizes[one] for one in _replaced(entries) if one in sizes}
-        old = tuple(one for one in _replaced(entries, before_ms) if one in there)
+        aside = _old_quarantine(table, clock.now_ms() - kept_ms)
+        # Some that it names may be gone already.
+        there = [*(one for one in table.log.vacuum(0, is_dry=True) if one in sizes), *aside]
+        expired = {*table.log.vacuum(kept_ms, is_dry=True), *aside}
+        old = [one for one in there if one in expired]
         if not is_dry:
-            table.remove_files(old, on_removal)
+            for one in old:
+                on_removal(one)
+            table.log.vacuum(kept_ms, is_dry=False)
+            table.remove_files(aside)
     return VacuumReport(
         table=table.path,
-        removed_paths=old,
-        removed_size=sum(there[one] for one in old),
-        leftover_count=leftovers,
+        removed_paths=tuple(old),
+        removed_size=sum(sizes.get(one, 0) for one in old),
         kept_paths=tuple(one for one in there if one not in set(old)),
     )
 
 
-def _replaced(entries: Iterable[ManifestEntry], before_ms: int | None = None) -> Iterator[str]:
+def _old_quarantine(table: TableDirectory, before_ms: int) -> list[str]:
+    """Files of records that are no rows, of which the table's log does not know."""
+    entries = table.entries()
+    kept = {file.path for file in folded_files(entries)}
     for entry in entries:
-        if before_ms is None or entry.committed_ms <= before_ms:
-            yield from entry.replaces
+        if entry.committed_ms > before_ms:
+            kept.update(entry.replaces)
+    return [
+        file.path
+        for file in table.store.find(QUARANTINE_DIRECTORY)
+        # In an object store a load may be writing what the next commit is to bring.
+        if file.path not in kept
+        and (not table.store.is_shared or commit_of(file.path) < len(entries))
+    ]

@@ -22,7 +22,6 @@ from ottla.spark.load import compact, load, rerun
 from ottla.spark.mirror import mirror_with_spark
 from ottla.spark.sink.writer import OttlaStreamWriter
 from ottla.spark.source import OttlaSource
-from ottla.tables.manifest import loaded_partitions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
 from tests.crash.kills.plan import Killer
@@ -125,7 +124,7 @@ class Jobs:
         self.killer(progress.step)
 
     def _some_range(self, chance: random.Random) -> RerunRange:
-        loaded = loaded_partitions(TableDirectory(self._table).entries())
+        loaded = TableDirectory(self._table).head().loaded
         begins: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         for number, one in loaded.items():

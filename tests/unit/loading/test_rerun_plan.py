@@ -61,7 +61,7 @@ def test_what_the_log_cannot_give_whole_is_refused(
 
 def data_file(first: int, last: int, partition: int = 0) -> DataFile:
     return DataFile(
-        path=f"data/{first}",
+        path=f"data/{partition}-{first}",
         size=1,
         row_count=1,
         partition=partition,

@@ -88,7 +88,9 @@ def test_rows_in_quarantine_count_as_records_of_the_log() -> None:
 
 def write_offsets(path: Path, name: str, offsets: list[int]) -> DataFile:
     (path / "data").mkdir(exist_ok=True)
-    pq.write_table(pa.table({"offset": offsets}), path / "data" / name)
+    pq.write_table(
+        pa.table({"partition": [0] * len(offsets), "offset": offsets}), path / "data" / name
+    )
     count = len(offsets)
     return replace(file(min(offsets), max(offsets), count), path=f"data/{name}")
 

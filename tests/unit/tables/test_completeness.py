@@ -3,15 +3,14 @@
 import json
 
 from ottla.base.files import join, read_file
-from ottla.tables.announcements import announce
+from ottla.tables.announcements import announce_hours
 from ottla.tables.completeness import (
     HOUR_MS,
     begins_a_new_hour,
     complete_hours,
-    last_asked_ms,
 )
 from ottla.tables.local_store import LocalStore
-from ottla.tables.manifest import Action, DataFile, FileRole, LoadedPartition, ManifestEntry
+from ottla.tables.manifest import Action, LoadedPartition, ManifestEntry
 from ottla.testing import FakeFileSystem
 
 NOON = 1_700_000_000_000 // HOUR_MS * HOUR_MS
@@ -79,23 +78,16 @@ def test_reruns_and_loads_that_knew_no_end_complete_nothing() -> None:
 
 def test_an_hour_is_news_once() -> None:
     entries = [entry(0, NOON + MINUTE, (5, 5))]
-    assert not begins_a_new_hour(last_asked_ms([]), NOON)
-    assert not begins_a_new_hour(last_asked_ms(entries), NOON + 59 * MINUTE)
-    assert begins_a_new_hour(last_asked_ms(entries), NOON + 60 * MINUTE)
+    assert not begins_a_new_hour(None, NOON)
+    assert not begins_a_new_hour(entries[-1].asked_ms, NOON + 59 * MINUTE)
+    assert begins_a_new_hour(entries[-1].asked_ms, NOON + 60 * MINUTE)
 
 
-def data_file(path: str, role: FileRole = FileRole.ROWS) -> DataFile:
-    return DataFile(
-        path=path, size=1, row_count=1, partition=0, first_offset=0, last_offset=0, role=role
-    )
-
-
-def test_the_list_has_the_files_with_rows_and_each_hour_a_marker() -> None:
+def test_each_complete_hour_has_a_marker() -> None:
     file_system = FakeFileSystem()
     file_system.make_directory("/t/_ottla")
-    files = [data_file("data/b"), data_file("data/a"), data_file("data/q", FileRole.QUARANTINE)]
-    announce(LocalStore("/t", file_system), [entry(3, NOON + MINUTE, (5, 5))], files)
-    assert read_file(file_system, "/t/_ottla/current.txt") == b"data/b\ndata/a\n"
+    found = entry(3, NOON + MINUTE, (5, 5))
+    announce_hours(LocalStore("/t", file_system), found, lambda: [found])
     (name,) = file_system.list("/t/_ottla/hours")
     assert name == "2023-11-14T21.json"
     marker = json.loads(read_file(file_system, join("/t/_ottla/hours", name)))

@@ -1,4 +1,4 @@
-"""Entries of the load manifest: round trip, and garbage in, only our error out."""
+"""Entries of a table's ledger: round trip, and garbage in, only our error out."""
 
 import json
 from contextlib import suppress
@@ -19,12 +19,11 @@ from ottla.tables.manifest import (
     FileRole,
     LoadedPartition,
     ManifestEntry,
-    current_files,
-    entry_file_name,
+    folded_files,
     format_entry,
     loaded_partitions,
     parse_entry,
-    parse_entry_file_name,
+    total_size,
 )
 
 counts = st.integers(0, 2**63 - 1)
@@ -65,6 +64,7 @@ files = st.builds(
     last_offset=counts,
     role=st.sampled_from(FileRole),
     values=st.dictionaries(st.text(), st.text(), max_size=2),
+    times=st.none() | st.tuples(counts, counts),
 )
 entries = st.builds(
     ManifestEntry,
@@ -77,6 +77,7 @@ entries = st.builds(
     replaces=st.lists(paths, max_size=2).map(tuple),
     asked_ms=st.none() | counts,
     schema=st.none() | st.text(),
+    version=st.none() | counts,
 )
 
 
@@ -128,7 +129,16 @@ def test_garbage_is_corruption(content: bytes) -> None:
     | st.sampled_from(
         [
             *("commit_id", "until_offset", "path", "size", "topic_id", "files", "action"),
-            *("replaces", "role", "values", "batches", "schema", "asked_ms", "quarantined_count"),
+            *(
+                "replaces",
+                "role",
+                "values",
+                "batches",
+                "schema",
+                "asked_ms",
+                "quarantined_count",
+                "times",
+            ),
         ]
     ),
     st.none() | st.booleans() | st.integers(max_value=-1) | st.text() | st.lists(st.integers()),
@@ -166,16 +176,6 @@ def test_a_later_version_is_named() -> None:
         parse_entry("entry", json.dumps(fields).encode())
 
 
-@given(st.integers(0, 10**20 - 1))
-def test_file_names_tell_the_commit(commit_id: int) -> None:
-    assert parse_entry_file_name(entry_file_name(commit_id)) == commit_id
-
-
-@pytest.mark.parametrize("name", ["1.json", f"{1:020d}.json.tmp", f"{1:021d}.json", "table.json"])
-def test_other_file_names_are_no_commits(name: str) -> None:
-    assert parse_entry_file_name(name) is None
-
-
 def test_the_newest_entry_tells_how_far_a_partition_came() -> None:
     older = example(partitions=(loaded(partition=0), loaded(partition=1)))
     newer = example(partitions=(loaded(partition=1, until_offset=20),))
@@ -208,12 +208,13 @@ def test_replaced_files_are_the_tables_no_longer() -> None:
     first, second = (replace(example().files[0], path=f"data/part-{n}.parquet") for n in (0, 1))
     load = example(files=(first,))
     compact = example(action=Action.COMPACT, files=(second,), replaces=(first.path,), partitions=())
-    assert current_files([load]) == [first]
-    assert current_files([load, compact]) == [second]
-    with pytest.raises(ValueError, match=r"replaces data/part-0\.parquet, which is not there"):
-        current_files([compact])
-    with pytest.raises(ValueError, match=r"adds data/part-0\.parquet, which is there"):
-        current_files([load, load])
+    assert folded_files([load]) == [first]
+    assert folded_files([load, compact]) == [second]
+
+
+def test_a_file_of_two_partitions_is_there_once_by_its_size() -> None:
+    one = example().files[0]
+    assert total_size([one, replace(one, partition=1), replace(one, path="data/other")]) == 20
 
 
 def test_only_loads_say_where_the_next_one_begins() -> None:

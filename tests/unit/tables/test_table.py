@@ -1,25 +1,27 @@
-"""The directory of a table: who may load into it, what readers see, and what a crash leaves."""
+"""A table: who may load into it, what readers see, and what a crash leaves."""
 
-import errno
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.spark.table import table_files
-from ottla.tables.manifest import DataFile, LoadedPartition, ManifestEntry
+from ottla.tables import ledger
+from ottla.tables.layout import Partitioning, PartitionUnit, TableLayout
+from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
 from ottla.tables.table_directory import TableDirectory
-from ottla.testing import FakeFileSystem, every_crash_point
+from ottla.tables.transaction_log import CommitTakenError
 
-TABLE = "/tables/orders"
+deltalake = pytest.importorskip("deltalake")
+
+BY_DAY = TableLayout(partitioning=Partitioning(unit=PartitionUnit.DAY))
 
 
-def write(file_system: FileSystem, path: str, content: bytes = b"rows") -> None:
-    file = file_system.open(path, create=True)
-    file.pwrite(content, 0)
-    file.close()
+def data_file(path: str, offset: int) -> DataFile:
+    return DataFile(
+        path=path, size=4, row_count=1, partition=0, first_offset=offset, last_offset=offset
+    )
 
 
 def entry(commit_id: int, *paths: str) -> ManifestEntry:
@@ -37,197 +39,243 @@ def entry(commit_id: int, *paths: str) -> ManifestEntry:
                 row_count=1,
             ),
         ),
-        files=tuple(
-            DataFile(
-                path=path,
-                size=4,
-                row_count=1,
-                partition=0,
-                first_offset=commit_id,
-                last_offset=commit_id,
-            )
-            for path in paths
-        ),
+        files=tuple(data_file(path, commit_id) for path in paths),
     )
 
 
-def add_load(table: TableDirectory, attempt: bytes) -> str:
-    """What a load does to the disk, without Spark; returns the data file's path."""
+def add_load(table: TableDirectory, attempt: bytes = b"aaaa") -> str:
+    """What a load does to the disk, without tasks; returns the data file's path."""
     with table.claim():
-        entries = table.entries()
-        table.remove_leftovers(entries)
-        directory = table.load_directory(len(entries), attempt)
-        table.store.file_system.make_directory(join(table.path, directory, "_temporary", "0"))
-        path = join(directory, "part-0.parquet")
-        write(table.store.file_system, join(table.path, path))
-        write(table.store.file_system, join(table.path, directory, ".part-0.parquet.crc"))
+        number = table.head().commit_count
+        path = f"{table.load_directory(number, attempt)}/part-0.parquet"
+        with table.store.output(path) as file:
+            file.write(b"rows")
         table.store.sync([path])
-        table.commit(entry(len(entries), path))
+        table.commit(entry(number, path))
     return path
 
 
-def names_below(file_system: FileSystem, path: str) -> set[str]:
-    found = set()
-    for name in file_system.list(path):
-        below = join(path, name)
-        status = file_system.status(below)
-        assert status is not None
-        found |= names_below(file_system, below) if status.is_directory else {below}
-    return found
+@pytest.fixture
+def table(tmp_path: Path) -> TableDirectory:
+    return TableDirectory(str(tmp_path / "orders"))
 
 
-def test_an_entry_is_there_after_its_commit() -> None:
-    table = TableDirectory(TABLE, FakeFileSystem())
-    path = add_load(table, b"aaaa")
-    assert table.entries() == [entry(0, path)]
+def delta_files(table: TableDirectory) -> set[str]:
+    """As a reader has them that knows nothing of ottla."""
+    found = deltalake.DeltaTable(table.path).get_add_actions().column("path")
+    return set(found.to_pylist())
 
 
-def test_whatever_a_crash_leaves_has_whole_entries_and_the_next_load_cleans_up() -> None:
-    def two_loads(file_system: FileSystem, acknowledged: list[Any]) -> None:
-        for attempt in (b"aaaa", b"bbbb"):
-            acknowledged.append(add_load(TableDirectory(TABLE, file_system), attempt))
-
-    for point in every_crash_point(two_loads, seeds=2):
-        table = TableDirectory(TABLE, point.file_system)
-        add_load(table, b"cccc")
-        entries = table.entries()
-        paths = [file.path for one in entries for file in one.files]
-        assert paths[: len(point.acknowledged)] == point.acknowledged, point
-        # The crash may have come after the last rename, so one more load may be there.
-        assert len(entries) - len(point.acknowledged) in (1, 2), point
-        for path in paths:
-            assert read_file(point.file_system, join(TABLE, path)) == b"rows", point
-        below = names_below(point.file_system, join(TABLE, "data"))
-        parquet = {path for path in below if path.endswith(".parquet")}
-        assert parquet == {join(TABLE, path) for path in paths}, point
+def test_an_entry_is_there_after_its_commit(table: TableDirectory) -> None:
+    path = add_load(table)
+    (found,) = table.entries()
+    assert replace(found, layout=None) == replace(entry(0, path), version=0)
+    assert found.layout is not None
+    assert delta_files(table) == {path}
 
 
-def test_a_second_load_at_the_same_time_is_refused() -> None:
-    file_system = FakeFileSystem()
-    with TableDirectory(TABLE, file_system).claim():
-        second = TableDirectory(TABLE, file_system)
+def test_a_second_load_at_the_same_time_is_refused(table: TableDirectory) -> None:
+    with table.claim():
+        second = TableDirectory(table.path)
         with pytest.raises(UserError, match="another load into this table is running"):
             second.claim().__enter__()
 
 
-def test_the_lock_goes_when_the_load_fails() -> None:
-    file_system = FakeFileSystem()
-    with pytest.raises(ZeroDivisionError), TableDirectory(TABLE, file_system).claim():
+def test_the_lock_goes_when_the_load_fails(table: TableDirectory) -> None:
+    with pytest.raises(ZeroDivisionError), table.claim():
         raise ZeroDivisionError
-    add_load(TableDirectory(TABLE, file_system), b"aaaa")
+    add_load(table)
 
 
-@pytest.mark.parametrize("names", [["notes.txt"], ["_ottla", "a"], ["a", "b", "c", "d"]])
-def test_a_directory_with_other_files_is_refused_and_left_alone(names: list[str]) -> None:
-    file_system = FakeFileSystem()
-    file_system.make_directory(TABLE)
+@pytest.mark.parametrize("names", [["notes.txt"], ["_ottla/a"], ["a", "b", "c", "d"]])
+def test_a_directory_with_other_files_is_refused_and_left_alone(
+    table: TableDirectory, names: list[str]
+) -> None:
     for name in names:
-        write(file_system, join(TABLE, name))
-    shown = ", ".join(names[:3])
-    with pytest.raises(UserError, match=rf"files that ottla did not load \({shown}"):
-        TableDirectory(TABLE, file_system).claim().__enter__()
-    assert file_system.list(TABLE) == names
+        path = Path(table.path, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"mine")
+    before = sorted(Path(table.path).rglob("*"))
+    with pytest.raises(UserError, match="files that ottla did not load"):
+        table.claim().__enter__()
+    assert sorted(Path(table.path).rglob("*")) == before
 
 
-def test_a_file_in_place_of_the_directory_is_refused() -> None:
-    file_system = FakeFileSystem()
-    file_system.make_directory("/tables")
-    write(file_system, TABLE)
-    with pytest.raises(UserError, match="is a file; a table needs a directory"):
-        TableDirectory(TABLE, file_system).claim().__enter__()
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "orders").write_bytes(b"")
+    with pytest.raises(UserError):
+        TableDirectory(str(tmp_path / "orders")).claim().__enter__()
+
+
+def test_a_delta_table_of_somebody_else_is_refused(table: TableDirectory) -> None:
+    import pyarrow as pa
+
+    deltalake.write_deltalake(table.path, pa.table({"a": [1]}))
+    with pytest.raises(UserError, match="a Delta table that ottla did not load"):
+        table.claim().__enter__()
 
 
 @pytest.mark.parametrize(
     ("address", "words"),
     [
         ("file:///tables/orders", "give a directory of this machine by its path"),
-        ("noscheme://tables/orders", r"noscheme://tables/orders: .*pip install 'ottla\[s3\]'"),
+        ("noscheme://tables/orders", "noscheme://tables/orders: .*noscheme"),
     ],
 )
 def test_an_address_of_no_object_store_is_refused(address: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        TableDirectory(address)
+        TableDirectory(address).require()
 
 
 def test_a_directory_without_a_table_has_no_entries(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no table"):
         table_files(str(tmp_path))
+    with pytest.raises(UserError, match="holds no table"):
+        TableDirectory(str(tmp_path)).entries()
+    assert TableDirectory(str(tmp_path)).head().commit_count == 0
 
 
-def test_files_that_loads_do_not_name_stay() -> None:
-    file_system = FakeFileSystem()
-    table = TableDirectory(TABLE, file_system)
-    path = add_load(table, b"aaaa")
-    leftover = join(TABLE, table.load_directory(1, b"bbbb"))
-    file_system.make_directory(leftover)
-    write(file_system, join(leftover, "part-7.parquet"))
-    kept = {join(leftover, "notes.txt"), join(TABLE, "data", "other.parquet")}
-    for one in kept:
-        write(file_system, one)
-    assert table.remove_leftovers(table.entries()) == 1
-    assert names_below(file_system, join(TABLE, "data")) == {
-        *kept,
-        join(TABLE, path),
-        join(TABLE, path).replace("part-0.parquet", ".part-0.parquet.crc"),
-    }
-
-
-def test_a_directory_that_is_still_written_to_is_left_for_the_next_load() -> None:
-    class Busy(FakeFileSystem):
-        def remove_directory(self, path: str) -> None:
-            raise OSError(errno.ENOTEMPTY, "another file has come", path)
-
-    table = TableDirectory(TABLE, Busy())
-    path = add_load(table, b"aaaa")
-    leftover = join(TABLE, table.load_directory(1, b"bbbb"))
-    table.store.file_system.make_directory(leftover)
-    assert table.remove_leftovers(table.entries()) == 0
-    assert add_load(table, b"cccc") != path
-
-
-def test_a_missing_entry_is_corruption() -> None:
-    table = TableDirectory(TABLE, FakeFileSystem())
-    for attempt in (b"aaaa", b"bbbb", b"cccc"):
-        add_load(table, attempt)
-    table.store.file_system.remove(join(TABLE, "_ottla", "manifest", f"{1:020d}.json"))
-    with pytest.raises(CorruptionError, match="the entry is missing"):
+def test_a_table_of_the_former_format_is_named_with_the_way_out(table: TableDirectory) -> None:
+    Path(table.path, "_ottla").mkdir(parents=True)
+    Path(table.path, "_ottla", "table.json").write_bytes(b"{}")
+    with pytest.raises(UserError, match="ottla table convert"):
         table.entries()
 
 
-def test_an_entry_under_another_name_is_corruption() -> None:
-    table = TableDirectory(TABLE, FakeFileSystem())
-    add_load(table, b"aaaa")
-    manifest = join(TABLE, "_ottla", "manifest")
-    content = read_file(table.store.file_system, join(manifest, f"{0:020d}.json"))
-    write(table.store.file_system, join(manifest, f"{1:020d}.json"), content)
+def test_the_layout_is_the_one_that_was_committed_last(table: TableDirectory) -> None:
+    table.pin(BY_DAY)
+    path = "data/load-0/day=2026-01-31/part-0.parquet"
+    with table.claim():
+        one = replace(data_file(path, 0), values={"day": "2026-01-31"})
+        table.commit(replace(entry(0), files=(one,)))
+    assert TableDirectory(table.path).layout() == BY_DAY
+    assert deltalake.DeltaTable(table.path).metadata().partition_columns == ["day"]
+
+
+def test_who_comes_second_with_a_commit_is_refused(table: TableDirectory) -> None:
+    second = TableDirectory(table.path)
+    add_load(table)
+    assert second.head().commit_count == 1
+    add_load(table)
+    with pytest.raises(CommitTakenError, match="another writer has made commit 1 meanwhile"):
+        second.commit(entry(1, "data/other.parquet"))
+    assert len(table.entries()) == 2
+
+
+def test_a_commit_of_another_program_comes_in_between(table: TableDirectory) -> None:
+    path = add_load(table)
+    deltalake.DeltaTable(table.path).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 9 days"}
+    )
+    other = add_load(table, b"bbbb")
+    assert [one.version for one in table.entries()] == [0, 2]
+    assert delta_files(table) == {path, other}
+
+
+def test_a_reader_sees_a_commit_that_the_ledger_does_not_have_yet(table: TableDirectory) -> None:
+    paths = [add_load(table), add_load(table)]
+    whole = table.entries()
+    Path(table.path, ledger.LEDGER_DIRECTORY, f"{1:020d}.json").unlink()
+    found = TableDirectory(table.path)
+    assert found.entries() == whole
+    assert found.head() == table.head()
+    assert {one.path for one in found.current_files()} == set(paths)
+    with found.claim():
+        assert TableDirectory(table.path).ledger.entries() == whole
+
+
+def test_of_a_commit_whose_history_is_gone_the_log_has_enough_to_continue(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
+    table = TableDirectory(str(tmp_path / "orders"))
+    add_load(table)
+    with table.claim():
+        with table.store.output("data/b.parquet") as file:
+            import pyarrow.parquet as pq
+
+            rows = {"partition": pa.array([0], pa.int32()), "offset": [1]}
+            pq.write_table(pa.table(rows), file)
+        table.commit(entry(1, "data/b.parquet"))
+    deltalake.DeltaTable(table.path).create_checkpoint()
+    Path(table.path, ledger.LEDGER_DIRECTORY, f"{1:020d}.json").unlink()
+    for number in range(2):
+        Path(table.path, "_delta_log", f"{number:020d}.json").unlink()
+    found = TableDirectory(table.path)
+    (loaded,) = found.head().loaded.values()
+    assert (loaded.from_offset, loaded.until_offset, loaded.row_count) == (1, 2, 1)
+    assert [file.path for file in found.entries()[1].files] == ["data/b.parquet"]
+
+
+def test_a_missing_entry_is_corruption(table: TableDirectory) -> None:
+    for _ in range(3):
+        add_load(table)
+    Path(table.path, ledger.LEDGER_DIRECTORY, f"{1:020d}.json").unlink()
+    for read in (TableDirectory(table.path).entries, TableDirectory(table.path).head):
+        with pytest.raises(CorruptionError, match="the entry is missing"):
+            read()
+
+
+def test_an_entry_under_another_name_is_corruption(table: TableDirectory) -> None:
+    add_load(table)
+    add_load(table)
+    directory = Path(table.path, ledger.LEDGER_DIRECTORY)
+    (directory / f"{1:020d}.json").write_bytes((directory / f"{0:020d}.json").read_bytes())
     with pytest.raises(CorruptionError, match="says that it is commit 0"):
+        TableDirectory(table.path).entries()
+
+
+def test_a_ledger_that_knows_of_more_than_the_log_is_corruption(table: TableDirectory) -> None:
+    add_load(table)
+    table.ledger.append(entry(1))
+    with pytest.raises(CorruptionError, match="has commit 1, which the table's log has not"):
         table.entries()
 
 
-@pytest.mark.parametrize(
-    ("marker", "error", "words"),
-    [
-        (b'{"format": "ottla table", "version": 4}', UserError, "a table of version 4"),
-        (b'{"format": "ottla table", "version": 2}', CorruptionError, "it marks no table"),
-        (b'{"format": "ottla table"}', CorruptionError, "it marks no table"),
-        (b"[]", CorruptionError, "it marks no table"),
-        (b"", CorruptionError, "it marks no table"),
-    ],
-)
-def test_a_strange_marker_is_refused(marker: bytes, error: type[Exception], words: str) -> None:
-    table = TableDirectory(TABLE, FakeFileSystem())
-    add_load(table, b"aaaa")
-    replace_file(table.store.file_system, join(TABLE, "_ottla", "table.json"), marker)
-    with pytest.raises(error, match=words):
-        table.entries()
-    with pytest.raises(error, match=words):
-        table.claim().__enter__()
+def test_entries_that_share_a_file_are_the_same_entries(
+    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "ROLLED", 3)
+    paths = [add_load(table) for _ in range(8)]
+    names = sorted(path.name for path in Path(table.path, ledger.LEDGER_DIRECTORY).iterdir())
+    assert names == [f"{0:020d}.jsonl", f"{3:020d}.jsonl", f"{6:020d}.json", f"{7:020d}.json"]
+    again = TableDirectory(table.path)
+    assert again.head() == table.head()
+    assert [file.path for one in again.entries() for file in one.files] == paths
+    assert again.head().loaded[0].until_offset == 8
 
 
-def test_table_files_are_the_committed_ones(tmp_path: Path) -> None:
-    table = TableDirectory(str(tmp_path / "table"))
-    path = add_load(table, b"aaaa")
-    leftover = tmp_path / "table" / table.load_directory(1, b"bbbb")
-    leftover.mkdir()
-    (leftover / "part-0.parquet").write_bytes(b"rows")
-    assert table_files(table.path) == [join(table.path, path)]
+def test_a_rolled_up_file_that_is_cut_is_corruption(
+    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "ROLLED", 2)
+    add_load(table)
+    add_load(table)
+    (path,) = Path(table.path, ledger.LEDGER_DIRECTORY).iterdir()
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(CorruptionError):
+        TableDirectory(table.path).head()
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    with pytest.raises(CorruptionError, match="it has 1 lines"):
+        TableDirectory(table.path).entries()
+
+
+def test_a_compaction_changes_no_row_for_readers_of_changes(table: TableDirectory) -> None:
+    paths = [add_load(table), add_load(table)]
+    old = table.current_files()
+    new = replace(
+        entry(2, "data/large"), action=Action.COMPACT, partitions=(), replaces=tuple(paths)
+    )
+    with table.claim():
+        table.commit(new, old)
+    assert delta_files(table) == {"data/large"}
+    log = Path(table.path, "_delta_log", f"{2:020d}.json").read_text()
+    assert '"dataChange":true' not in log
+
+
+def test_table_files_are_the_committed_ones(table: TableDirectory) -> None:
+    path = add_load(table)
+    leftover = Path(table.path, table.load_directory(1, b"bbbb"), "part-0.parquet")
+    leftover.parent.mkdir()
+    leftover.write_bytes(b"rows")
+    assert table_files(table.path) == [f"{table.path}/{path}"]

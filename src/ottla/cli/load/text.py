@@ -88,7 +88,8 @@ def summary(report: "LoadReport") -> str:
     rate = ""
     if report.write_seconds:
         rate = f", {report.row_count / report.write_seconds:,.0f} rows/s while writing"
+    files = counted(len({file.path for file in report.files}), "Parquet file")
     return (
         f"{report.row_count:,} rows in {report.seconds:.1f} s{rate}; "
-        f"{counted(len(report.files), 'Parquet file')} of {decimal(report.size)} in {report.into}"
+        f"{files} of {decimal(report.size)} in {report.into}"
     )

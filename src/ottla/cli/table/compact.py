@@ -64,12 +64,15 @@ def _words(progress: "Progress") -> str:
 def _text(report: "CompactReport") -> str:
     from rich.filesize import decimal
 
+    from ottla.tables.manifest import total_size
+
     if report.commit_id is None:
         return f"nothing to do: {report.table} has no small files that could go together"
     rows = sum(file.row_count for file in report.after)
-    before, after = (sum(file.size for file in some) for some in (report.before, report.after))
+    before, after = (total_size(some) for some in (report.before, report.after))
     return (
-        f"{len(report.before)} files of {decimal(before)} are {len(report.after)} of "
+        f"{len({file.path for file in report.before})} files of {decimal(before)} are "
+        f"{len({file.path for file in report.after})} of "
         f"{decimal(after)} now, {rows:,} rows, in {report.seconds:.1f} s; the old ones leave "
         f"with: ottla table vacuum {report.table}"
     )

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> None:
     """Print the paths of the table's current files, one per line.
 
-    Other files in the directory belong to killed commits, or were replaced: a reader that takes all
-    of data/ can see rows twice. In DuckDB, use read_parquet([these paths]).
+    Engines that read Delta tables need only TABLE. Other files in the directory belong to killed
+    commits, or were replaced: a reader that takes all of data/ can see rows twice. With --long and
+    --json, a file is there once for each partition in it.
     """
     import ottla.table
     from ottla.tables.manifest import FileRole
@@ -36,8 +37,12 @@ def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> 
         _show(chosen)
         return
     place = TableDirectory(path).path
-    for file in chosen:
-        click.echo(json.dumps(_fields(place, file)) if as_json else f"{place}/{file.path}")
+    if as_json:
+        for file in chosen:
+            click.echo(json.dumps(_fields(place, file)))
+        return
+    for name in dict.fromkeys(file.path for file in chosen):
+        click.echo(f"{place}/{name}")
 
 
 def _fields(place: str, file: "DataFile") -> dict[str, object]:
@@ -55,6 +60,8 @@ def _fields(place: str, file: "DataFile") -> dict[str, object]:
 def _show(chosen: "list[DataFile]") -> None:
     from rich.filesize import decimal
 
+    from ottla.tables.manifest import total_size
+
     shown = new_table()
     shown.add_column("partition", justify="right")
     shown.add_column("offsets", no_wrap=True)
@@ -69,6 +76,7 @@ def _show(chosen: "list[DataFile]") -> None:
             decimal(file.size),
             file.path,
         )
-    rows, size = sum(file.row_count for file in chosen), sum(file.size for file in chosen)
-    shown.caption = f"{counted(len(chosen), 'file')}, {counted(rows, 'row')}, {decimal(size)}"
+    rows, size = sum(file.row_count for file in chosen), total_size(chosen)
+    file_count = counted(len({file.path for file in chosen}), "file")
+    shown.caption = f"{file_count}, {counted(rows, 'row')}, {decimal(size)}"
     new_console().print(shown)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def vacuum_command(path: str, keep_hours: float, dry_run: bool) -> None:
     """Remove files that reruns and compactions replaced, and files that killed commits left.
 
-    Current files of the table stay, and so do files that ottla did not write.
+    Current files of the table stay. Whole hours count: half of one is taken for one.
     """
     from ottla.base.clock import SystemClock
     from ottla.tables.vacuum import HOUR_MS, vacuum
@@ -39,11 +39,10 @@ def _text(report: "VacuumReport", dry_run: bool) -> str:
     from rich.filesize import decimal
 
     files = counted(len(report.removed_paths), "file")
-    parts = [f"{'would remove' if dry_run else 'removed'} {files} that had been replaced"]
+    verb = "would remove" if dry_run else "removed"
+    parts = [f"{verb} {files} that were replaced or left behind"]
     if report.removed_paths:
         parts[0] += f" ({decimal(report.removed_size)})"
-    if report.leftover_count:
-        parts.append(f"{counted(report.leftover_count, 'file')} of commits that were killed")
     if report.kept_paths:
         parts.append(f"{counted(len(report.kept_paths), 'file')} stay for readers (--keep-hours)")
     return "; ".join(parts)

@@ -76,7 +76,7 @@ class Audit:
         report.loads = actions.count(Action.LOAD)
         report.reruns = actions.count(Action.RERUN)
         report.compactions = actions.count(Action.COMPACT)
-        report.files = len(files)
+        report.files = len({file.path for file in files})
         report.rows = _row_count(files, FileRole.ROWS)
         report.quarantined = _row_count(files, FileRole.QUARANTINE)
         report.differences += check_tiling(entries)

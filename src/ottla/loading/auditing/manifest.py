@@ -1,7 +1,6 @@
 """What can be wrong with a table before its log is asked: its ranges, and its files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ottla.base.errors import TaskError
 from ottla.base.ids import uuid_text
@@ -22,7 +21,7 @@ def check_tiling(entries: Sequence[ManifestEntry]) -> list[Difference]:
     """
     found: list[Difference] = []
     ends: dict[int, int] = {}
-    known: dict[str, DataFile] = {}
+    known: dict[str, list[DataFile]] = {}
     for number, entry in enumerate(entries):
         match entry.action:
             case Action.LOAD:
@@ -33,7 +32,8 @@ def check_tiling(entries: Sequence[ManifestEntry]) -> list[Difference]:
                 found += _check_compaction(entry, known)
         for loaded in entry.partitions:
             found += _check_entry_files(entry, loaded)
-        known.update((file.path, file) for file in entry.files)
+        for file in entry.files:
+            known.setdefault(file.path, []).append(file)
     return found
 
 
@@ -63,8 +63,10 @@ def _check_rerun(before: Sequence[ManifestEntry], entry: ManifestEntry) -> Itera
             )
 
 
-def _check_compaction(entry: ManifestEntry, known: Mapping[str, DataFile]) -> Iterator[Difference]:
-    taken = [known[path] for path in entry.replaces if path in known]
+def _check_compaction(
+    entry: ManifestEntry, known: Mapping[str, Sequence[DataFile]]
+) -> Iterator[Difference]:
+    taken = [part for path in entry.replaces for part in known.get(path, ())]
     places = {(file.partition, file.role.value) for file in (*taken, *entry.files)}
     for partition, role in sorted(places):
         before, after = (
@@ -161,32 +163,43 @@ def _stranger(loaded: LoadedPartition, topic: str, log: LogPartition | None) -> 
     return None
 
 
-def check_files(table: TableDirectory, files: Iterable[DataFile]) -> list[Difference]:
-    """Files that are missing or are others than the manifest names, by size and footer."""
+def check_files(table: TableDirectory, files: Sequence[DataFile]) -> list[Difference]:
+    """Files that are missing or are others than the ledger names, by size and footer."""
+    stated: dict[str, list[DataFile]] = {}
+    for file in files:
+        stated.setdefault(file.path, []).append(file)
     return [
-        Difference.in_file("file", file, reason)
-        for file in files
-        if (reason := _wrong_file(table, file)) is not None
+        Difference.in_file("file", parts[0], reason)
+        for parts in stated.values()
+        if (reason := _wrong_file(table, parts)) is not None
     ]
 
 
-def _wrong_file(table: TableDirectory, file: DataFile) -> str | None:
+def _wrong_file(table: TableDirectory, stated: Sequence[DataFile]) -> str | None:
     from pyarrow import ArrowException
 
     try:
-        found = read_footer(table.store, file.path)
+        found = read_footer(table.store, stated[0].path)
     except FileNotFoundError:
         return "it is missing"
     except (ArrowException, OSError, TaskError) as error:
         return f"it cannot be read: {error}"
-    if found is None:
+    if not found:
         return "it has no rows"
-    if found.size != file.size:
-        return f"it has {found.size} bytes, {file.size} are stated"
-    if replace(found, role=file.role, values=file.values) != file:
-        return (
-            f"it holds {found.row_count} rows of partition {found.partition}, offsets "
-            f"{found.first_offset} to {found.last_offset}; the manifest says {file.row_count}, "
-            f"{file.partition}, {file.first_offset} to {file.last_offset}"
-        )
+    if found[0].size != stated[0].size:
+        return f"it has {found[0].size} bytes, {stated[0].size} are stated"
+    there, wanted = _rows_by_partition(found), _rows_by_partition(stated)
+    if there != wanted:
+        return f"it holds {_rows_text(there)}; the ledger says {_rows_text(wanted)}"
     return None
+
+
+def _rows_by_partition(parts: Iterable[DataFile]) -> dict[int, tuple[int, int, int]]:
+    return {one.partition: (one.row_count, one.first_offset, one.last_offset) for one in parts}
+
+
+def _rows_text(parts: Mapping[int, tuple[int, int, int]]) -> str:
+    return ", ".join(
+        f"{count} rows of partition {number}, offsets {first} to {last}"
+        for number, (count, first, last) in sorted(parts.items())
+    )

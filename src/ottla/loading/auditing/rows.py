@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange
 from ottla.record.columns import COLUMNS
+from ottla.tables.data_files import read_columns, read_part
 from ottla.tables.manifest import DataFile
-from ottla.tables.parquet_files import open_parquet
 from ottla.tables.store import TableStore
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRang
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    parts = [_as_decoded(store, file.path) for file in files]
+    parts = [_as_decoded(store, file) for file in files]
     shared = [name for name in COLUMNS if all(name in part.column_names for part in parts)]
     rows = pa.concat_tables(part.select(shared) for part in parts).sort_by("offset")
     offsets = rows["offset"]
@@ -49,19 +49,19 @@ def _is_as_in_the_log(schema: "pa.Schema", name: str) -> bool:
     return name not in ("key", "value") or schema.field(name).type == pa.binary()
 
 
-def _as_decoded(store: TableStore, path: str) -> "pa.Table":
+def _as_decoded(store: TableStore, file: DataFile) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from ottla.record.columns import schema
 
-    with open_parquet(store, path) as opened:
-        there = [
-            name
-            for name in (*COLUMNS, "timestamp")
-            if name in opened.schema_arrow.names and _is_as_in_the_log(opened.schema_arrow, name)
-        ]
-        rows = opened.read(columns=there)
+    columns_there = read_columns(store, file)
+    there = [
+        name
+        for name in (*COLUMNS, "timestamp")
+        if name in columns_there.names and _is_as_in_the_log(columns_there, name)
+    ]
+    rows = read_part(store, file, there)
     columns = {name: rows[name] for name in there if name != "timestamp"}
     if "timestamp" in there:
         times = pc.cast(pc.cast(rows["timestamp"], pa.timestamp("ms", "UTC")), pa.int64())

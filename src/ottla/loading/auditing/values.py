@@ -1,4 +1,4 @@
-"""Decoded values of a table beside the log's bytes, decoded again as the table's marker says."""
+"""Decoded values of a table beside the log's bytes, decoded again as the table's ledger says."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogSource, read_ranges
+from ottla.tables.data_files import read_columns, read_part
 from ottla.tables.manifest import DataFile, FileRole
-from ottla.tables.parquet_files import open_parquet
 from ottla.tables.store import TableStore
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import open_decoder
@@ -54,15 +54,14 @@ def _rows(store: TableStore, file: DataFile) -> "pa.Table | None":
     """Offsets, commits and values, in order of offset; `None` for a file of raw values."""
     import pyarrow.types as types
 
-    with open_parquet(store, file.path) as opened:
-        names = opened.schema_arrow.names
-        is_aside = file.role is FileRole.QUARANTINE
-        if "commit_id" not in names or not (
-            is_aside or types.is_struct(opened.schema_arrow.field("value").type)
-        ):
-            return None
-        columns = ["offset", "commit_id", *([] if is_aside else ["value"])]
-        return opened.read(columns=columns).sort_by("offset")
+    there = read_columns(store, file)
+    is_aside = file.role is FileRole.QUARANTINE
+    if "commit_id" not in there.names or not (
+        is_aside or types.is_struct(there.field("value").type)
+    ):
+        return None
+    columns = ["offset", "commit_id", *([] if is_aside else ["value"])]
+    return read_part(store, file, columns).sort_by("offset")
 
 
 def _beside(

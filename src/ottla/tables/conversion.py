@@ -1,0 +1,139 @@
+"""A table of ottla's own former format taken over into Delta Lake: no row is copied.
+
+Its manifest had one JSON file per commit, which say what a ledger's entries say. They become the
+ledger, then one commit names all current files, and then the manifest goes. Killed anywhere, the
+table is as it was for those who knew the former format until that commit, and a Delta table from
+then on; done again, the conversion continues. Files in quarantine are moved, since engines' vacuums
+would take them for files of nobody where they lie.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
+from ottla.tables.ledger import LEDGER_DIRECTORY, Head
+from ottla.tables.manifest import (
+    QUARANTINE_DIRECTORY,
+    FileRole,
+    ManifestEntry,
+    entry_fields,
+    folded_files,
+    parse_entry,
+    quarantine_of,
+)
+from ottla.tables.parquet_files import read_footer
+from ottla.tables.table_directory import FORMER_MARKER, TableDirectory, change_of
+from ottla.tables.transaction_log import Change
+
+FORMER_MANIFEST = "_ottla/manifest"
+_FORMER_QUARANTINE = "quarantine"
+_FORMER_LISTS = ("_ottla/current.txt",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionReport:
+    """`file_count` data files are the table's now."""
+
+    table: str
+    commit_count: int
+    file_count: int
+    row_count: int
+
+
+def convert(path: str) -> ConversionReport:
+    """Makes a Delta table of a table of the former format.
+
+    Raises `UserError` for anything else, and `CorruptionError` for a manifest that is damaged.
+    """
+    table = TableDirectory(path)
+    if not table.store.has(FORMER_MARKER):
+        raise UserError(f"{table.path} holds no table of ottla's former format")
+    with table.store.claimed():
+        entries = _with_layout(table, _former_entries(table))
+        if not entries:
+            raise UserError(f"{table.path} has no commit yet: load into it again, from its start")
+        moved = [_moved(table, entry) for entry in entries]
+        if table.log.state() is None:
+            table.store.make_directories([LEDGER_DIRECTORY])
+            for entry in moved:
+                table.ledger.append(entry)
+            table.log.commit(_first_change(table, moved))
+        rows = [file for file in folded_files(moved) if file.role is FileRole.ROWS]
+        for name in table.store.names(FORMER_MANIFEST):
+            table.store.remove(f"{FORMER_MANIFEST}/{name}")
+        for name in (*_FORMER_LISTS, FORMER_MARKER):
+            table.store.remove(name)
+    return ConversionReport(
+        table=table.path,
+        commit_count=len(moved),
+        file_count=len({file.path for file in rows}),
+        row_count=sum(file.row_count for file in rows),
+    )
+
+
+def _former_entries(table: TableDirectory) -> list[ManifestEntry]:
+    names = [one for one in table.store.names(FORMER_MANIFEST) if one.endswith(".json")]
+    found = []
+    for number, name in enumerate(names):
+        path = f"{FORMER_MANIFEST}/{name}"
+        entry = parse_entry(f"{table.path}/{path}", table.store.read(path))
+        if entry.commit_id != number:
+            raise CorruptionError(f"{table.path}/{path}", 0, f"it is commit {entry.commit_id}")
+        found.append(entry)
+    if not found and table.log.state() is not None:
+        return table.ledger.entries()  # Killed when all was done but the marker.
+    return found
+
+
+def _with_layout(table: TableDirectory, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """The layout goes into the last entry, where the marker had it."""
+    if not entries or any(entry.layout is not None for entry in entries):
+        return list(entries)
+    path = f"{table.path}/{FORMER_MARKER}"
+    try:
+        fields: dict[str, Any] = json.loads(table.store.read(FORMER_MARKER))
+        layout: TableLayout = parse_layout(fields["layout"]) if "layout" in fields else RAW
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptionError(path, 0, "it marks no table") from error
+    return [*entries[:-1], replace(entries[-1], layout=layout_fields(layout))]
+
+
+def _moved(table: TableDirectory, entry: ManifestEntry) -> ManifestEntry:
+    """The entry with its quarantined files where they belong now, which they are moved to."""
+    files = []
+    for file in entry.files:
+        if f"/{_FORMER_QUARANTINE}/" not in file.path or file.role is FileRole.ROWS:
+            files.append(file)
+            continue
+        target = _quarantined(file.path)
+        if table.store.has(file.path) and file.path != target:
+            table.store.move(file.path, target)
+        files.append(replace(file, path=target))
+    replaces = tuple(
+        _quarantined(path) if f"/{_FORMER_QUARANTINE}/" in path else path for path in entry.replaces
+    )
+    return replace(entry, files=tuple(files), replaces=replaces)
+
+
+def _quarantined(path: str) -> str:
+    if path.startswith(f"{QUARANTINE_DIRECTORY}/"):
+        return path
+    directory, _, name = path.rpartition("/")
+    return f"{quarantine_of(directory.removesuffix('/' + _FORMER_QUARANTINE))}/{name}"
+
+
+def _first_change(table: TableDirectory, entries: Sequence[ManifestEntry]) -> Change:
+    head = Head()
+    for entry in entries:
+        head = head.after(entry)
+    rows = [file for file in folded_files(entries) if file.role is FileRole.ROWS]
+    described = [part for file in rows for part in read_footer(table.store, file.path)]
+    last = replace(
+        entries[-1], partitions=tuple(head.loaded.values()), files=tuple(described), replaces=()
+    )
+    return replace(
+        change_of(last, head.layout, ()), facts=entry_fields(entries[-1]), has_new_rows=True
+    )

@@ -1,0 +1,389 @@
+"""A table's log in the format of Delta Lake, by the package `deltalake` (delta-rs).
+
+Loads make each commit with one transaction: files added and removed with their statistics, the
+next offset of each partition as a `txn` action, and the facts for the ledger beside Delta's own in
+`commitInfo`. The number of the commit is a `txn` action as well, so of two writers that make the
+same one the format refuses the second, while commits of others (`OPTIMIZE`, `VACUUM`) may come in
+between.
+
+delta-rs syncs nothing to a disk. In a directory a power cut may leave a log entry or a checkpoint
+whose name is there and whose content is not: neither has been acknowledged, and `repair` removes
+them before anything is committed again. Checkpoints come every `CHECKPOINT_INTERVAL` versions.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
+from ottla.tables.manifest import DataFile
+from ottla.tables.object_store import STORAGE_OPTIONS, one_line
+from ottla.tables.store import TableStore
+from ottla.tables.transaction_log import Change, CommitTakenError, Committed, LogState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable, Schema
+    from deltalake.transaction import AddAction
+
+LOG_DIRECTORY = "_delta_log"
+LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+CHECKPOINT_INTERVAL = 100
+COMMITS = "ottla"
+"""The application whose version is the number of the last commit."""
+
+_FACTS = "ottla"
+"""In `commitInfo`: the facts of a commit, and how many actions stand in its entry."""
+
+_IN_ORDER = ("min.partition", "min.offset", "path")
+_HOUR_MS = 3_600_000
+_ENTRY_NAME = re.compile(r"(\d{20})\.json")
+_CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*parquet")
+_NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+_Value = TypeVar("_Value")
+
+
+class DeltaLog:
+    """Implements `TransactionLog`."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._opened: DeltaTable | None = None
+        with needed_for("a table of Delta Lake"):
+            import deltalake  # noqa: F401
+
+    def state(self) -> LogState | None:
+        table = self._table()
+        if table is None:
+            return None
+        last = self._asked(lambda: table.transaction_version(COMMITS))
+        if last is None:
+            raise UserError(
+                f"{self._store.address} holds a Delta table that ottla did not load; load into an "
+                f"empty directory"
+            )
+        return LogState(version=table.version(), commit_count=last + 1)
+
+    def commit(self, change: Change) -> int:
+        from deltalake.exceptions import DeltaError
+
+        table, state = self._table(), self.state()
+        if state is not None and state.commit_count != change.commit_id:
+            return self._version_made(change)
+        read_version = -1 if state is None else state.version
+        try:
+            if table is None:
+                self._create(change)
+            else:
+                self._append(table, change)
+        except (DeltaError, OSError) as error:
+            state = self.state()
+            if state is None or state.version == read_version:
+                raise self._failure(error) from error
+        version = self._version_made(change)
+        self._store.sync([_entry_path(version)])
+        if version % CHECKPOINT_INTERVAL == 0:
+            self._checkpoint(self._current(), version)
+        return version
+
+    def history(self, since_commit: int) -> list[Committed]:
+        table = self._current()
+        limit = 2
+        while True:
+            found = self._asked(lambda limit=limit: table.history(limit))  # type: ignore[misc]
+            ours = [_committed(one) for one in found if _FACTS in one]
+            if len(found) < limit or (ours and ours[-1].facts["commit_id"] <= since_commit):
+                return [one for one in reversed(ours) if one.facts["commit_id"] >= since_commit]
+            limit *= 8
+
+    def files(self, version: int | None = None) -> list[str]:
+        table = self._current() if version is None else self._at(version)
+        actions = self._asked(lambda: table.get_add_actions(flatten=True))
+        names = [name for name in _IN_ORDER if name in actions.schema.names]
+        found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
+        # A file of others may lack statistics.
+        return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
+
+    def version_at(self, time_ms: int) -> int:
+        table = self._current()
+        time = datetime.fromtimestamp(time_ms / 1000, UTC)
+        first = self._asked(lambda: table.history())[-1]
+        if time_ms < first["timestamp"]:
+            raise UserError(f"{self._store.address} has no version of {time:%Y-%m-%d %H:%M:%S} UTC")
+        self._opened = None
+        self._asked(lambda: table.load_as_version(time))
+        return int(table.version())
+
+    def next_offset(self, application: str) -> int | None:
+        table = self._current()
+        return self._asked(lambda: table.transaction_version(application))
+
+    def repair(self) -> None:
+        if self._store.is_shared:
+            return
+        names = self._store.names(LOG_DIRECTORY)
+        entries = [name for name in names if _ENTRY_NAME.fullmatch(name)]
+        while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
+            self._store.remove(f"{LOG_DIRECTORY}/{entries.pop()}")
+        if entries:
+            self._store.sync([f"{LOG_DIRECTORY}/{entries[-1]}"])
+        checkpoints = [name for name in names if _CHECKPOINT_NAME.fullmatch(name)]
+        if checkpoints and not self._is_parquet(f"{LOG_DIRECTORY}/{checkpoints[-1]}"):
+            self._store.remove(f"{LOG_DIRECTORY}/{checkpoints[-1]}")
+            self._store.remove(LAST_CHECKPOINT)
+        elif self._store.has(LAST_CHECKPOINT) and not _is_json(self._store.read(LAST_CHECKPOINT)):
+            self._store.remove(LAST_CHECKPOINT)
+
+    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+        table = self._current()
+        hours = -(-kept_ms // _HOUR_MS)
+        found = self._asked(
+            lambda: table.vacuum(hours, dry_run=is_dry, enforce_retention_duration=False, full=True)
+        )
+        return sorted(found)
+
+    def _create(self, change: Change) -> None:
+        from deltalake.transaction import create_table_with_add_actions
+
+        create_table_with_add_actions(
+            self._store.address,
+            _schema(change.schema),
+            [self._add(change, file) for file in _whole_files(change.added)],
+            "error",
+            list(change.partition_columns),
+            configuration={"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)},
+            storage_options=STORAGE_OPTIONS if self._store.is_shared else None,
+            commit_properties=_properties(change),
+            post_commithook_properties=_no_hooks(),
+        )
+
+    def _append(self, table: "DeltaTable", change: Change) -> None:
+        from deltalake.transaction import RemoveAction
+
+        if change.added:
+            self._grow(table, change.schema)
+        removed = [
+            RemoveAction(
+                parts[0].path,
+                change.has_new_rows,
+                change.committed_ms,
+                parts[0].size,
+                _partition_values(parts[0]),
+            )
+            for parts in _whole_files(change.removed)
+        ]
+        added = [self._add(change, parts) for parts in _whole_files(change.added)]
+        table.create_write_transaction(
+            [*removed, *added],
+            "append",
+            table.schema(),
+            list(change.partition_columns),
+            commit_properties=_properties(change),
+            post_commithook_properties=_no_hooks(),
+        )
+
+    def _grow(self, table: "DeltaTable", schema: "pa.Schema") -> None:
+        """Adds the columns that are new, and new fields of values."""
+        wanted = _schema(schema)
+        there = {field.name: field for field in table.schema().fields}
+        new = [field for field in wanted.fields if there.get(field.name) != field]
+        if new:
+            table.alter.add_columns(new, post_commithook_properties=_no_hooks())
+            self._store.sync([_entry_path(table.version())])
+
+    def _add(self, change: Change, parts: Sequence[DataFile]) -> "AddAction":
+        from deltalake.transaction import AddAction
+
+        return AddAction(
+            path=parts[0].path,
+            size=parts[0].size,
+            partition_values=_partition_values(parts[0]),
+            modification_time=change.committed_ms,
+            data_change=change.has_new_rows,
+            stats=json.dumps(_statistics(parts)),
+        )
+
+    def _version_made(self, change: Change) -> int:
+        """Raises `CommitTakenError` unless the commit of that number is this one.
+
+        It may be although an error came back: when the answer to a first try was lost.
+        """
+        found = self.history(change.commit_id)
+        if found and found[0].facts == change.facts:
+            return found[0].version
+        raise CommitTakenError(
+            f"{self._store.address}: another writer has made commit {change.commit_id} meanwhile, "
+            f"or replaced its files, and nothing was changed; run it again"
+        )
+
+    def _checkpoint(self, table: "DeltaTable", version: int) -> None:
+        """Durably; only then may the log's older entries go."""
+        self._asked(table.create_checkpoint)
+        mine = f"{version:020d}.checkpoint."
+        made = [name for name in self._store.names(LOG_DIRECTORY) if name.startswith(mine)]
+        self._store.sync([*(f"{LOG_DIRECTORY}/{name}" for name in made), LAST_CHECKPOINT])
+        self._asked(table.cleanup_metadata)
+
+    def _table(self) -> "DeltaTable | None":
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            if self._opened is None:
+                options = STORAGE_OPTIONS if self._store.is_shared else None
+                self._opened = DeltaTable(self._store.address, storage_options=options)
+            else:
+                self._opened.update_incremental()
+        except TableNotFoundError:
+            return None
+        except Exception as error:
+            raise self._failure(error) from error
+        return self._opened
+
+    def _current(self) -> "DeltaTable":
+        table = self._table()
+        if table is None:
+            raise UserError(f"{self._store.address} holds no table that ottla loaded")
+        return table
+
+    def _at(self, version: int) -> "DeltaTable":
+        from deltalake import DeltaTable
+
+        options = STORAGE_OPTIONS if self._store.is_shared else None
+        return self._asked(
+            lambda: DeltaTable(self._store.address, version=version, storage_options=options)
+        )
+
+    def _asked(self, ask: Callable[[], _Value]) -> _Value:
+        try:
+            return ask()
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> Exception:
+        from deltalake.exceptions import DeltaError
+
+        if not isinstance(error, DeltaError | OSError):
+            return error
+        return UserError(f"{self._store.address}: {one_line(error)}")
+
+    def _is_parquet(self, path: str) -> bool:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            pq.read_metadata(self._store.arrow_path(path), filesystem=self._store.arrow())
+        except (pa.ArrowException, OSError):
+            return False
+        return True
+
+
+def _entry_path(version: int) -> str:
+    return f"{LOG_DIRECTORY}/{version:020d}.json"
+
+
+def _schema(schema: "pa.Schema") -> "Schema":
+    from deltalake import Schema
+
+    return Schema.from_arrow(schema)
+
+
+def _properties(change: Change) -> "CommitProperties":
+    from deltalake import CommitProperties, Transaction
+
+    versions = {COMMITS: change.commit_id, **change.next_offsets}
+    counts = len(versions) + len(_whole_files(change.added)) + len(_whole_files(change.removed))
+    return CommitProperties(
+        custom_metadata={_FACTS: {"actions": counts, "facts": dict(change.facts)}},
+        app_transactions=[Transaction(name, version) for name, version in versions.items()],
+    )
+
+
+def _no_hooks() -> Any:
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def _committed(fields: Mapping[str, Any]) -> Committed:
+    return Committed(version=fields["version"], facts=fields[_FACTS]["facts"])
+
+
+def _whole_files(parts: Sequence[DataFile]) -> list[list[DataFile]]:
+    by_path: dict[str, list[DataFile]] = {}
+    for part in parts:
+        by_path.setdefault(part.path, []).append(part)
+    return list(by_path.values())
+
+
+def _partition_values(file: DataFile) -> dict[str, str | None]:
+    return {
+        name: None if value == _NULL_DIRECTORY else value for name, value in file.values.items()
+    }
+
+
+def _statistics(parts: Sequence[DataFile]) -> dict[str, Any]:
+    """By which readers leave out files that have none of the rows they look for."""
+    lowest: dict[str, Any] = {
+        "partition": min(one.partition for one in parts),
+        "offset": min(one.first_offset for one in parts),
+    }
+    highest: dict[str, Any] = {
+        "partition": max(one.partition for one in parts),
+        "offset": max(one.last_offset for one in parts),
+    }
+    times = [one.times for one in parts]
+    if all(one is not None for one in times):
+        known = [one for one in times if one is not None]
+        lowest["timestamp"] = _time(min(first for first, _ in known))
+        # Milliseconds are all that statistics have room for, and Kafka's times are no finer.
+        highest["timestamp"] = _time(max(last for _, last in known) + 999)
+    return {
+        "numRecords": sum(one.row_count for one in parts),
+        "minValues": lowest,
+        "maxValues": highest,
+        "nullCount": {"partition": 0, "offset": 0},
+    }
+
+
+def _time(time_us: int) -> str:
+    seconds, rest = divmod(time_us // 1000, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
+
+
+def _is_whole(content: bytes) -> bool:
+    """Whether an entry of the log is all that was written; of others, whether it is JSON."""
+    try:
+        actions = list(_actions(content))
+    except ValueError:
+        return False
+    info: Mapping[str, Any] = next(
+        (one["commitInfo"] for one in actions if "commitInfo" in one), {}
+    )
+    if _FACTS not in info:
+        return bool(actions)
+    counted = sum(bool({"add", "remove", "txn"} & one.keys()) for one in actions)
+    return bool(counted == info[_FACTS]["actions"])
+
+
+def _actions(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        action = json.loads(line)
+        if not isinstance(action, dict):
+            raise ValueError("no action of a log")
+        yield action
+
+
+def _or_last(value: Any) -> tuple[bool, Any]:
+    return value is None, value
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,187 @@
+"""What a table's log has no words for, kept beside it: one JSON document for each commit.
+
+Format page: docs/format/table-ledger.md. An entry is written after its commit, with the facts that
+stand in the log's own history as well, so that of a crash in between nothing is lost: the next
+writer copies them (`TableDirectory.claim`). Cleaning up that history does not touch the ledger.
+After `ROLLED` commits their entries become one file, which ends with what they come to, so a table
+is opened by reading the last of those files and the entries since.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.base.errors import CorruptionError
+from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
+from ottla.tables.manifest import (
+    LoadedPartition,
+    ManifestEntry,
+    format_entry,
+    loaded_partitions,
+    parse_entry,
+    parse_partition,
+    partition_fields,
+    row_size_of,
+)
+from ottla.tables.store import TableStore
+
+LEDGER_DIRECTORY = "_ottla/ledger"
+ROLLED = 100
+"""Commits whose entries share a file once there are as many."""
+
+_NAME = re.compile(r"(\d{20})\.(jsonl|json)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What the entries come to: all that the next commit must know of them."""
+
+    commit_count: int = 0
+    layout: TableLayout = RAW
+    loaded: Mapping[int, LoadedPartition] = field(default_factory=dict)
+    """By partition, the last load's; the next one begins at its end."""
+    row_size: float | None = None
+    """Bytes of Parquet to a row, by the last commit with rows."""
+    asked_ms: int | None = None
+    """When a load last asked the log where it ends."""
+
+    def after(self, entry: ManifestEntry) -> "Head":
+        asked = [one for one in (self.asked_ms, entry.asked_ms) if one is not None]
+        return Head(
+            commit_count=entry.commit_id + 1,
+            layout=self.layout if entry.layout is None else parse_layout(entry.layout),
+            loaded={**self.loaded, **loaded_partitions([entry])},
+            row_size=row_size_of(entry.files) or self.row_size,
+            asked_ms=max(asked, default=None),
+        )
+
+
+class Ledger:
+    """The entries of one table, from the first commit on; those read before are remembered."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._known: list[ManifestEntry] = []
+        self._head = Head()
+
+    def head(self) -> Head:
+        """What all entries come to; raises `CorruptionError` as `entries` does."""
+        rolled, single = self._names()
+        head = self._head
+        if rolled and head.commit_count < rolled[-1] + ROLLED:
+            *_, last = self._lines(rolled[-1])
+            head = self._parsed_head(rolled[-1], last)
+        for commit_id in self._after(head.commit_count, single):
+            try:
+                head = head.after(self._single(commit_id))
+            except (ValueError, TypeError, KeyError) as error:
+                raise self._damaged(_entry_path(commit_id), str(error)) from error
+        self._head = head
+        return head
+
+    def entries(self) -> list[ManifestEntry]:
+        """All of them, oldest first; raises `CorruptionError` for one missing or damaged."""
+        rolled, single = self._names()
+        for first in rolled:
+            if len(self._known) < first + ROLLED:
+                self._check_next(first, first <= len(self._known))
+                *lines, _ = self._lines(first)
+                entries = [
+                    parse_entry(f"{self._store.address}/{_rolled_path(first)}", line)
+                    for line in lines
+                ]
+                self._known[first:] = entries
+        for commit_id in self._after(len(self._known), single):
+            self._known.append(self._single(commit_id))
+        return list(self._known)
+
+    def append(self, entry: ManifestEntry) -> None:
+        """Adds an entry, durably; of a repair again, with the same content."""
+        self._store.replace(_entry_path(entry.commit_id), format_entry(entry))
+        if (entry.commit_id + 1) % ROLLED == 0:
+            self._roll_up(entry.commit_id + 1 - ROLLED)
+
+    def _roll_up(self, first: int) -> None:
+        """Puts the last entries into one file; killed before the end, it leaves them twice."""
+        entries = [self._single(one) for one in range(first, first + ROLLED)]
+        lines = [format_entry(one) for one in entries]
+        lines.append((json.dumps(_head_fields(self.head())) + "\n").encode())
+        self._store.replace(_rolled_path(first), b"".join(lines))
+        rolled, single = self._names()
+        for commit_id in single:
+            if any(one <= commit_id < one + ROLLED for one in rolled):
+                self._store.remove(_entry_path(commit_id))
+
+    def _names(self) -> tuple[list[int], list[int]]:
+        """First commits of rolled-up files, and commits with one of their own, in order."""
+        rolled: list[int] = []
+        single: list[int] = []
+        for name in self._store.names(LEDGER_DIRECTORY):
+            found = _NAME.fullmatch(name)
+            if found is not None:
+                (rolled if found[2] == "jsonl" else single).append(int(found[1]))
+        return sorted(rolled), sorted(single)
+
+    def _after(self, count: int, single: Iterable[int]) -> list[int]:
+        new = [one for one in single if one >= count]
+        for expected, found in enumerate(new, count):
+            self._check_next(expected, found == expected)
+        return new
+
+    def _check_next(self, commit_id: int, is_next: bool) -> None:
+        if not is_next:
+            raise self._damaged(_entry_path(commit_id), "the entry is missing")
+
+    def _single(self, commit_id: int) -> ManifestEntry:
+        path = _entry_path(commit_id)
+        entry = parse_entry(f"{self._store.address}/{path}", self._store.read(path))
+        if entry.commit_id != commit_id:
+            raise self._damaged(path, f"it says that it is commit {entry.commit_id}")
+        return entry
+
+    def _lines(self, first: int) -> list[bytes]:
+        lines = self._store.read(_rolled_path(first)).splitlines()
+        if len(lines) != ROLLED + 1:
+            raise self._damaged(_rolled_path(first), f"it has {len(lines)} lines")
+        return lines
+
+    def _parsed_head(self, first: int, line: bytes) -> Head:
+        try:
+            return _parse_head(json.loads(line))
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(_rolled_path(first), str(error)) from error
+
+    def _damaged(self, path: str, reason: str) -> CorruptionError:
+        return CorruptionError(f"{self._store.address}/{path}", 0, reason)
+
+
+def _entry_path(commit_id: int) -> str:
+    """Twenty digits, as Kafka names its segments, so that names sort as numbers do."""
+    return f"{LEDGER_DIRECTORY}/{commit_id:020d}.json"
+
+
+def _rolled_path(first: int) -> str:
+    return f"{LEDGER_DIRECTORY}/{first:020d}.jsonl"
+
+
+def _head_fields(head: Head) -> dict[str, Any]:
+    return {
+        "commit_count": head.commit_count,
+        "layout": layout_fields(head.layout),
+        "loaded": [partition_fields(one) for one in head.loaded.values()],
+        "row_size": head.row_size,
+        "asked_ms": head.asked_ms,
+    }
+
+
+def _parse_head(fields: Mapping[str, Any]) -> Head:
+    loaded = [parse_partition(one) for one in fields["loaded"]]
+    return Head(
+        commit_count=int(fields["commit_count"]),
+        layout=parse_layout(fields["layout"]),
+        loaded={one.partition: one for one in loaded},
+        row_size=fields["row_size"],
+        asked_ms=fields["asked_ms"],
+    )

@@ -1,0 +1,46 @@
+"""The entry of a commit of which only the table's log has a trace: rebuilt, as far as that goes.
+
+A writer killed after its commit leaves the ledger without the entry, and the next writer takes it
+from the log's history. Where that history has been cleaned up meanwhile, the next offsets and the
+files are what remains: enough to continue exactly there, and to audit rows; what batches came to
+is not known any more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ottla.tables.ledger import Head
+from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.transaction_log import TransactionLog
+
+
+def rebuilt_entry(
+    commit_id: int, head: Head, log: TransactionLog, files: Sequence[DataFile]
+) -> ManifestEntry:
+    """The load after `head`; `files` are those that no entry names."""
+    return ManifestEntry(
+        commit_id=commit_id,
+        committed_ms=0,
+        source="",
+        partitions=tuple(_read_since(one, log, files) for one in head.loaded.values()),
+        files=tuple(files),
+        action=Action.LOAD,
+        schema=None,
+    )
+
+
+def _read_since(
+    before: LoadedPartition, log: TransactionLog, files: Sequence[DataFile]
+) -> LoadedPartition:
+    until_offset = log.next_offset(f"{before.topic}-{before.partition}")
+    return replace(
+        before,
+        from_offset=before.until_offset,
+        until_offset=before.until_offset if until_offset is None else until_offset,
+        row_count=sum(one.row_count for one in files if one.partition == before.partition),
+        quarantined_count=0,
+        carried_count=0,
+        log_end_offset=None,
+        batches=None,
+        lost=None,
+    )

@@ -1,0 +1,84 @@
+"""The seam to the format of a table: who decides which commits there are, and which files.
+
+`delta.py` implements it. What the format has no words for (topic, ranges, counts, quarantine) goes
+with each commit as its facts, which `ledger.py` keeps for good.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.base.errors import UserError
+from ottla.tables.manifest import DataFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class CommitTakenError(UserError):
+    """Another writer has made the commit of that number, or changed what this one is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """The table as its format has it. `commit_count` is how many commits are loads' own."""
+
+    version: int
+    commit_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One commit to be made: all of it, or nothing."""
+
+    commit_id: int
+    next_offsets: Mapping[str, int]
+    """By application (`orders-0`): a second commit of the same range is refused by the format."""
+    added: Sequence[DataFile]
+    removed: Sequence[DataFile]
+    has_new_rows: bool
+    """Whether rows come or go, other than into other files."""
+    schema: "pa.Schema"
+    partition_columns: Sequence[str]
+    facts: Mapping[str, Any]
+    """What the ledger has of the commit, in JSON's types."""
+    committed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """One commit of ours, as the format's own history has it."""
+
+    version: int
+    facts: Mapping[str, Any]
+
+
+class TransactionLog(Protocol):
+    """One table's log. Nothing is kept between calls that another writer could make wrong."""
+
+    def state(self) -> LogState | None:
+        """`None` where there is no table; raises `UserError` for a table of others."""
+
+    def commit(self, change: Change) -> int:
+        """The version made, durably; raises `CommitTakenError`, and changes nothing then."""
+
+    def history(self, since_commit: int) -> list[Committed]:
+        """Our commits from that one on, oldest first; what was cleaned up is left out."""
+
+    def files(self, version: int | None = None) -> list[str]:
+        """Data files by their first partition and offset, relative to the table.
+
+        Raises `UserError` for a version that is gone.
+        """
+
+    def version_at(self, time_ms: int) -> int:
+        """The version that was current then; raises `UserError` before the first."""
+
+    def next_offset(self, application: str) -> int | None:
+        """What the last commit that named it said."""
+
+    def repair(self) -> None:
+        """Takes back what a power cut left half-written; only for the writer that has the lock."""
+
+    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+        """Removes data files that no version of the last `kept_ms` has; returns their paths."""
