@@ -52,11 +52,11 @@ def convert(path: str) -> ConversionReport:
     if not table.store.has(FORMER_MARKER):
         raise UserError(f"{table.path} holds no table of ottla's former format")
     with table.store.claimed():
-        entries = _with_layout(table, _former_entries(table))
-        if not entries:
-            raise UserError(f"{table.path} has no commit yet: load into it again, from its start")
-        moved = [_moved(table, entry) for entry in entries]
-        if table.log.state() is None:
+        if table.log.state() is not None:
+            moved = table.ledger.entries()  # Killed when all was done but the clearing up.
+        else:
+            entries = _with_layout(table, _former_entries(table))
+            moved = [_moved(table, entry) for entry in entries]
             table.store.make_directories([LEDGER_DIRECTORY])
             for entry in moved:
                 table.ledger.append(entry)
@@ -83,14 +83,14 @@ def _former_entries(table: TableDirectory) -> list[ManifestEntry]:
         if entry.commit_id != number:
             raise CorruptionError(f"{table.path}/{path}", 0, f"it is commit {entry.commit_id}")
         found.append(entry)
-    if not found and table.log.state() is not None:
-        return table.ledger.entries()  # Killed when all was done but the marker.
+    if not found:
+        raise UserError(f"{table.path} has no commit yet: load into an empty directory")
     return found
 
 
 def _with_layout(table: TableDirectory, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     """The layout goes into the last entry, where the marker had it."""
-    if not entries or any(entry.layout is not None for entry in entries):
+    if any(entry.layout is not None for entry in entries):
         return list(entries)
     path = f"{table.path}/{FORMER_MARKER}"
     try:

@@ -43,7 +43,8 @@ FORMER_MARKER = "_ottla/table.json"
 """There until a table of ottla's own former format is converted (`conversion.py`)."""
 
 _NAMES_SHOWN = 3
-_OWN_NAMES = {"lock", "ledger", "hours", "quarantine"}
+_OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "manifest"}
+"""The last is a directory that a conversion leaves, without files."""
 
 
 class TableDirectory:
