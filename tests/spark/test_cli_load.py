@@ -25,7 +25,7 @@ def test_a_load_shows_what_it_did_and_a_second_one_that_nothing_is_new(
     told = capsys.readouterr().out
     assert "Loaded orders" in told
     assert "1,234 rows in" in told
-    assert "2 Parquet files of" in told
+    assert "1 Parquet file of" in told
     assert str(tmp_path / "table") in told
     assert run(*arguments) == 0
     assert "nothing new in orders" in capsys.readouterr().out
