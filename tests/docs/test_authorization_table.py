@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from ottla.server.apis import APIS
 from tests.unit.server.authorization.row import Row
-from tests.unit.server.authorization.rows import ROWS
+from tests.unit.server.authorization.rows import BY_OWNER, OPEN_TO_ALL, ROWS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 
@@ -21,3 +22,8 @@ def table() -> list[str]:
 def test_the_page_has_each_api_with_what_it_needs() -> None:
     lines = PAGE.read_text().splitlines()
     assert [line for line in table() if line not in lines] == []
+
+
+def test_every_api_that_is_answered_is_in_the_matrix() -> None:
+    """Here too, since `make check` runs it: an API without a row fails the build."""
+    assert set(APIS) == set(ROWS) | OPEN_TO_ALL | BY_OWNER
