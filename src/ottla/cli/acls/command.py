@@ -62,10 +62,10 @@ def entry_options(purpose: str) -> Callable[[Any], Any]:
 @json_option
 def list_command(target: Target, principal: str | None, as_json: bool, **resources: Any) -> None:
     """List ACLs: all of them, or those of some resources or of a principal."""
-    from ottla.client.admin import Admin
+    from ottla.client.administration.security import SecurityAdmin
 
     with target.open() as cluster:
-        admin = Admin(cluster)
+        admin = SecurityAdmin(cluster)
         found = [acl for one in _filters(resources, principal) for acl in admin.describe_acls(one)]
     if as_json:
         for acl in found:
@@ -108,8 +108,7 @@ def add_command(
     **given: Any,
 ) -> None:
     """Allow a principal operations on resources, or deny them."""
-    from ottla.client.admin import Admin
-    from ottla.client.administration.security import AclBinding
+    from ottla.client.administration.security import AclBinding, SecurityAdmin
 
     if bool(operations) is (role is not None):
         raise UserError("name operations, such as read, or --role producer or consumer")
@@ -126,7 +125,7 @@ def add_command(
         for one in names
     ]
     with target.open() as cluster:
-        Admin(cluster).create_acls(acls)
+        SecurityAdmin(cluster).create_acls(acls)
     if not is_quiet:
         for acl in acls:
             click.echo(_sentence(acl))
@@ -153,7 +152,7 @@ def remove_command(
     """Remove a principal's ACLs on resources: of the operations named, or all."""
     from dataclasses import replace
 
-    from ottla.client.admin import Admin
+    from ottla.client.administration.security import SecurityAdmin
 
     if not _given(given):
         raise UserError("name resources, such as --topic orders")
@@ -164,7 +163,7 @@ def remove_command(
         for operation in operations or ("any",)
     ]
     with target.open() as cluster:
-        gone = Admin(cluster).delete_acls(filters)
+        gone = SecurityAdmin(cluster).delete_acls(filters)
     if not gone:
         raise UnknownNameError("ACL", f"of {principal} like that", ())
     if not is_quiet:

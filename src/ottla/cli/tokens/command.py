@@ -32,10 +32,10 @@ secret_option = click.option(
 @json_option
 def list_command(target: Target, owners: tuple[str, ...], as_json: bool) -> None:
     """List the delegation tokens that you may see, without their secrets."""
-    from ottla.client.admin import Admin
+    from ottla.client.administration.security import SecurityAdmin
 
     with target.open() as cluster:
-        tokens = Admin(cluster).describe_delegation_token(owners or None)
+        tokens = SecurityAdmin(cluster).describe_delegation_token(owners or None)
     if as_json:
         for one in tokens:
             print_json(_fields(one))
@@ -84,13 +84,13 @@ def create_command(
     is_quiet: bool,
 ) -> None:
     """Create a delegation token: its id is printed, its secret goes into a file."""
-    from ottla.client.admin import Admin
+    from ottla.client.administration.security import SecurityAdmin
 
     lifetime_ms = -1 if lifetime is None else int(parse_seconds("--lifetime", lifetime) * 1000)
     if secret_file.exists():
         raise UserError(f"{secret_file}: the file exists; name a new one")
     with target.open() as cluster:
-        token = Admin(cluster).create_delegation_token(owner, renewers, lifetime_ms)
+        token = SecurityAdmin(cluster).create_delegation_token(owner, renewers, lifetime_ms)
     descriptor = os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(base64.b64encode(token.secret) + b"\n")
@@ -113,11 +113,11 @@ def create_command(
 @click.option("--for", "period", metavar="TIME", help="Time from now; by default the broker's.")
 def renew_command(target: Target, secret_file: Path, period: str | None) -> None:
     """Let a token live longer."""
-    from ottla.client.admin import Admin
+    from ottla.client.administration.security import SecurityAdmin
 
     period_ms = -1 if period is None else int(parse_seconds("--for", period) * 1000)
     with target.open() as cluster:
-        expires_ms = Admin(cluster).renew_delegation_token(_secret(secret_file), period_ms)
+        expires_ms = SecurityAdmin(cluster).renew_delegation_token(_secret(secret_file), period_ms)
     click.echo(f"valid until {second_text(expires_ms)}")
 
 
@@ -131,11 +131,11 @@ def renew_command(target: Target, secret_file: Path, period: str | None) -> None
 @click.option("--in", "period", metavar="TIME", help="Time from now; by default at once.")
 def expire_command(target: Target, secret_file: Path, period: str | None) -> None:
     """End a token, at once or after a time."""
-    from ottla.client.admin import Admin
+    from ottla.client.administration.security import SecurityAdmin
 
     period_ms = -1 if period is None else int(parse_seconds("--in", period) * 1000)
     with target.open() as cluster:
-        expires_ms = Admin(cluster).expire_delegation_token(_secret(secret_file), period_ms)
+        expires_ms = SecurityAdmin(cluster).expire_delegation_token(_secret(secret_file), period_ms)
     click.echo("ended" if period is None else f"valid until {second_text(expires_ms)}")
 
 

@@ -34,10 +34,12 @@ def list_command(
     target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
 ) -> None:
     """Print the transactional ids that a broker coordinates, with their states."""
-    from ottla.client.admin import Admin
+    from ottla.client.administration.transactions import TransactionAdmin
 
     with target.open() as cluster:
-        found = Admin(cluster).list_transactions(states=states, producer_ids=producer_ids)
+        found = TransactionAdmin(cluster).list_transactions(
+            states=states, producer_ids=producer_ids
+        )
     if as_json:
         for one in found:
             fields = {
@@ -65,10 +67,10 @@ def list_command(
 def describe_command(target: Target, transactional_ids: tuple[str, ...], as_json: bool) -> None:
     """Describe transactional ids: state, begin, timeout and partitions."""
     from ottla.base.clock import SystemClock
-    from ottla.client.admin import Admin
+    from ottla.client.administration.transactions import TransactionAdmin
 
     with target.open() as cluster:
-        described = Admin(cluster).describe_transactions(transactional_ids)
+        described = TransactionAdmin(cluster).describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
     for found in described:
         click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))

@@ -28,10 +28,10 @@ mechanism_option = click.option(
 def list_command(target: Target, as_json: bool) -> None:
     """List the users that have passwords, and of which mechanisms."""
 
-    from ottla.client.admin import Admin
+    from ottla.client.administration.security import SecurityAdmin
 
     with target.open() as cluster:
-        users = Admin(cluster).describe_user_scram_credentials()
+        users = SecurityAdmin(cluster).describe_user_scram_credentials()
     if as_json:
         for user, mechanisms in users.items():
             print_json({"user": user, "mechanisms": mechanisms})
@@ -82,13 +82,12 @@ def set_command(
     is_quiet: bool,
 ) -> None:
     """Set a user's password; on a data directory it is there before the broker first starts."""
-    from ottla.client.admin import Admin
-    from ottla.client.administration.security import UserScramCredentialUpsertion
+    from ottla.client.administration.security import SecurityAdmin, UserScramCredentialUpsertion
 
     password = _password(password_file)
     names = mechanisms or MECHANISMS
     with target.open(may_create=True) as cluster:
-        Admin(cluster).alter_user_scram_credentials(
+        SecurityAdmin(cluster).alter_user_scram_credentials(
             UserScramCredentialUpsertion(
                 user=user, mechanism=one, password=password, iterations=iterations
             )
@@ -105,11 +104,10 @@ def set_command(
 @quiet_option
 def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_quiet: bool) -> None:
     """Remove a user's passwords: of the mechanisms named, or all."""
-    from ottla.client.admin import Admin
-    from ottla.client.administration.security import UserScramCredentialDeletion
+    from ottla.client.administration.security import SecurityAdmin, UserScramCredentialDeletion
 
     with target.open() as cluster:
-        admin = Admin(cluster)
+        admin = SecurityAdmin(cluster)
         users = admin.describe_user_scram_credentials()
         if user not in users:
             raise UnknownNameError("user", user, users)
