@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
-from ottla.base.ids import Uuid
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
@@ -146,7 +146,7 @@ class Replicas:
         not here."""
         if error.code not in NOT_HERE:
             return error
-        name = topic or self.metadata.name_of(topic_id)
+        name = topic or self.metadata.topic_names.get(topic_id or ZERO_UUID)
         if name is None or self.metadata.partition(TopicPartition(name, index)) is None:
             return error
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -124,10 +124,20 @@ class Meter:
         return throttle_ms
 
 
+def _is_of_follower(request: FetchRequest, context: RequestContext) -> bool:
+    """Followers have a quota of their own, of throttled replicas (`ReplicationQuota`)."""
+    if context.broker.replicas is None:
+        return False
+    state = request.replica_state
+    return (request.replica_id if state is None else state.replica_id) >= 0
+
+
 def metered(handle: Handler, clock: MonotonicMs) -> Handler:
     """A handler that does the same, under quotas."""
 
     def measure(request: Message, context: RequestContext) -> Message | PendingResponse | None:
+        if isinstance(request, FetchRequest) and _is_of_follower(request, context):
+            return handle(request, context)
         size = produced_size(request) if isinstance(request, ProduceRequest) else None
         meter = Meter(context, clock, size)
         if isinstance(request, FetchRequest):

@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.broker.configs.cluster_file import quota_entity
 from ottla.broker.replication.fetches import Fetch, Fetched
 from ottla.config.replication import RACK_AWARE
 from ottla.record.batch import Batch, iter_batches
@@ -462,3 +463,13 @@ def test_the_last_stable_offset_is_never_after_the_high_watermark() -> None:
     brokers.replicate()
     assert (log.last_stable_offset, brokers.log(2).last_stable_offset) == (3, 3)
     assert brokers.fetch(2, 1, isolation_level=1).aborted_transactions == []
+
+
+def test_quotas_of_clients_hold_no_follower_back() -> None:
+    brokers = cluster(1, 2)
+    everybody = quota_entity({"client-id": None})
+    brokers.brokers[1].quotas.change({everybody: {"consumer_byte_rate": 1.0}})
+    for _ in range(5):
+        brokers.produce(1, b"v" * 1000, acks=1)
+        brokers.replicate(2)
+    assert brokers.log(2).log_end_offset == 5

@@ -62,9 +62,6 @@ class MetadataCache:
             controller=controller,
         )
 
-    def name_of(self, topic_id: Uuid | None) -> str | None:
-        return None if topic_id is None else self.topic_names.get(topic_id)
-
     def partition(self, place: TopicPartition) -> PartitionMetadata | None:
         return self.topics.get(place.topic, {}).get(place.partition)
 
