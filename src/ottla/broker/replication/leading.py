@@ -3,7 +3,7 @@
 Kafka's counterparts: `Partition`, `DelayedProduce`.
 """
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -122,6 +122,17 @@ class Leading:
         if fetch.fetch_offset > log.log_end_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE, None
         return ErrorCode.NONE, None
+
+    @property
+    def in_sync_count(self) -> int:
+        return len(self.isr.committed)
+
+    def lags(self) -> Iterator[tuple[int, int]]:
+        """The followers that are behind, and by how many offsets; unknown ones are left out."""
+        end = self.local.log.log_end_offset
+        for broker, replica in self.replicas.items():
+            if 0 <= replica.log_end_offset < end:
+                yield broker, end - replica.log_end_offset
 
     # High watermark
 

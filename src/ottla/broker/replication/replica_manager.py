@@ -99,6 +99,8 @@ class ReplicaManager:
         self.alter_partitions = AlterPartitions()
         self.broker_epoch = NO_BROKER_EPOCH
         self.controller_epoch = 0
+        self.isr_shrinks = self.isr_expands = 0
+        """Changes of ISRs since the start, as their leader."""
         self._logs = logs
         self._is_fenced = False
 
@@ -379,8 +381,11 @@ class ReplicaManager:
         for answer in self.alter_partitions.answered(attempt, answers):
             leading = self.leading(place_of(answer.change))
             if leading is not None:
+                before = leading.isr.committed
                 if leading.altered(answer):
                     self.alter_partitions.submit(answer.change)
+                self.isr_shrinks += bool(before - leading.isr.committed)
+                self.isr_expands += bool(leading.isr.committed - before)
                 effects += self._advance(leading, now_ms)
         return effects
 

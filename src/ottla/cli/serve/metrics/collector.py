@@ -65,6 +65,7 @@ class BrokerCollector:
             self._connections(families),
             self._groups(families),
             self._transactions(families),
+            self._replication(families),
             self._retention(families),
             self._cleaner(families),
             self._process(families),
@@ -224,6 +225,33 @@ class BrokerCollector:
             families.add("ottla_transactions", (state,), count)
         families.add("ottla_transactions_open", (), open_count)
         families.add("ottla_transaction_oldest_age_seconds", (), (now_ms - oldest_ms) / 1000)
+
+    # Replication
+
+    def _replication(self, families: Families) -> Steps:
+        replicas = self._broker.replicas
+        if replicas is None:
+            return
+        manager, counts = replicas.manager, Counter[str]()
+        for place in list(manager.partitions):
+            leading = manager.leading(place)
+            if leading is not None:
+                in_sync = leading.in_sync_count
+                counts["leader"] += 1
+                counts["under_replicated"] += in_sync < len(leading.assigned)
+                counts["under_min_isr"] += in_sync < leading.min_isr
+                for broker, lag in leading.lags():
+                    labels = (place.topic, str(place.partition), str(broker))
+                    families.add("ottla_replica_lag", labels, lag)
+            yield
+        membership = self._broker.membership
+        is_controller = membership is not None and membership.is_controller
+        families.add("ottla_active_controllers", (), int(is_controller))
+        families.add("ottla_leader_partitions", (), counts["leader"])
+        families.add("ottla_under_replicated_partitions", (), counts["under_replicated"])
+        families.add("ottla_under_min_isr_partitions", (), counts["under_min_isr"])
+        families.add("ottla_isr_shrinks", (), manager.isr_shrinks)
+        families.add("ottla_isr_expands", (), manager.isr_expands)
 
     # Jobs
 

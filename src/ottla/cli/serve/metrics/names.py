@@ -345,6 +345,54 @@ SECTIONS = (
             gauge("build", ("version",), "1, with the version."),
         ),
     ),
+    Section(
+        "Replication, of a broker in a cluster",
+        (
+            gauge(
+                "active_controllers",
+                NONE,
+                "1 while this broker is the controller, otherwise 0.",
+                "KafkaController ActiveControllerCount",
+            ),
+            gauge(
+                "leader_partitions",
+                NONE,
+                "Partitions that this broker leads.",
+                "ReplicaManager LeaderCount",
+            ),
+            gauge(
+                "under_replicated_partitions",
+                NONE,
+                "Partitions led here with fewer replicas in sync than they have.",
+                "ReplicaManager UnderReplicatedPartitions",
+            ),
+            gauge(
+                "under_min_isr_partitions",
+                NONE,
+                "Partitions led here with fewer replicas in sync than min.insync.replicas.",
+                "ReplicaManager UnderMinIsrPartitionCount",
+            ),
+            counter(
+                "isr_shrinks",
+                NONE,
+                "Changes by which replicas have left the ISR.",
+                "ReplicaManager IsrShrinksPerSec",
+            ),
+            counter(
+                "isr_expands",
+                NONE,
+                "Changes by which replicas came back into the ISR.",
+                "ReplicaManager IsrExpandsPerSec",
+            ),
+            gauge(
+                "replica_lag",
+                ("topic", "partition", "broker"),
+                "Offsets that a follower of a partition led here is behind; those that are level "
+                "are left out.",
+                "FetcherLagMetrics ConsumerLag",
+            ),
+        ),
+    ),
 )
 
 METRICS = {one.name: one for section in SECTIONS for one in section.metrics}
