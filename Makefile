@@ -10,7 +10,7 @@ AXE_CORE := $(AXE)/node_modules/.package-lock.json
 QUIX := tests/compat/quix
 QUIX_VENV := .venv-quix
 
-.PHONY: help run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client fuzz crash sim site clean
+.PHONY: help fairness run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client fuzz crash sim site clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench   measure, print a table"
 	@echo "make compat  what others wrote for Kafka, against ottla serve: test suites, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
+	@echo "make fairness  that no API holds others up with the largest request that it may be sent"
 	@echo "make crash   the crash loops at length, and trials of real clients against a broker that is killed: make crash SECONDS=600"
 	@echo "make sim     one simulated run, of a consumer group by default: make sim SEED=7 [PROTOCOL=consumer|transactions|readers|cluster|replicas]"
 	@echo "make site    the documents as a web site, in build/site"
@@ -125,6 +126,9 @@ compat: $(READY) $(NODE_CLIENTS) quix-client
 fuzz: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group fuzz
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+fairness: $(READY)
+	$(BIN)/python -m pytest -q tests/integration/test_fairness.py --largest-requests
 
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/unit/runtime/test_interrupts.py tests/spark/test_follow.py tests/benchmarks --crash-seconds $(or $(SECONDS),600)

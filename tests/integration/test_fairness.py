@@ -51,6 +51,9 @@ from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()
 COUNT = 20_000
+LARGEST = MAX_ELEMENTS - 10
+"""With `--largest-requests`: what a request of one large array may hold."""
+
 FEW = 2000
 LONGEST = 4.0
 """Milliseconds, on a host of the usual speed, between two checks whether a turn is over: what is
@@ -251,17 +254,18 @@ def without_collections() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("key", WITH_ARRAYS, ids=lambda one: one.name)
 def test_neither_a_slice_nor_the_garbage_of_a_request_grows_with_its_elements(
-    key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     with serving(with_topic(tmp_path / "data", 200)) as server:
         check_what_is_left_to_the_collector(server, key)
-        check_stretches(server, key, Stretches(server, monkeypatch))
+        count = LARGEST if pytestconfig.getoption("--largest-requests") else COUNT
+        check_stretches(server, key, count, Stretches(server, monkeypatch))
 
 
-def check_stretches(server: Server, key: ApiKey, stretches: Stretches) -> None:
+def check_stretches(server: Server, key: ApiKey, count: int, stretches: Stretches) -> None:
     """Each stretch is as short as in the best of all tries: the host delays one here, one there."""
     with without_collections():
-        for burden in largest_of(key, APIS[key].newest, "t", COUNT):
+        for burden in largest_of(key, APIS[key].newest, "t", count):
             best: list[float] = []
             for _ in range(MOST_TRIES):
                 ask(server, burden.frame, 1)
