@@ -9,7 +9,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic, Topics
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic, Topic
 from ottla.broker.transactions.coordinator import TransactionCoordinator, state_topic
 from ottla.broker.transactions.marker_sender import MarkerRequest
 from ottla.broker.waiting import Waiting
@@ -29,12 +29,19 @@ OURS = TopicPartition(CONSUMER_OFFSETS, partition_for(GROUP, COUNT))
 STATE = TopicPartition(TRANSACTION_STATE, partition_for("tx", COUNT))
 
 
-class Cluster(Topics):
-    """Two other brokers lead what this one does not."""
+class Cluster:
+    """Two other brokers lead what this one does not; groups need to know no topics."""
+
+    revision = 0
 
     def __init__(self) -> None:
-        super().__init__()
         self.leaders: dict[TopicPartition, int | None] = {}
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(())
+
+    def find(self, name: str) -> Topic | None:
+        return None
 
     def partition_count(self, topic: str) -> int | None:
         return COUNT
