@@ -29,6 +29,7 @@ SUBJECTS = {
     "dispatch": "requests without a socket, and embedded appends, in processor time",
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",
+    "console": "the console's list of 1,000 topics, and a search beside other clients",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "tls": "TLS beside plain: throughput, handshakes, memory, and handshakes that are half done",
     "fairness": "a small client beside the largest request of each API, and beside floods",

@@ -60,6 +60,25 @@ def test_the_list_of_topics_has_sizes_at_once_and_figures_when_asked(browser: Br
     assert (row["records"], row["lag"]) == (6, 2)
 
 
+def test_a_list_asks_two_questions_however_many_topics_there_are(
+    broker: LocalBroker, browser: Browser
+) -> None:
+    """What is shown of rows in view a script asks for later: each list is one page of it."""
+    for number in range(30):
+        broker.create_topic(f"topic-{number}", partitions=2)
+    apis = ("metadata", "describe_log_dirs", "list_offsets", "list_groups", "fetch")
+    browser.json("/topics")
+    before = [broker.requests(api) for api in apis]
+    assert len(browser.json("/topics")["topics"]) == 31
+    assert [broker.requests(api) - n for api, n in zip(apis, before, strict=True)] == [
+        1,
+        1,
+        0,
+        0,
+        0,
+    ]
+
+
 def test_topics_are_filtered_sorted_and_paged_by_links(
     broker: LocalBroker, browser: Browser
 ) -> None:

@@ -20,6 +20,7 @@ SHOWN = {
     "requests": "one connection, pipelined",
     "throughput": "messages of 10,000 bytes",
     "connections": "idle connections",
+    "console": "all on a page",
     "dispatch": "fetch, 1 MB",
     "tls": "beside over alone",
     "fairness": "DESCRIBE_GROUPS of empty names",

@@ -125,3 +125,10 @@ def test_what_asks_a_broker_imports_no_broker_and_nothing_for_tls(
     )
     assert not modules & {"rich", "asyncio", "ssl", "secrets", "hashlib", "logging", "tomllib"}
     assert not {name for name in modules if name.startswith("ottla.storage.log")}
+
+
+@pytest.mark.slow
+def test_help_of_the_console_imports_neither_the_console_nor_what_it_needs() -> None:
+    modules = imported("console", "--help")
+    assert not {name for name in modules if name.startswith(("ottla.console", "ottla.client"))}
+    assert not modules & {"starlette", "uvicorn", "jinja2", "anyio", "asyncio"}

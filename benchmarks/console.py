@@ -1,0 +1,129 @@
+"""The console: a list of 1,000 topics, and a search, with what it costs the broker's clients."""
+
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+import ottla
+from benchmarks.brokers import Ottla, RunningBroker
+from benchmarks.measuring import MEGABYTE, Samples, Scale, percentile, seconds_of
+from benchmarks.report import Report, add_figure, figures_report
+from benchmarks.wire import WireClient
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+
+TOPIC_COUNT = 1000
+PARTITION_COUNT = 10
+LISTINGS = 20
+VALUE = b'{"tea": "Assam", "pots": 2, "note": "' + b"x" * 200 + b'"}'
+BATCH = 1000
+RECORD_COUNT = 1_000_000
+PROBES = 300
+NOTHING = "text=no+such+thing&stream=1"
+
+
+def run(scale: Scale) -> Iterator[Report]:
+    report = figures_report("The console beside a broker")
+    topics, partitions = scale.of(TOPIC_COUNT, 3), scale.of(PARTITION_COUNT, 2)
+    with scale.data_directory() as directory:
+        size = _fill(directory, scale.of(RECORD_COUNT, BATCH))
+        with Ottla().start(directory) as broker:
+            with WireClient(broker.host, broker.port) as client:
+                _create(client, topics, partitions)
+            with _console(broker) as address:
+                listed = _listings(f"{address}topics?per={topics}", scale.of(LISTINGS, 2))
+                what = f"{topics:,} topics of {partitions} partitions, all on a page"
+                add_figure(report, what, Samples(tuple(listed)), "ms")
+                _search(report, broker, address, size, scale.of(PROBES, 5))
+    yield report
+
+
+def _fill(directory: Path, count: int) -> int:
+    """A topic to search; its size in bytes."""
+    with ottla.open(directory) as log:
+        log.create_topic("searched")
+        for _ in range(count // BATCH):
+            builder = ottla.RecordBatchBuilder()
+            for _ in range(BATCH):
+                builder.append(None, VALUE, 1_767_225_600_000)
+            log.append_batch("searched", 0, builder)
+    return sum(one.stat().st_size for one in directory.rglob("*.log"))
+
+
+def _create(client: WireClient, count: int, partitions: int) -> None:
+    """A hundred in a request."""
+    for first in range(0, count, 100):
+        wanted = [
+            CreatableTopic(name=f"topic-{one:04}", num_partitions=partitions, replication_factor=1)
+            for one in range(first, min(first + 100, count))
+        ]
+        answer = client.ask(CreateTopicsRequest(topics=wanted, timeout_ms=60_000), 4)
+        assert not any(one.error_code for one in answer.topics)
+
+
+def _search(report: Report, broker: RunningBroker, address: str, size: int, probes: int) -> None:
+    """A search that finds nothing, to its end; meanwhile another client asks small questions."""
+    with WireClient(broker.host, broker.port) as client:
+
+        def ask() -> float:
+            began = perf_counter()
+            client.ask(MetadataRequest(topics=[]), 9)
+            return (perf_counter() - began) * 1000
+
+        alone = [ask() for _ in range(probes)]
+        beside: list[float] = []
+        is_done = threading.Event()
+
+        def probe() -> None:
+            while not is_done.wait(0.005):
+                beside.append(ask())
+
+        thread = threading.Thread(target=probe)
+        thread.start()
+        try:
+            took = seconds_of(lambda: _read(f"{address}topics/searched/messages-stream?{NOTHING}"))
+        finally:
+            is_done.set()
+            thread.join()
+    megabytes = size / MEGABYTE
+    speed = Samples((megabytes / took,))
+    add_figure(report, f"a search through {megabytes:,.0f} MB", speed, "MB/s")
+    for name, found in (("without a search", alone), ("during the search", beside or alone)):
+        worst = Samples((percentile(found, 99),))
+        add_figure(report, f"99th percentile of a small request, {name}", worst, "ms")
+
+
+def _read(address: str) -> None:
+    with urllib.request.urlopen(address) as answer:
+        while answer.read(1 << 16):
+            pass
+
+
+def _listings(address: str, count: int) -> list[float]:
+    took = []
+    for _ in range(count + 1):
+        began = perf_counter()
+        with urllib.request.urlopen(address) as answer:
+            answer.read()
+        took.append((perf_counter() - began) * 1000)
+    return took[1:]
+
+
+@contextmanager
+def _console(broker: RunningBroker) -> Iterator[str]:
+    command = [sys.executable, "-m", "ottla", "console", "-b", f"{broker.host}:{broker.port}"]
+    with subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0", "--until-eof"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("console ").strip()
+        assert process.stdin is not None
+        process.stdin.close()
