@@ -25,7 +25,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("cluster")) as running:
+    # Nobody is killed here, and no busy host is to make a broker lose its session.
+    more = {"zookeeper_session_timeout_ms": "18000"}
+    with RunningCluster(tmp_path_factory.mktemp("cluster"), **more) as running:
         yield running
 
 

@@ -14,7 +14,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.zookeeper_server import ZooKeeper
 
-SESSION_MS = 4000
+SESSION_MS = 5000
 LOOK_S = 0.05
 
 SETTINGS = {

@@ -13,7 +13,7 @@ TIMEOUT_S = 90.0
 TICK_MS = 100
 """Sessions may be as short as two of it, and as long as twenty."""
 
-LONG_TICK_MS = 400
+LONG_TICK_MS = 1000
 
 
 class ZooKeeper:
