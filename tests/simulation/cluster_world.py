@@ -72,6 +72,8 @@ class Process:
         self.id = broker_id
         self.broker: AnyBroker = world.new_broker(broker_id)
         self.is_up = False
+        self.is_registered = False
+        """Since the process began; only then it listens, as Kafka's brokers do."""
         self.life = 0
         self.session: Session | None = None
         self.propagation = IsrChangePropagation(linger_ms=40, max_delay_ms=200)
@@ -79,6 +81,7 @@ class Process:
     def start(self) -> None:
         self.life += 1
         self.is_up = True
+        self.is_registered = False
         self.broker.restart()
         self.world.invariants.forget_high_watermarks(self.id)
         self.machine = ControllerMachine(
@@ -146,6 +149,7 @@ class Process:
             self.later(TICK_MS, lambda: self._claim(session))
             return
         self.broker.manager.registered(result.czxid)
+        self.is_registered = True
         self.receive(Elect())
 
     def _watched(self, path: str) -> None:
@@ -222,6 +226,8 @@ class Process:
 
     def _send_one(self, to: "Process", request: Outgoing) -> None:
         def arrived() -> None:
+            if not to.is_registered:
+                return  # nobody listens yet: the order may be one for the process before
             applied = to.broker.apply(request, self.id, self.world.now_ms)
             errors = applied.errors if applied.error is ErrorCode.NONE else {}
             self.world.send(to, self, lambda: self._answered(request, errors))
