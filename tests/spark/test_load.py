@@ -189,7 +189,7 @@ def test_a_damaged_batch_stops_the_load_with_one_line(
 def test_names_that_spark_takes_for_patterns_are_names(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
-    table = tmp_path / "{a,b} [1-2] 100%*?"
+    table = tmp_path / "{a,b} [1-2] 100%*"
     append(tmp_path / "log", {0: 30})
     load_new(tmp_path / "log", table, local_session)
     assert table_rows(local_session.spark, table) == log_rows(tmp_path / "log")

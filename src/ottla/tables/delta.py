@@ -42,6 +42,9 @@ _IN_ORDER = ("min.partition", "min.offset", "path")
 _HOUR_MS = 3_600_000
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*parquet")
+_UNREADABLE = re.compile(r"[?#]|%[0-9A-Fa-f]{2}")
+"""In a directory's name: delta-rs takes paths for URLs, and finds such a table again nowhere."""
+
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _Value = TypeVar("_Value")
 
@@ -54,6 +57,12 @@ class DeltaLog:
         self._opened: DeltaTable | None = None
         with needed_for("a table of Delta Lake"):
             import deltalake  # noqa: F401
+        found = None if store.is_shared else _UNREADABLE.search(store.address)
+        if found is not None:
+            raise UserError(
+                f"{store.address}: Delta Lake's library cannot read a table in a directory with "
+                f"{found[0]} in its path; choose another one"
+            )
 
     def state(self) -> LogState | None:
         table = self._table()

@@ -127,6 +127,15 @@ def test_an_address_of_no_object_store_is_refused(address: str, words: str) -> N
         TableDirectory(address).require()
 
 
+@pytest.mark.parametrize("name", ["why?", "issue#1", "100%25"])
+def test_a_directory_in_which_no_delta_table_can_be_read_is_refused_at_once(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(UserError, match="choose another"):
+        TableDirectory(str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_directory_without_a_table_has_no_entries(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no table"):
         table_files(str(tmp_path))

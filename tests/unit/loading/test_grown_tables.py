@@ -1,0 +1,77 @@
+"""Tables whose schema has grown, as programs read them that know nothing of ottla."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.load import load, load_job
+from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.support.local_tasks import LocalTasks
+
+deltalake = pytest.importorskip("deltalake")
+
+SCHEMAS = ["id bigint, who struct<name: string>", "note string", "tags array<string>"]
+VALUES: list[dict[str, Any]] = [
+    {"id": 1, "who": {"name": "a"}},
+    {"id": 2, "who": {"name": "b"}, "note": "n"},
+    {"id": 3, "who": {"name": "c"}, "note": None, "tags": ["x", "y"]},
+]
+GROWN = [{"note": None, "tags": None, **value} for value in VALUES]
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> str:
+    """A load for each schema, which the next one adds a column to."""
+    for count, value in enumerate(VALUES, 1):
+        with ottla.open(tmp_path / "log") as log:
+            if "orders" not in log.topics():
+                log.create_topic("orders")
+            log.append("orders", json.dumps(value).encode())
+        layout = LayoutOptions(
+            decoding=Decoding(format=ValueFormat.JSON, schema=", ".join(SCHEMAS[:count])),
+            partitioning=Partitioning(unit=PartitionUnit.DAY) if count == 1 else None,
+        )
+        place = LoadPlace(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
+        load(load_job(place, LocalTasks(), options=LoadOptions(layout=layout)))
+    return str(tmp_path / "table")
+
+
+def by_deltalake(path: str) -> Rows:
+    found: Rows = deltalake.DeltaTable(path).to_pyarrow_table().to_pylist()
+    return found
+
+
+def by_polars(path: str) -> Rows:
+    polars = pytest.importorskip("polars")
+    found: Rows = polars.scan_delta(path).collect().to_dicts()
+    return found
+
+
+def by_duckdb(path: str) -> Rows:
+    """By a pyarrow dataset of the Delta table: its own extension is not in the wheel."""
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        found = connection.from_arrow(deltalake.DeltaTable(path).to_pyarrow_dataset())
+        rows: Rows = found.to_arrow_table().to_pylist()
+        return rows
+
+
+def by_ottla(path: str) -> Rows:
+    found: Rows = ottla.table.dataset(path).to_table().to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("read", [by_deltalake, by_polars, by_duckdb, by_ottla])
+def test_columns_that_a_table_grew_are_null_in_the_rows_before(
+    grown: str, read: Callable[[str], Rows]
+) -> None:
+    rows = sorted(read(grown), key=lambda row: row["offset"])
+    assert [row["value"] for row in rows] == GROWN
+    assert all(row["day"] for row in rows)
