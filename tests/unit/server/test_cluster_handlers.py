@@ -4,6 +4,11 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.broker.topics.topics import CONSUMER_OFFSETS
+from ottla.controller.context import LEADER_DURING_DELETE
+from ottla.coordinator.offsets.commits import CommitRequest
+from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import (
@@ -47,7 +52,11 @@ from ottla.protocol.messages.list_partition_reassignments import (
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
-from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
+from ottla.protocol.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
+from tests.support.brokers import at
 from tests.support.lonely_member import ME, LonelyMember
 from tests.support.replicated_brokers import replicas_of
 
@@ -188,6 +197,34 @@ def test_a_deleted_topic_is_gone_from_disk_and_metadata(member: LonelyMember) ->
     assert "orders" not in replicas_of(member.broker).metadata.topics
     (result,) = member.request(wanted, 6).responses
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_groups_forget_what_they_have_committed_in_a_topic_that_is_deleted(
+    member: LonelyMember,
+) -> None:
+    """Also where this broker leads the group and has no replica of the topic."""
+    broker = member.broker
+    assert create(member, (1,), name=CONSUMER_OFFSETS) == 0
+    assert [create(member, (2,), name=one) for one in ("gone", "kept")] == [0, 0]
+    broker.groups.advance(at(0))
+    gone, kept = TopicPartition("gone", 0), TopicPartition("kept", 0)
+    claim = MemberClaim(group_id="g")
+    commit = CommitRequest(claim=claim, offsets=dict.fromkeys((gone, kept), NewOffset(offset=5)))
+    decision = broker.groups.machine_of("g", at(0)).commit(commit, at(0))
+    assert set(broker.groups.carry_out(decision, at(0)).partitions.values()) == {ErrorCode.NONE}
+    order = UpdateMetadataPartitionState(
+        topic_name="gone", partition_index=0, leader=LEADER_DURING_DELETE, replicas=[2]
+    )
+    request = UpdateMetadataRequest(
+        controller_id=ME,
+        controller_epoch=1,
+        broker_epoch=member.broker_of(ME).epoch,
+        ungrouped_partition_states=[order],
+    )
+    assert member.request(request, 4).error_code == 0
+    found = broker.groups.machine_of("g", at(0)).fetch_offsets(claim, [gone, kept])
+    assert found[gone].committed is None
+    assert found[kept].committed is not None
 
 
 def test_partitions_are_added_with_as_many_replicas(member: LonelyMember) -> None:

@@ -62,6 +62,14 @@ class MetadataCache:
             controller=controller,
         )
 
+    def deleted_by(self, update: UpdateMetadata) -> set[str]:
+        """The topics of which that update has left no partition."""
+        return {
+            place.topic
+            for place, one in update.partitions.items()
+            if one.state.leader == LEADER_DURING_DELETE and place.topic not in self.topics
+        }
+
     def partition(self, place: TopicPartition) -> PartitionMetadata | None:
         return self.topics.get(place.topic, {}).get(place.partition)
 

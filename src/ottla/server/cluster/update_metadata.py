@@ -1,8 +1,11 @@
 """UpdateMetadata, 0 to 8: the controller says which brokers live, and who leads what.
 
-Kafka's counterpart: `KafkaApis.handleUpdateMetadataRequest`.
+All brokers hear of a deletion here, also those without a replica, and their groups forget the
+offsets that they have committed in the topic. Kafka's counterpart:
+`KafkaApis.handleUpdateMetadataRequest`.
 """
 
+from ottla.base.error_codes import ErrorCode
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.server.cluster.applying import replicas_of
 from ottla.server.cluster.orders import sender_of, update_metadata
@@ -11,5 +14,9 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
     order = update_metadata(request, context.api_version)
-    applied = replicas_of(context).apply(order, sender_of(request), context.at)
+    replicas = replicas_of(context)
+    applied = replicas.apply(order, sender_of(request), context.at)
+    if applied.error is ErrorCode.NONE:
+        for topic in replicas.metadata.deleted_by(order):
+            context.broker.groups.topic_deleted(topic)
     return UpdateMetadataResponse(error_code=applied.error)
