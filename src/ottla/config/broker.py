@@ -430,6 +430,8 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
             row.parse(text)
         elif name not in topic_rows and not is_without_effect(name):
             raise unknown_setting(name, list(broker_settings()))
+    if values.get("zookeeper.connect"):
+        own = {**IN_A_CLUSTER, **own}
     config = with_values(BrokerConfig(), own)
     connection_overrides(config.max_connections_per_ip_overrides)  # refuses what is none
     config.check_groups()
@@ -500,6 +502,13 @@ ONE_HERE = (
     "transaction.state.log.min.isr",
 )
 """Settings that count replicas: of each partition there is one here."""
+
+IN_A_CLUSTER = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+"""Kafka's defaults of the internal topics, which only a broker that is alone has to lower."""
 
 
 def _from_coarser_units(config: BrokerConfig) -> dict[str, Value]:

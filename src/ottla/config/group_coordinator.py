@@ -190,7 +190,7 @@ class GroupCoordinatorConfig:
         "offsets.topic.replication.factor",
         "short",
         1,
-        "Replicas of __consumer_offsets; a single broker can hold one.",
+        "Replicas of __consumer_offsets; 3 in a cluster, a single broker can hold one.",
         at_least=1,
         is_dynamic=False,
     )

@@ -44,7 +44,7 @@ class TransactionConfig(GroupCoordinatorConfig):
         "transaction.state.log.min.isr",
         "int",
         1,
-        "min.insync.replicas of __transaction_state; a single broker can hold one.",
+        "min.insync.replicas of __transaction_state; 2 in a cluster, a single broker can have one.",
         at_least=1,
         is_dynamic=False,
     )
@@ -60,7 +60,7 @@ class TransactionConfig(GroupCoordinatorConfig):
         "transaction.state.log.replication.factor",
         "short",
         1,
-        "Replicas of __transaction_state; a single broker can hold one.",
+        "Replicas of __transaction_state; 3 in a cluster, a single broker can hold one.",
         at_least=1,
         is_dynamic=False,
     )

@@ -27,6 +27,8 @@ def open_broker(
     on_event: OnEvent = pass_over,
 ) -> Broker:
     """Opens the directories, and recovers what needs it; raises `UserError`."""
+    if "zookeeper.connect" in settings:
+        settings = {**settings, "zookeeper.connect": ""}  # it is alone here
     config = broker_config(settings)
     config.check_replicas()
     options = _options(config, new_cluster_id(), clock, on_progress, on_event)

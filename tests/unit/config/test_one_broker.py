@@ -1,9 +1,14 @@
 """What a cluster's server.properties asks of one broker is said with the way out."""
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
+from ottla.base.clock import SystemClock
 from ottla.config.broker import broker_config
 from ottla.config.one_broker import shortfalls
+from ottla.runtime.opening import open_broker
 
 
 @pytest.mark.parametrize(
@@ -36,3 +41,21 @@ def test_what_one_broker_has_is_not_named(name: str, text: str) -> None:
 
 def test_a_plain_configuration_lacks_nothing() -> None:
     assert list(shortfalls(broker_config({"log.retention.hours": "1"}))) == []
+
+
+def test_internal_topics_of_a_cluster_have_as_many_replicas_as_in_kafka() -> None:
+    alone, member = broker_config({}), broker_config({"zookeeper.connect": "zk:2181"})
+    assert (alone.offsets_topic_replication_factor, member.offsets_topic_replication_factor) == (
+        1,
+        3,
+    )
+    assert member.transaction_state_log_replication_factor == 3
+    assert member.transaction_state_log_min_isr == 2
+    given = broker_config({"zookeeper.connect": "zk:2181", "offsets.topic.replication.factor": "2"})
+    assert given.offsets_topic_replication_factor == 2
+
+
+def test_a_broker_that_is_alone_needs_no_cluster_for_its_internal_topics(tmp_path: Path) -> None:
+    given = {"zookeeper.connect": "zk:2181"}
+    with closing(open_broker([str(tmp_path)], given, clock=SystemClock())) as broker:
+        assert broker.config.offsets_topic_replication_factor == 1
