@@ -118,11 +118,14 @@ def main() -> None:
     name, bootstrap, topic, partitions, path = sys.argv[1:]
     with HistoryWriter(Path(path)) as writer:
         client = Client(name, bootstrap, topic, writer)
-        thread = threading.Thread(target=CLIENTS[name], args=(client, int(partitions)))
-        thread.start()
-        sys.stdin.read()
-        client.is_over.set()
-        thread.join()
+
+        def wait_for_end() -> None:
+            sys.stdin.read()
+            client.is_over.set()
+
+        # What the client raises ends the process, and whoever waits for it sees why.
+        threading.Thread(target=wait_for_end, daemon=True).start()
+        CLIENTS[name](client, int(partitions))
 
 
 if __name__ == "__main__":

@@ -36,11 +36,12 @@ Leaders = dict[int, tuple[int, list[int]]]
 """Of each partition the leader, -1 for none, and the ISR."""
 
 
-def wait_until(is_so: Callable[[], Any], what: str) -> Any:
-    """What it returns once it is true."""
+def wait_until(is_so: Callable[[], Any], what: str | Callable[[], str]) -> Any:
+    """What it returns once it is true; `what` is wrong where it does not become so."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not (found := is_so()):
-        assert time.monotonic() < deadline_s, what
+        if time.monotonic() >= deadline_s:
+            raise AssertionError(what if isinstance(what, str) else what())
         time.sleep(LOOK_S)
     return found
 

@@ -46,6 +46,7 @@ def load(cluster: RunningCluster, folder: Path, *clients: str) -> Iterator[Calla
     """Producers at work; the function waits until each has more acknowledged than before."""
     paths = {name: folder / name for name in clients}
     command = [sys.executable, "-m", "tests.support.cluster_clients"]
+    processes: dict[str, subprocess.Popen[bytes]] = {}
     with ExitStack() as stack:
         for name, path in paths.items():
             arguments = [name, cluster.bootstrap, TOPIC, str(PARTITIONS), str(path)]
@@ -59,16 +60,20 @@ def load(cluster: RunningCluster, folder: Path, *clients: str) -> Iterator[Calla
                 )
             stack.callback(process.kill)
             stack.callback(end, process, name)
+            processes[name] = process
 
         def counts() -> dict[str, int]:
             return {name: _acknowledged(path) for name, path in paths.items()}
 
         def more() -> None:
-            goals = {name: count + 30 for name, count in counts().items()}
-            wait_until(
-                lambda: all(count >= goals[name] for name, count in counts().items()),
-                f"nothing is acknowledged: {cluster.leaders(TOPIC)} {cluster.logs()}",
-            )
+            before = counts()
+
+            def is_more() -> bool:
+                for name, process in processes.items():
+                    assert process.poll() is None, (name, (folder / f"{name}.log").read_text())
+                return all(count >= before[name] + 30 for name, count in counts().items())
+
+            wait_until(is_more, lambda: f"{counts()} after {before}: {cluster.logs()}")
 
         yield more
 
