@@ -47,6 +47,7 @@ def test_other_names_are_those_that_the_command_was_given(broker: LocalBroker) -
         {"origin": "http://evil.example", "sec-fetch-site": "cross-site"},
         {"origin": "http://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"origin": "http://127.0.0.1:9999", "sec-fetch-site": "same-site"},
         {"origin": HOST, "sec-fetch-site": "cross-site"},
     ],

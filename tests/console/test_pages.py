@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.console.contents import shown
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, PLACES, Browser, console_over, fill
 
@@ -253,6 +254,13 @@ NOT_THERE = (
     ("/group?name=nobody", 404, "nobody"),
     ("/nowhere", 404, "no page"),
 )
+
+
+def test_a_large_text_is_cut_where_its_page_says_so_and_json_never_in_the_middle() -> None:
+    text = shown(b"tea " * 500, size=10, is_pretty=True)
+    assert (text["kind"], text["text"], text["is_cut"]) == ("text", "tea tea te", True)
+    document = shown(b'{"tea":1}', size=4, is_pretty=True)
+    assert (document["kind"], json.loads(document["text"])) == ("json", {"tea": 1})
 
 
 def test_what_is_not_there_is_one_line_and_a_status(browser: Browser) -> None:

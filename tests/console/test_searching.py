@@ -156,7 +156,7 @@ def test_a_search_says_how_far_it_is_and_may_be_stopped_at_any_step(data: Path) 
 
 def test_cursors_and_partitions_of_links_are_read_or_refused() -> None:
     assert parse_cursor(cursor_text({0: 12, 2: 5})) == {0: 12, 2: 5}
-    assert parse_cursor("tea,0:x,1:2,:") == {1: 2}
+    assert parse_cursor("tea,0:x,1:2,:,²:3") == {1: 2}
     assert parse_partitions("0, 2") == (0, 2)
     with pytest.raises(UserError, match="write numbers"):
         parse_partitions("tea")

@@ -94,6 +94,9 @@ def test_what_is_no_target_is_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["console", str(tmp_path / "nothing")])
     assert result.exit_code == 2
     assert "there is no such directory" in result.output
+    served = CliRunner().invoke(cli, ["serve", str(tmp_path / "data"), "--console", "8095"])
+    assert (served.exit_code, (tmp_path / "data").exists()) == (2, False)
+    assert "an address is HOST:PORT" in served.output
     short = CliRunner().invoke(cli, ["console", str(tmp_path), "--token", "short"])
     assert short.exit_code == 2
 

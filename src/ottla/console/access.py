@@ -110,16 +110,23 @@ def check_origin(policy: AccessPolicy, asked: Asked) -> Denied | None:
     site = asked.headers.get("sec-fetch-site")
     if asked.method not in SAFE_METHODS:
         # A browser names the origin of every form; what names none is no browser.
-        is_own = origin is None or urlsplit(origin).netloc == host
+        is_own = origin is None or _host_of(origin) == host
         if not is_own or site not in (None, "same-origin", "none"):
             return Denied(status=403, reason="the form was sent from another site")
         return None
     is_link = asked.headers.get("sec-fetch-mode") in (None, "navigate")
     if site == "cross-site" and not is_link:
         return Denied(status=403, reason="another site's page asked for this")
-    if origin is not None and urlsplit(origin).netloc != host:
+    if origin is not None and _host_of(origin) != host:
         return Denied(status=403, reason="another site's page asked for this")
     return None
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _is_own_host(policy: AccessPolicy, host: str) -> bool:

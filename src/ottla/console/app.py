@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from anyio import CancelScope
+from anyio import CancelScope, CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -36,6 +36,9 @@ from ottla.console.views.streams import STREAMS, Stream
 logger = logging.getLogger(__name__)
 
 FORM_SIZE = 4 << 20
+STREAM_THREADS = 100
+"""Steps of streams that wait at the same time; pages have threads of their own."""
+
 STATIC = Path(__file__).parent / "static"
 DENIALS = frozenset(
     {
@@ -60,6 +63,7 @@ class _Console:
         self._policy = policy
         self._renderer = Renderer(state)
         self._shared = Place(state.target, state.target.settings)
+        self._stream_threads = CapacityLimiter(STREAM_THREADS)
 
     def guarded(self) -> ASGIApp:
         routes: list[Any] = [
@@ -205,7 +209,7 @@ class _Console:
         try:
             while not self._state.stopping.is_set():
                 try:
-                    found = await run_in_threadpool(events.step)
+                    found = await to_thread.run_sync(events.step, limiter=self._stream_threads)
                 except (OttlaError, OSError) as error:
                     yield self._renderer.event("failed", _text_of(error))
                     return

@@ -32,9 +32,11 @@ def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False)
         found = _json(text)
         if found is not None:
             fields["kind"] = "json"
-            text = json.dumps(found, ensure_ascii=False, indent=2) if is_pretty else text
-    fields["text"] = _INVISIBLE.sub(_escape, text[:size] if not is_pretty else text)
-    return fields
+            if is_pretty:
+                # Its indents may make it longer than what is shown of a text.
+                pretty = json.dumps(found, ensure_ascii=False, indent=2)
+                return {**fields, "text": _INVISIBLE.sub(_escape, pretty)}
+    return {**fields, "text": _INVISIBLE.sub(_escape, text[:size])}
 
 
 def _json(text: str) -> Any:

@@ -6,6 +6,7 @@ is a few numbers for each partition, which a link holds: the next page continues
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ class _Window:
 
     lane: Lane
     before: tuple[int, int]
-    entries: list[Entry] = field(default_factory=list)
+    entries: deque[Entry] = field(default_factory=deque)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,19 +291,30 @@ class Search:
     def _read(self, until: float) -> None:
         """Reads the window that was begun, or a part of it until time is up."""
         assert self._records is not None
-        test, reader, found = self._filter, FieldReader(), self._round[-1].entries
+        test, reader = self._filter, FieldReader()
         assert test is not None
         for number, entry in enumerate(self._records):
             self._record_count += 1
             if test(reader, entry):
-                found.append(entry)
+                self._keep(self._round[-1], entry)
             if not number % LOOK_EVERY and self._clock() >= until:
                 return
         self._records = None
 
+    def _keep(self, window: _Window, entry: Entry) -> None:
+        """A match; no more are held of a window than there is room for: others are read again."""
+        lane, found = window.lane, window.entries
+        if len(found) < self._room:
+            found.append(entry)
+        elif self._is_newest:
+            found.append(entry)
+            lane.high = max(lane.high, found.popleft().record.offset + 1)
+        else:
+            lane.low = min(lane.low, entry.record.offset)
+
     def _end_round(self) -> list[Entry]:
         windows, self._round, self._turn = self._round, [], 0
-        return self._shown([one.entries for one in windows])
+        return self._shown([list(one.entries) for one in windows])
 
     def _browsed(self) -> Found:
         """A page of messages as they are."""
@@ -369,7 +381,7 @@ def parse_cursor(text: str) -> dict[int, int]:
     found = {}
     for part in filter(None, text.split(",")):
         partition, _, offset = part.partition(":")
-        if partition.isdigit() and offset.isdigit():
+        if partition.isdecimal() and offset.isdecimal():
             found[int(partition)] = int(offset)
     return found
 

@@ -54,11 +54,12 @@ class Signed:
     def find(self, visitor: str) -> Place | None:
         with self._lock:
             found = self._places.get(visitor)
-            if found is None or self._clock() - found[0] > IDLE_S:
-                return None
-            self._places[visitor] = self._clock(), found[1]
-            self._places.move_to_end(visitor)
-            return found[1]
+            if found is not None and self._clock() - found[0] <= IDLE_S:
+                self._places[visitor] = self._clock(), found[1]
+                self._places.move_to_end(visitor)
+                return found[1]
+        self.sign_out(visitor)
+        return None
 
     def sign_in(self, visitor: str, place: Place) -> None:
         left = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.loading.job import LoadJob, LoadPlan, TableState
-from ottla.loading.load import LoadReport, claimed, load_planned, plan_new
+from ottla.loading.load import LoadReport, claimed, load_planned, plan_new, with_newest_schema
 from ottla.tables.parquet_files import TARGET_SIZE
 
 
@@ -60,7 +60,8 @@ class _Followed:
 
     def load(self, plan: LoadPlan) -> Iterator[LoadReport]:
         """Gives the commit that came of it, if any did."""
-        report, self.state = load_planned(self.job, plan)
+        # Asked after the plan: all that it reads was written with versions that are there now.
+        report, self.state = load_planned(self.job, with_newest_schema(self.job, plan))
         if not report.nothing_new:
             yield report
         self.waiting_since = None

@@ -11,7 +11,7 @@ next one continues from its offsets.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ottla.base.errors import TaskError, UserError
@@ -39,7 +39,7 @@ from ottla.sources.log_source import LogPartition, OffsetsGoneError
 from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
 from ottla.tables.completeness import begins_a_new_hour
-from ottla.tables.layout import first_layout, next_layout
+from ottla.tables.layout import TableLayout, first_layout, next_layout
 from ottla.tables.manifest import DataFile, LoadedPartition, total_size
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
@@ -155,18 +155,30 @@ def table_state(
         starts = resolve_bound(starting, job.log, offered, NoMatch.LATEST)
     if ending is not None and ends is None:
         ends = resolve_bound(ending, job.log, offered, NoMatch.LATEST)
-    asked = with_registered_schema(job.options.layout, head.layout, job.place.topic)
     return TableState(
         commit_id=head.commit_count,
-        layout=next_layout(head.layout, asked, head.commit_count)
-        if head.commit_count
-        else first_layout(asked),
+        layout=_layout_now(job, head.layout, head.commit_count),
         loaded=loaded,
         row_size=head.row_size,
         asked_ms=head.asked_ms,
         starts=starts,
         ends=ends,
     )
+
+
+def _layout_now(job: LoadJob, before: TableLayout, commit_id: int) -> TableLayout:
+    asked = with_registered_schema(job.options.layout, before, job.place.topic)
+    return next_layout(before, asked, commit_id) if commit_id else first_layout(asked)
+
+
+def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
+    """The plan of a table that grows with a registry's subject, with the versions of now."""
+    state = plan.state
+    decoding = state.layout.decoding
+    if decoding is None or not decoding.subject or not plan.offset_count:
+        return plan
+    layout = _layout_now(job, state.layout, state.commit_id)
+    return replace(plan, state=replace(state, layout=layout))
 
 
 def plan_new(job: LoadJob, state: TableState) -> LoadPlan:

@@ -5,6 +5,7 @@ import json
 import ssl
 from collections.abc import Callable
 from functools import cached_property
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
@@ -31,7 +32,14 @@ class HttpRegistry:
     def __init__(self, url: str, login: RegistryLogin | None = None) -> None:
         self._url = url.rstrip("/")
         self._login = login or RegistryLogin()
-        if urlsplit(url).username is not None:
+        try:
+            parts = urlsplit(url)
+            is_address = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise UserError(f"{url} is no registry's address, such as http://localhost:8081")
+        if parts.username is not None:
             raise UserError(
                 "a registry's URL must not hold a password: put it into a file, and "
                 "name that with --registry-config"
@@ -46,8 +54,10 @@ class HttpRegistry:
 
     def versions(self, subject: str) -> list[RegisteredSchema]:
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        numbers = self._ask(path, f"subject {subject}")
         what = f"subject {subject}"
+        numbers = self._ask(path, what)
+        if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
+            raise self._fault(f"it answers without the versions of {what}")
         return [self._schema(self._ask(f"{path}/{one}", what), ()) for one in sorted(numbers)]
 
     def _kept(self, path: str, what: str) -> RegisteredSchema:
@@ -60,8 +70,14 @@ class HttpRegistry:
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise self._fault("it answers without a schema")
         references: dict[str, str] = {}
-        for one in answer.get("references") or ():
-            name, subject, version = one["name"], one["subject"], one["version"]
+        try:
+            needs = [
+                (str(one["name"]), str(one["subject"]), int(one["version"]))
+                for one in answer.get("references") or ()
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._fault("it answers with a reference that names no schema") from error
+        for name, subject, version in needs:
             if name in within:
                 raise self._fault(f"its schema {name} refers to itself")
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
@@ -73,7 +89,10 @@ class HttpRegistry:
         return RegisteredSchema(text=answer["schema"], kind=kind, references=references)
 
     def _ask(self, path: str, what: str) -> Any:
-        request = Request(self._url + path, headers=self._headers)
+        request = Request(self._url + path, headers={"Accept": f"{MEDIA_TYPE}, application/json"})
+        if self._authorization:
+            # A redirect may lead to another host, which must not get the login.
+            request.add_unredirected_header("Authorization", self._authorization)
         try:
             with urlopen(request, timeout=PATIENCE_S, context=self._context) as answer:
                 return json.loads(answer.read(_LONGEST_ANSWER))
@@ -89,22 +108,21 @@ class HttpRegistry:
                 raise self._fault(f"asked for {what}, it answers {error.code}") from error
         except URLError as error:
             raise self._fault(f"it cannot be reached: {error.reason}") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
             raise self._fault(f"it gives no answer that can be read: {error}") from error
 
     def _fault(self, words: str) -> UserError:
         return UserError(f"schema registry {self._url}: {words}")
 
     @cached_property
-    def _headers(self) -> dict[str, str]:
+    def _authorization(self) -> str:
         login = self._login
-        headers = {"Accept": f"{MEDIA_TYPE}, application/json"}
         if login.token:
-            headers["Authorization"] = f"Bearer {login.token}"
-        elif login.user:
+            return f"Bearer {login.token}"
+        if login.user:
             pair = f"{login.user}:{login.password}".encode()
-            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        return headers
+            return f"Basic {base64.b64encode(pair).decode()}"
+        return ""
 
     @cached_property
     def _context(self) -> ssl.SSLContext | None:

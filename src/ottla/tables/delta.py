@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.times import second_text
 from ottla.tables.manifest import DataFile
 from ottla.tables.object_store import STORAGE_OPTIONS, one_line
 from ottla.tables.store import TableStore
@@ -117,14 +118,11 @@ class DeltaLog:
         return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
 
     def version_at(self, time_ms: int) -> int:
-        table = self._current()
-        time = datetime.fromtimestamp(time_ms / 1000, UTC)
-        first = self._asked(lambda: table.history())[-1]
-        if time_ms < first["timestamp"]:
-            raise UserError(f"{self._store.address} has no version of {time:%Y-%m-%d %H:%M:%S} UTC")
-        self._opened = None
-        self._asked(lambda: table.load_as_version(time))
-        return int(table.version())
+        # By what the entries say: delta-rs goes by the times of their files, which a copy changes.
+        for one in self._asked(self._current().history):
+            if one.get("timestamp", time_ms + 1) <= time_ms:
+                return int(one["version"])
+        raise UserError(f"{self._store.address} has no version of {second_text(time_ms)}")
 
     def next_offset(self, application: str) -> int | None:
         table = self._current()

@@ -92,9 +92,12 @@ class TableDirectory:
     def head(self) -> Head:
         """What the next commit continues; an empty one where there is no table yet."""
         state = self._state()
-        if state is None:
+        if state is None and not self.store.names(LEDGER_DIRECTORY):
             return Head()
         head = self.ledger.head()
+        state = self._checked(state, head.commit_count)
+        if state is None:
+            return head
         missing = self._missing(state, head.commit_count)
         for entry in missing:
             head = head.after(entry)
@@ -114,12 +117,7 @@ class TableDirectory:
         if state is None:
             raise UserError(f"{self.path} holds no table that ottla loaded")
         entries = self.ledger.entries()
-        if len(entries) > state.commit_count:
-            raise CorruptionError(
-                f"{self.path}/{LEDGER_DIRECTORY}",
-                0,
-                f"it has commit {len(entries) - 1}, which the table's log has not",
-            )
+        state = self._checked(state, len(entries)) or state
         return [*entries, *self._missing(state, len(entries))]
 
     def current_files(self, version: int | None = None) -> list[DataFile]:
@@ -177,6 +175,21 @@ class TableDirectory:
         state = self.log.state()
         if state is None:
             self._check_former()
+        return state
+
+    def _checked(self, state: LogState | None, count: int) -> LogState | None:
+        """The log's state, which has at least the ledger's commits; raises `CorruptionError`.
+
+        It is asked again if need be: a commit may have been made since, in the log and the ledger.
+        """
+        if count > (0 if state is None else state.commit_count):
+            state = self._state()
+        if count > (0 if state is None else state.commit_count):
+            raise CorruptionError(
+                f"{self.path}/{LEDGER_DIRECTORY}",
+                0,
+                f"it has commit {count - 1}, which the table's log has not",
+            )
         return state
 
     def _check_former(self) -> None:

@@ -1,5 +1,7 @@
 """Loads whose tasks run in this process: no engine is needed to fill a table and prove it equal."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,12 +10,17 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
+from ottla.loading.follow import FollowRule, follow
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import claimed, load, load_job, load_new
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.schema_registry.framing import PREFIX
 from ottla.sources.opening import open_log, topic_options
+from ottla.table import dataset
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
+from ottla.tables.values.decoder import Decoding, ValueFormat
 from tests.support.local_tasks import LocalTasks
 
 pytest.importorskip("pyarrow")
@@ -87,3 +94,64 @@ def test_a_log_that_is_no_longer_there_leaves_the_table_as_it_was(tmp_path: Path
         load_job(place(tmp_path), LocalTasks())
     (tmp_path / "gone").rename(tmp_path / "log")
     assert is_equal(tmp_path)
+
+
+def test_a_table_is_read_as_it_was_in_a_version_or_at_a_time(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    for count in (20, 5):
+        append(tmp_path / "log", count)
+        load(load_job(place(tmp_path), LocalTasks()))
+    path = str(tmp_path / "table")
+    assert [dataset(path, version=one).count_rows() for one in (0, 1)] == [20, 25]
+    second, first = (one["timestamp"] for one in deltalake.DeltaTable(path).history())
+    for copied in (tmp_path / "table" / "_delta_log").iterdir():
+        os.utime(copied, (0, 0))
+    at_first = dataset(path, time_ms=first).count_rows()
+    assert at_first == (20 if first < second else 25)
+    assert [dataset(path, time_ms=one).count_rows() for one in (second, second + 10**6)] == [25, 25]
+
+
+def test_a_moment_that_a_table_does_not_have_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    append(tmp_path / "log", 1)
+    load(load_job(place(tmp_path), LocalTasks()))
+    path = str(tmp_path / "table")
+    with pytest.raises(UserError, match="has no version of 1970-01-01"):
+        dataset(path, time_ms=1000)
+    with pytest.raises(UserError, match="a moment by itself"):
+        dataset(path, version=0, time_ms=1000)
+    with pytest.raises(UserError, match="table: "):
+        dataset(path, version=7)
+
+
+def test_a_follower_grows_with_the_versions_that_are_registered_meanwhile(tmp_path: Path) -> None:
+    """Each commit asks the registry, so values of a new version are rows at once."""
+    pytest.importorskip("fastavro")
+    registry = tmp_path / "registry"
+    registry.mkdir()
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("orders")
+
+    def register(number: int, *fields: str) -> None:
+        described = [{"name": one, "type": "int"} for one in fields]
+        schema = json.dumps({"type": "record", "name": "order", "fields": described})
+        for name in (f"{number}.avsc", f"orders-value.{number}.avsc"):
+            (registry / name).write_text(schema)
+        with ottla.open(tmp_path / "log") as log:
+            # A zigzag integer of one byte for each field.
+            log.append("orders", PREFIX.pack(0, number) + b"\x02" * len(fields))
+
+    class Stop:
+        def is_set(self) -> bool:
+            return (registry / "2.avsc").exists()
+
+        def wait(self, seconds: float) -> None:
+            register(2, "id", "price")
+
+    register(1, "id")
+    decoding = Decoding(format=ValueFormat.AVRO, schema="", registry=str(registry))
+    options = LoadOptions(layout=LayoutOptions(decoding=decoding))
+    job = load_job(place(tmp_path), LocalTasks(), options=options)
+    assert [one.row_count for one in follow([job], FollowRule(interval_s=0, max_age_s=0), Stop())]
+    values = dataset(str(tmp_path / "table")).to_table().sort_by("offset")["value"].to_pylist()
+    assert values == [{"id": 1, "price": None}, {"id": 1, "price": 1}]

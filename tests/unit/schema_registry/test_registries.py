@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,16 +57,22 @@ class Served(Answers):
     """With its own lists for each test."""
 
 
-@pytest.fixture
-def answers() -> Iterator[tuple[str, type[Answers]]]:
-    Served.paths, Served.asked, Served.wants = {}, [], ""
-    server = HTTPServer(("127.0.0.1", 0), Served)
+@contextmanager
+def listening(kind: type[Answers]) -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), kind)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", Served
+    yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def answers() -> Iterator[tuple[str, type[Answers]]]:
+    Served.paths, Served.asked, Served.wants = {}, [], ""
+    with listening(Served) as url:
+        yield url, Served
 
 
 def test_a_schema_is_asked_for_once(answers: tuple[str, type[Answers]]) -> None:
@@ -139,6 +146,8 @@ def test_who_asks_is_said_as_the_login_has_it(
         (b"<html>", "gives no answer that can be read"),
         ({}, "it answers without a schema"),
         ([], "it answers without a schema"),
+        ({"schema": INT, "references": [{"name": "a"}]}, "a reference that names no schema"),
+        ({"schema": INT, "references": 5}, "a reference that names no schema"),
     ],
 )
 def test_what_is_no_registry_is_named(
@@ -161,6 +170,41 @@ def test_an_id_that_is_nowhere_is_another_error_than_a_registry_that_is_not_ther
         with pytest.raises(UserError) as raised:
             registry.schema(9)
         assert not isinstance(raised.value, UnknownSchemaError)
+
+
+@pytest.mark.parametrize("answer", [5, {}, ["a"], None])
+def test_versions_that_are_no_list_of_numbers_are_named(
+    answers: tuple[str, type[Answers]], answer: Any
+) -> None:
+    url, served = answers
+    served.paths = {"/subjects/t-value/versions": answer}
+    with pytest.raises(UserError, match="without the versions of subject t-value"):
+        HttpRegistry(url).versions("t-value")
+
+
+def test_a_redirect_does_not_take_the_login_to_another_place() -> None:
+    logins: list[str | None] = []
+
+    class Redirecting(Answers):
+        def do_GET(self) -> None:
+            logins.append(self.headers.get("Authorization"))
+            if self.path == "/there":
+                self._answer(200, {"schema": INT})
+                return
+            self.send_response(302)
+            self.send_header("Location", "/there")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with listening(Redirecting) as url:
+        assert HttpRegistry(url, RegistryLogin(token="t")).schema(7).text == INT
+    assert logins == ["Bearer t", None]
+
+
+@pytest.mark.parametrize("url", ["http://localhost:abc", "http://[", "http://", "https://:8081"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(UserError, match="is no registry's address, such as http://localhost:8081"):
+        HttpRegistry(url)
 
 
 def test_a_password_in_the_address_is_refused() -> None:

@@ -164,3 +164,13 @@ def test_garbage_is_a_fault_or_a_row_of_all_its_bytes(values: list[bytes]) -> No
 def test_a_schema_that_no_table_can_have_is_refused(schema: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         AvroDecoder(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["{}", "5", "null", '{"type": "array"}', '{"type": "enum", "name": "e"}',
+     '{"type": "record", "name": "a", "fields": 5}', '{"type": "record", "name": 5, "fields": []}'],
+)  # fmt: skip
+def test_json_that_is_no_schema_is_refused(schema: str) -> None:
+    with pytest.raises(UserError, match="this is no Avro schema"):
+        AvroDecoder(schema)

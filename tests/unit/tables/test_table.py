@@ -1,7 +1,9 @@
 """A table: who may load into it, what readers see, and what a crash leaves."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -239,6 +241,35 @@ def test_a_ledger_that_knows_of_more_than_the_log_is_corruption(table: TableDire
     table.ledger.append(entry(1))
     with pytest.raises(CorruptionError, match="has commit 1, which the table's log has not"):
         table.entries()
+
+
+def test_nothing_is_loaded_where_the_log_has_lost_a_commit_that_the_ledger_has(
+    table: TableDirectory,
+) -> None:
+    for _ in range(2):
+        add_load(table)
+    Path(table.path, "_delta_log", f"{1:020d}.json").unlink()
+    with pytest.raises(CorruptionError, match="has commit 1, which the table's log has not"):
+        TableDirectory(table.path).head()
+    shutil.rmtree(Path(table.path, "_delta_log"))
+    with pytest.raises(CorruptionError, match="has commit 1, which the table's log has not"):
+        TableDirectory(table.path).head()
+
+
+def test_a_commit_that_comes_while_a_reader_reads_is_no_corruption(
+    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_load(table)
+    for read in ("entries", "head"):
+        reader = TableDirectory(table.path)
+        reads = getattr(reader.ledger, read)
+
+        def late(reads: Any = reads) -> Any:
+            add_load(table)
+            return reads()
+
+        monkeypatch.setattr(reader.ledger, read, late)
+        getattr(reader, read)()
 
 
 def test_entries_that_share_a_file_are_the_same_entries(

@@ -138,7 +138,8 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         for name in ("schema", "confluent", "schema_id", "registry", "subject"):
             if given[name]:
                 option = "--" + name.replace("_", "-")
-                raise UserError(f"{option} is for values that are decoded: add --decode json")
+                wanted = "avro" if name in ("registry", "subject") else "json"
+                raise UserError(f"{option} is for values that are decoded: add --decode {wanted}")
     if decode == "json" and given["registry"]:
         raise UserError("--registry is for --decode avro: JSON says itself what it holds")
     if decode == "avro" and given["schema"] is None and given["registry"] is None:

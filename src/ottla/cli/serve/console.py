@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ottla.base.addresses import address_text
+from ottla.base.addresses import address_text, parse_address
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.runtime.owner_notes import LOOPBACK
@@ -23,8 +23,9 @@ WITHOUT_TLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 GOODBYE_S = 10
 
 
-def check_console() -> None:
-    """Raises `UserError` where the extra is missing, before the broker starts."""
+def check_console(listen: str) -> None:
+    """Before the broker starts; raises `UserError` for no address, or without the extra."""
+    parse_address(listen)
     with needed_for("ottla serve --console"):
         for name in NEEDED:
             if find_spec(name) is None:

@@ -42,7 +42,7 @@ class Observing:
         if self.console is not None:
             from ottla.cli.serve.console import check_console
 
-            check_console()
+            check_console(self.console)
         if self.log_requests:
             from ottla.server.request_log import parse_filter
 

@@ -50,7 +50,7 @@ def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self) -> None:
             length = self.headers.get("Content-Length", "0")
-            if not length.isdigit() or int(length) > LARGEST_BODY:
+            if not length.isdecimal() or int(length) > LARGEST_BODY:
                 self.close_connection = True
                 self._answer(413, {"error_code": 413, "message": f"over {LARGEST_BODY} bytes"})
                 return

@@ -201,6 +201,9 @@ def parse_avro(schema: str, references: Mapping[str, str] = NO_REFERENCES) -> An
         return fastavro.parse_schema(_content(schema), named_schemas=named)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
         raise UserError(f"this is no Avro schema: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # What fastavro raises for JSON that lacks what it takes for granted.
+        raise UserError(f"this is no Avro schema: {error!r}") from error
 
 
 def _content(schema: str) -> Any:

@@ -35,6 +35,7 @@ def open_registered(decoding: Decoding, login: RegistryLogin | None) -> ValueDec
 def schema_of_subject(registry: SchemaRegistry, subject: str) -> str:
     """The schema in which values of all a subject's versions can be shown; raises `UserError`."""
     versions = registry.versions(subject)
+    require(bool(versions), f"subject {subject} has no version in the registry")
     for one in versions:
         require(one.kind == AVRO, f"subject {subject} is {one.kind}, and --decode avro was asked")
     return grown(versions)
