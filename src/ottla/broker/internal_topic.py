@@ -148,7 +148,8 @@ class InternalTopic:
             builder.producer_id, builder.producer_epoch = producer
         for record in records:
             builder.append(record.key, record.value, now_ms)
-        partition = topic.partition(partition_for(place, self._partition_count))
+        count = topic.partition_count if self._cluster is None else self._partition_count
+        partition = topic.partition(partition_for(place, count))
         batch = bytearray(builder.build())
         origin = AppendOrigin.COORDINATOR
         return self._broker.append(partition, batch, now_ms=now_ms, origin=origin).first_offset

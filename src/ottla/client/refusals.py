@@ -17,6 +17,8 @@ FIXES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.SECURITY_DISABLED: "start the broker with authorizer.class.name="
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer, and with super.users",
     ErrorCode.MESSAGE_TOO_LARGE: "set batch.size lower, or raise max.message.bytes of the topic",
     ErrorCode.RECORD_LIST_TOO_LARGE: "set batch.size lower, or raise segment.bytes of the topic",
     ErrorCode.INVALID_PRODUCER_EPOCH: _TAKEN_OVER,

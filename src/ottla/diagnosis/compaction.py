@@ -58,10 +58,7 @@ def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -
     try:
         troubles = read_troubles(directories.file_system, directory.path)
         view = read_view(
-            log,
-            directory.checkpointed(CHECKPOINT_CLEANER).get(key),
-            is_replicated=not directories.is_ottlas,
-            file_system=directories.file_system,
+            log, directory.checkpointed(CHECKPOINT_CLEANER).get(key), directories.file_system
         )
     except CorruptionError as error:
         raise UserError(f"{error}; ottla log check {directory.path} looks closer") from error

@@ -30,7 +30,7 @@ class Directories:
     file_system: FileSystem
     broker: BrokerConfig
     is_ottlas: bool
-    """Whether Ottla's broker wrote them: it is the only replica, and kept the topics' settings."""
+    """Whether Ottla's broker wrote them, and kept the topics' settings."""
     has_properties: bool
     found: FoundSettings
     """What the directories say of settings, those of another Kafka included."""

@@ -366,13 +366,7 @@ def _check_times(
 def check_log(place: Place, topic: str, index: int) -> Iterator[Complaint]:
     try:
         log = place.directory.partition(topic, index)
-        explained = explain_log(
-            log,
-            place.config,
-            place.now_ms,
-            is_replicated=not place.directories.is_ottlas,
-            file_system=place.file_system,
-        )
+        explained = explain_log(log, place.config, place.now_ms, place.file_system)
         examined = Examined(place=place, log=log, explained=explained)
         for check in PARTITION_CHECKS:
             yield from check(examined)

@@ -69,7 +69,7 @@ def _first_batch(log: ReadOnlyLog, offset: int) -> Batch | None:
 
 
 def coordinators_on_disk(directories: Directories) -> CoordinatorView:
-    """What `__transaction_state` says, where it is. Kafka spreads it over brokers: never all."""
+    """What `__transaction_state` says, where it is. Clusters spread it over brokers: never all."""
     if TRANSACTION_STATE not in directories.topics:
         return NO_COORDINATOR
     known: dict[str, TransactionLogValue] = {}
@@ -77,7 +77,8 @@ def coordinators_on_disk(directories: Directories) -> CoordinatorView:
         _replay(log, known)
     return CoordinatorView(
         transactions=[_coordinated(name, value) for name, value in known.items()],
-        is_complete=directories.is_ottlas,
+        is_complete=directories.is_ottlas
+        and not any(one.has_replicas for one in directories.opened),
     )
 
 

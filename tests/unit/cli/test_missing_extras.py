@@ -4,6 +4,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pyarrow  # noqa: F401 - looks for numpy once, when it is imported: before any test hides it
 import pytest
 from click.testing import CliRunner
 

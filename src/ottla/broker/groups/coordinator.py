@@ -107,6 +107,8 @@ class GroupCoordinator:
         Raises `UserError` as `loaded`.
         """
         if self.shards is None:
+            if self._is_loaded and not self._gone_topics:
+                return self.machine
             return self.loaded(at)
         self._at = at
         self._forget_gone_topics(at)
@@ -174,7 +176,8 @@ class GroupCoordinator:
     def _refusal(self, group_id: str) -> ErrorCode:
         if self.shards is not None:
             return self.shards.refusal(self._topic.partition_of(group_id))
-        return ErrorCode.NOT_COORDINATOR if self._topic.is_unread(group_id) else ErrorCode.NONE
+        is_unread = self._topic.unread and self._topic.is_unread(group_id)
+        return ErrorCode.NOT_COORDINATOR if is_unread else ErrorCode.NONE
 
     def _load_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
         machine = shard.machine

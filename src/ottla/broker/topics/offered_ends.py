@@ -11,10 +11,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 def replicated_end(log: ReadOnlyLog) -> int:
     """Ottla's brokers mark their directories with a file of their own, those of a cluster with
     another one."""
-    directory = log.directory
-    if not directory.is_ottlas:
-        return log.high_watermark
-    return log.recorded_high_watermark if directory.has_replicas else log.log_end_offset
+    return log.high_watermark if log.directory.is_replicated else log.log_end_offset
 
 
 class StableEnds:

@@ -47,16 +47,7 @@ def _explained(
 
     logs = options.chosen(directories.logs(topic), topic)
     config = directories.config(topic)
-    return [
-        explain_log(
-            log,
-            config,
-            options.now_ms,
-            is_replicated=not directories.is_ottlas,
-            file_system=directories.file_system,
-        )
-        for log in logs
-    ]
+    return [explain_log(log, config, options.now_ms, directories.file_system) for log in logs]
 
 
 # On a screen

@@ -70,13 +70,7 @@ def _judge(ask: Ask, files: Directories, data: Fields) -> None:
 
 
 def _retention(ask: Ask, files: Directories, log: ReadOnlyLog) -> Iterator[Fields]:
-    explained = explain_log(
-        log,
-        files.config(log.topic),
-        ask.now_ms,
-        is_replicated=not files.is_ottlas,
-        file_system=files.file_system,
-    )
+    explained = explain_log(log, files.config(log.topic), ask.now_ms, files.file_system)
     going = [one.verdict for one in explained.segments if one.verdict.goes]
     if going or explained.waiting_count:
         yield {

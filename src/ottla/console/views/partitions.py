@@ -50,13 +50,7 @@ def _from_files(ask: Ask, files: Directories, name: str, index: int) -> Fields:
     if index not in logs:
         raise UnknownNameError("partition", str(index), map(str, logs), name)
     log = logs[index]
-    explained = explain_log(
-        log,
-        files.config(name),
-        ask.now_ms,
-        is_replicated=not files.is_ottlas,
-        file_system=files.file_system,
-    )
+    explained = explain_log(log, files.config(name), ask.now_ms, files.file_system)
     status = _status(log, files, ask.now_ms)
     setting = Setting(topic=name, target=ask.place.target.text)
     offsets = _offsets(ask, log, explained, status)

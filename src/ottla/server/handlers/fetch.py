@@ -193,9 +193,9 @@ class _Answering:
         return FetchResponse(session_id=response.session_id, responses=topics)
 
     def _partition(self, wanted: PartitionQuery, data: FetchData | ApiError) -> PartitionData:
-        if isinstance(data, NoRecordsError):
-            return _without_records(wanted.index, data)
         if isinstance(data, ApiError):
+            if isinstance(data, NoRecordsError):
+                return _without_records(wanted.index, data)
             return _refusal(wanted.index, data)
         answer = _data(wanted.index, data)
         if self._magic is not None:

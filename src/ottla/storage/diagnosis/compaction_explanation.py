@@ -124,14 +124,14 @@ def _waits_until_ms(
 # From files
 
 
-def read_view(
-    log: ReadOnlyLog, cleaned_until: int | None, *, is_replicated: bool, file_system: FileSystem
-) -> LogView:
+def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSystem) -> LogView:
     """A log's facts; of one with replicas no more than its high watermark is stable.
 
     Raises `OSError` and `UserError`.
     """
     stable = log.last_stable_offset
+    if log.directory.is_replicated:
+        stable = min(stable, log.high_watermark)
     return LogView(
         segments=[
             _segment(SegmentOnDisk(file_system, files, is_active=files is log.segments[-1]))
@@ -139,7 +139,7 @@ def read_view(
         ],
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
-        last_stable_offset=min(stable, log.high_watermark) if is_replicated else stable,
+        last_stable_offset=stable,
         # Its checkpoint lags behind, and a running broker flushes what it ends within seconds.
         flushed_until=log.log_end_offset,
         cleaned_until=cleaned_until,

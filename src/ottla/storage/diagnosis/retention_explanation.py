@@ -40,18 +40,13 @@ class ExplainedLog:
 
 
 def explain_log(
-    log: ReadOnlyLog,
-    config: TopicConfig,
-    now_ms: int,
-    *,
-    is_replicated: bool,
-    file_system: FileSystem,
+    log: ReadOnlyLog, config: TopicConfig, now_ms: int, file_system: FileSystem
 ) -> ExplainedLog:
     """What retention makes of a log at a time.
 
-    `is_replicated`: the high watermark is the checkpointed one, which lags; a log of one replica
+    A replicated log's high watermark is the checkpointed one, which lags; a log of one replica
     counts up to its end. Raises `OSError` and `UserError`.
-    """  # fmt: skip
+    """
     segments = [
         SegmentOnDisk(file_system, files, is_active=files is log.segments[-1])
         for files in log.segments
@@ -60,7 +55,7 @@ def explain_log(
     facts = LogFacts(
         config=config,
         log_start_offset=log.log_start_offset,
-        high_watermark=log.high_watermark if is_replicated else end,
+        high_watermark=log.high_watermark if log.directory.is_replicated else end,
         log_end_offset=end,
         size=sum(one.size for one in segments),
         segments=segments,

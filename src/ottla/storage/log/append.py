@@ -272,13 +272,14 @@ def prepare_append(
     elif not is_writable(records):
         records = bytearray(records)
         batches = list(iter_batches(records))
-    checks_keys_or_times = config.is_compacted or config.checks_timestamps
     try:
         for batch in batches:
             if batch.attributes & CONTROL_BIT:
                 continue
             assert isinstance(batch, RecordBatch)
-            if not checks_keys_or_times and isinstance(batch, BuiltBatch):
+            if isinstance(batch, BuiltBatch) and not (
+                config.is_compacted or config.checks_timestamps
+            ):
                 continue
             found = _walk(batch, target)
             # As a client that means well sends it; null keys are most clients'.

@@ -115,6 +115,11 @@ class ReadOnlyLogDirectory:
         return self.file_system.status(join(self.path, REPLICAS_MARK)) is not None
 
     @property
+    def is_replicated(self) -> bool:
+        """Whether other brokers may have a part in what of its logs is committed."""
+        return self.has_replicas or not self.is_ottlas
+
+    @property
     def properties(self) -> MetaProperties | None:
         """Whose it is; raises `CorruptionError`."""
         return read_meta_properties(self.file_system, join(self.path, META_PROPERTIES))

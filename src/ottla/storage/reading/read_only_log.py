@@ -192,9 +192,9 @@ class ReadOnlyLog:
 
         A broker writes its high watermarks to the disk every five seconds, so those of one that is
         running, or was killed, lag; of a log that was never replicated everything up to
-        `log_end_offset` counts.
+        `log_end_offset` counts. Those of Ottla's brokers in a cluster are exact after a clean stop.
         """
-        if self.directory.was_stopped_cleanly:
+        if self.directory.was_stopped_cleanly and not self.directory.has_replicas:
             return self.log_end_offset
         return self.recorded_high_watermark
 

@@ -68,7 +68,9 @@ def test_a_mistake_is_one_line_that_helps(
     assert (ended, text in said) == (code, True), said
 
 
-def test_a_broker_without_an_authorizer_says_that_it_has_none(same_broker: Administered) -> None:
+def test_without_an_authorizer_there_are_no_acls_and_how_to_have_one_is_said(
+    same_broker: Administered,
+) -> None:
     code, said = same_broker.end("acls", "list", "TARGET")
     assert code == 1
-    assert "No Authorizer is configured" in said
+    assert "No Authorizer is configured. start the broker with authorizer.class.name=" in said

@@ -10,16 +10,20 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
+from ottla.storage.diagnosis.compaction_explanation import read_view
+from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     COPIED_LOG_STARTS,
+    REPLICAS_MARK,
     delete_directory_name,
     log_file_name,
 )
 from ottla.storage.files.log_starts import LogStarts
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_only_directory import open_for_reading
@@ -227,6 +231,24 @@ def test_after_a_clean_stop_everything_is_replicated(
     broker.close()
     assert open_for_reading(DIRECTORY, disk).was_stopped_cleanly
     assert reading(disk).high_watermark == 21
+
+
+def test_one_broker_of_a_cluster_counts_what_others_had_also_after_a_clean_stop(
+    disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog
+) -> None:
+    broker.checkpoints.write()
+    append(log, b"20")
+    broker.close()
+    for name in (TOPIC_FILE_NAME, REPLICAS_MARK):
+        disk.open(join(DIRECTORY, name), create=True)
+    OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_HIGH_WATERMARK)).write({("t", 0): 15})
+    reader = reading(disk)
+    assert reader.directory.was_stopped_cleanly
+    assert (reader.high_watermark, reader.log_end_offset) == (15, 21)
+    assert explain_log(reader, TINY, NOW_MS, disk).facts.high_watermark == 15
+    assert read_view(reader, None, disk).last_stable_offset == 15
+    remove_if_present(disk, join(DIRECTORY, REPLICAS_MARK))
+    assert explain_log(reading(disk), TINY, NOW_MS, disk).facts.high_watermark == 21
 
 
 def test_a_damaged_checkpoint_is_told(disk: FakeFileSystem, log: PartitionLog) -> None:
