@@ -173,6 +173,37 @@ def test_settings_that_one_broker_changes_reach_the_others(join: Callable[..., M
         wait_until(lambda: one.configured.get("topics/orders") == {"retention.ms": "2"})  # noqa: B023
 
 
+class FailsOnce(list[Outgoing]):
+    has_failed = False
+
+    def extend(self, outgoing: object) -> None:
+        if not self.has_failed:
+            self.has_failed = True
+            raise AssertionError("a fault")
+
+
+def test_a_fault_in_a_members_thread_has_the_broker_join_again(join: Callable[..., Member]) -> None:
+    one = join(1)
+    wait_until(lambda: one.member.is_controller)
+    one.outgoing = FailsOnce()
+    one.member.begin(CreateTopic(pending_id=0, topic="t", assignment={0: (1,)}), lambda _: None)
+    wait_until(lambda: len(one.epochs) == 2)
+    assert one.fenced.is_set()
+    wait_until(lambda: one.member.is_controller)
+    asked = one.member.ask(ElectLeaders(pending_id=0, partitions=None), TIMEOUT_S)
+    assert asked.error is ErrorCode.NONE
+
+
+def test_an_answer_that_cannot_be_taken_costs_a_member_nothing_else(
+    join: Callable[..., Member],
+) -> None:
+    one = join(1)
+    change = {"retention.ms": "1"}
+    one.member.run(lambda: change_settings("topics/t", lambda _: change), [].index)
+    wait_until(lambda: one.configured.get("topics/t") == change)
+    assert len(one.epochs) == 1
+
+
 def expire(one: Member) -> None:
     """Another connection with the session's id and password ends the session."""
     ours = one.member._session._client

@@ -2,6 +2,7 @@
 connection and thread of its own. Kafka's counterpart: `TransactionMarkerChannelManager`.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarkerTopic,
     WriteTransactionMarkersRequest,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +101,13 @@ class MarkerChannels:
         version = sent_version(ApiKey.WRITE_TXN_MARKERS, parts.version)
         try:
             answer = peer.ask(endpoint_of(broker, parts.listener), _message(request), version)
+            return _errors(answer)
         except PeerError:
             return None
-        return _errors(answer)
+        except Exception:
+            # Without this thread the broker's transactions there would stay open for ever.
+            logger.exception("an answer of broker %d could not be taken", request.broker)
+            return None
 
 
 def _message(request: MarkerRequest) -> WriteTransactionMarkersRequest:

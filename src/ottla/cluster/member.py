@@ -8,6 +8,7 @@ again, and gets another broker epoch.
 Kafka's counterparts: `KafkaServer.startup`, `KafkaController.RegisterBrokerAndReelect`.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,6 +49,8 @@ from ottla.registries.brokers import (
 )
 from ottla.registries.controllers import decode_cluster_id, encode_cluster_id
 from ottla.registries.nodes import NodeError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -273,9 +276,15 @@ class ClusterMember:
             event = self._queue.get()
             if event is _Notice.STOP:
                 break
-            with suppress(SessionLostError):
-                self._handle(event)
-            self._hand_over()
+            try:
+                with suppress(SessionLostError):
+                    self._handle(event)
+                self._hand_over()
+            except Exception:
+                # Without this thread the broker would stay registered, perhaps as the controller.
+                logger.exception("the broker begins another session with ZooKeeper, after a fault")
+                self._out_of_time()
+                Flag().wait(POLL_S)
         self._machine.receive(SessionLost())
         self._hand_over()
 
@@ -358,7 +367,10 @@ class ClusterMember:
                 batch = next(steps) if results is None else steps.send(results)
                 results = self._session.execute(batch, self._generation)
         except StopIteration as stop:
-            run.done(stop.value)
+            try:
+                run.done(stop.value)
+            except Exception:
+                logger.exception("what ZooKeeper has answered could not be taken")
         except NodeError as error:
             self._callbacks.complain(str(error))
         except SessionLostError:
