@@ -25,7 +25,6 @@ class ClusterTopics:
         self._metadata = metadata
         self._seen: MetadataCache | None = None
         self._counts: Mapping[str, int] = {}
-        self._names: dict[bytes, str] = {}
         self._revision = 0
 
     @property
@@ -38,7 +37,6 @@ class ClusterTopics:
         metadata = self._metadata()
         if metadata is not self._seen:
             self._seen = metadata
-            self._names = {topic_id: name for name, topic_id in metadata.topic_ids.items()}
             counts = {name: len(partitions) for name, partitions in metadata.topics.items()}
             if counts != self._counts:
                 self._counts = counts
@@ -59,8 +57,7 @@ class ClusterTopics:
 
     def name_by_id(self, topic_id: bytes) -> str | None:
         """`None` for an id that is not known."""
-        self._look()
-        return self._names.get(topic_id)
+        return self._metadata().topic_names.get(Uuid(topic_id))
 
     def has_partition(self, partition: TopicPartition) -> bool:
         return self._metadata().partition(partition) is not None

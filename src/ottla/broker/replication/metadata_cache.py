@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.ids import Uuid
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
@@ -46,19 +46,28 @@ class MetadataCache:
         """The brokers are all there are; of partitions there are those that changed."""
         changed: dict[str, dict[int, PartitionMetadata]] = {}
         for place, partition in update.partitions.items():
-            topic = changed.setdefault(place.topic, dict(self.topics.get(place.topic, {})))
+            topic = changed.get(place.topic)
+            if topic is None:
+                topic = changed[place.topic] = dict(self.topics.get(place.topic, {}))
             if partition.state.leader == LEADER_DURING_DELETE:
                 topic.pop(place.partition, None)
             else:
                 topic[place.partition] = partition
-        topics = {name: its for name, its in {**self.topics, **changed}.items() if its}
-        ids = {**self.topic_ids, **update.topic_ids}
-        ids = {name: one for name, one in ids.items() if name in topics}
+        # Whole dictionaries are copied, not gone through: most updates are of one topic.
+        topics, ids = {**self.topics, **changed}, {**self.topic_ids, **update.topic_ids}
+        names = dict(self.topic_names)
+        for name in {**changed, **update.topic_ids}:
+            names.pop(self.topic_ids.get(name, ZERO_UUID), None)
+            if not topics.get(name):
+                topics.pop(name, None)
+                ids.pop(name, None)
+            elif name in ids:
+                names[ids[name]] = name
         return MetadataCache(
             brokers=update.brokers,
             topics=topics,
             topic_ids=ids,
-            topic_names={one: name for name, one in ids.items()},
+            topic_names=names,
             controller=controller,
         )
 

@@ -55,6 +55,22 @@ def test_a_topic_goes_with_its_last_partition() -> None:
     assert cache.topic_ids == {}
 
 
+def test_an_id_names_a_topic_until_the_topic_goes_or_is_created_again() -> None:
+    first, second = Uuid(b"1" * 16), Uuid(b"2" * 16)
+    cache = MetadataCache().updated(replace(UPDATE, topic_ids={"orders": first}), 1)
+    assert cache.topic_names == {first: "orders"}
+    cache = cache.updated(replace(UPDATE, topic_ids={}), 1)
+    assert cache.topic_names == {first: "orders"}
+    cache = cache.updated(replace(UPDATE, topic_ids={"orders": second}), 1)
+    assert (cache.topic_ids, cache.topic_names) == ({"orders": second}, {second: "orders"})
+    gone = replace(UPDATE, partitions={ORDERS: partition(LEADER_DURING_DELETE)}, topic_ids={})
+    cache = cache.updated(gone, 1)
+    assert (cache.topic_ids, cache.topic_names) == ({}, {})
+    # Of a topic without partitions nothing is kept.
+    unknown = replace(UPDATE, partitions={}, topic_ids={"gone": first})
+    assert cache.updated(unknown, 1).topic_names == {}
+
+
 def test_a_leader_that_cannot_be_reached_is_shown_as_none() -> None:
     cache = MetadataCache().updated(UPDATE, 1)
     (view,) = cache.partitions("orders", "PLAIN")
