@@ -94,7 +94,7 @@ class DeltaLog:
             if state is None or state.version == read_version:
                 raise self._failure(error) from error
         version = self._version_made(change)
-        self._store.sync([_entry_path(version)])
+        self._sync_entries(read_version + 1, version)
         if version % CHECKPOINT_INTERVAL == 0:
             self._checkpoint(self._current(), version)
         return version
@@ -136,7 +136,8 @@ class DeltaLog:
         while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
             self._store.remove(f"{LOG_DIRECTORY}/{entries.pop()}")
         if entries:
-            self._store.sync([f"{LOG_DIRECTORY}/{entries[-1]}"])
+            # Others sync nothing, and none may be lost that comes before a commit of ours.
+            self._store.sync([f"{LOG_DIRECTORY}/{one}" for one in entries])
         checkpoints = [name for name in names if _CHECKPOINT_NAME.fullmatch(name)]
         if checkpoints and not self._is_parquet(f"{LOG_DIRECTORY}/{checkpoints[-1]}"):
             self._store.remove(f"{LOG_DIRECTORY}/{checkpoints[-1]}")
@@ -146,10 +147,13 @@ class DeltaLog:
 
     def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()
+        before = table.version()
         hours = -(-kept_ms // _HOUR_MS)
         found = self._asked(
             lambda: table.vacuum(hours, dry_run=is_dry, enforce_retention_duration=False, full=True)
         )
+        if not is_dry:
+            self._sync_entries(before + 1, self._current().version())
         return sorted(found)
 
     def _create(self, change: Change) -> None:
@@ -233,6 +237,10 @@ class DeltaLog:
         made = [name for name in self._store.names(LOG_DIRECTORY) if name.startswith(mine)]
         self._store.sync([*(f"{LOG_DIRECTORY}/{name}" for name in made), LAST_CHECKPOINT])
         self._asked(table.cleanup_metadata)
+
+    def _sync_entries(self, first: int, last: int) -> None:
+        """Makes entries durable, also those of other writers."""
+        self._store.sync([_entry_path(one) for one in range(first, last + 1)])
 
     def _table(self) -> "DeltaTable | None":
         from deltalake import DeltaTable

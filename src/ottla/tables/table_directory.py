@@ -125,17 +125,17 @@ class TableDirectory:
 
         Those in quarantine are no part of the log: they are the ones of now, whatever `version`.
         """
-        entries = self.entries()
-        known: dict[str, list[DataFile]] = {}
-        for entry in entries:
-            for file in entry.files:
-                known.setdefault(file.path, []).append(file)
-        found = []
-        for path in self.log.files(version):
-            # What others have rewritten, no entry names.
-            found += known.get(path) or self._described(path)
-        aside = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
-        return [*found, *aside]
+        if version is None:
+            return self.moment()[1]
+        return self._described_files(self.log.files(version), self.entries())
+
+    def moment(self) -> tuple[list[ManifestEntry], list[DataFile]]:
+        """Every commit, and the files that are the table after the last of them."""
+        while True:
+            entries = self.entries()
+            paths = self.log.files()
+            if len(self.entries()) == len(entries):
+                return entries, self._described_files(paths, entries)
 
     def commit(self, entry: ManifestEntry, replaced: Sequence[DataFile] = ()) -> None:
         """Publishes files that are there to stay: from here on their rows are the table's.
@@ -246,8 +246,27 @@ class TableDirectory:
         files = [part for path in new for part in self._described(path)]
         return [rebuilt_entry(state.commit_count - 1, self.ledger.head(), self.log, files)]
 
+    def _described_files(
+        self, paths: Sequence[str], entries: Sequence[ManifestEntry]
+    ) -> list[DataFile]:
+        known: dict[str, list[DataFile]] = {}
+        for entry in entries:
+            for file in entry.files:
+                known.setdefault(file.path, []).append(file)
+        found = []
+        for path in paths:
+            # What others have rewritten, no entry names.
+            found += known.get(path) or self._described(path)
+        aside = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
+        return [*found, *aside]
+
     def _described(self, path: str) -> list[DataFile]:
-        return read_footer(self.store, path)
+        from pyarrow import ArrowException
+
+        try:
+            return read_footer(self.store, path)
+        except (ArrowException, OSError) as error:
+            raise CorruptionError(f"{self.path}/{path}", 0, str(error)) from error
 
 
 def columns_of(layout: TableLayout) -> "pa.Schema":

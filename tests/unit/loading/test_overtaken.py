@@ -123,21 +123,19 @@ def test_counts_and_roll_ups_say_that_offsets_are_gone(disk: FakeFileSystem) -> 
 
 
 @pytest.mark.slow
-def test_the_command_that_prints_records_continues_and_says_what_was_removed(
-    disk: FakeFileSystem, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reader_of_records_continues_and_says_what_was_removed(disk: FakeFileSystem) -> None:
     log = open_for_reading(SOURCE, undisturbed(disk)).partition("t", 0)
     whole = [record.offset for record in log.records(0)]
 
     def read(files: OvertakingFileSystem) -> None:
-        source = FileRecords([open_for_reading(SOURCE, files)])
+        remarks: list[str] = []
+        source = FileRecords([open_for_reading(SOURCE, files)], on_remark=remarks.append)
         wanted = source.bounds([PLACE])[PLACE]
         seen = [record.offset for record in source.records(PLACE, wanted)]
-        said = capsys.readouterr().err
         assert seen == [offset for offset in whole if offset in set(seen)]
         assert whole[-1] in seen
         missing = set(range(seen[0], seen[-1])) & set(whole) - set(seen)
-        assert not missing or "were removed while they were read" in said
+        assert not missing or "were removed while they were read" in remarks[0]
 
     overtaken(disk, read)
 

@@ -272,6 +272,24 @@ def test_a_commit_that_comes_while_a_reader_reads_is_no_corruption(
         getattr(reader, read)()
 
 
+def test_entries_and_files_of_one_moment_are_of_the_same_commits(
+    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_load(table)
+    reader = TableDirectory(table.path)
+    listed, loads = reader.log.files, iter(range(1))
+
+    def late(version: int | None = None) -> list[str]:
+        for _ in loads:
+            add_load(table)
+        return listed(version)
+
+    monkeypatch.setattr(reader.log, "files", late)
+    entries, files = reader.moment()
+    assert {one.path for one in files} == {one.path for found in entries for one in found.files}
+    assert len(entries) == 2
+
+
 def test_entries_that_share_a_file_are_the_same_entries(
     table: TableDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

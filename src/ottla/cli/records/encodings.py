@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -162,24 +163,25 @@ def registered_avro(registry: SchemaRegistry) -> Encoding:
     """
     from ottla.tables.values.avro_values import parse_avro
 
-    known: dict[int, Any] = {}
+    @cache
+    def written(schema_id: int) -> tuple[Any, str]:
+        """A schema, or why there is none: the registry is asked once for either."""
+        try:
+            found = registry.schema(schema_id)
+        except UnknownSchemaError as error:
+            return None, str(error)
+        if found.kind != AVRO:
+            return None, f"its schema {schema_id} is {found.kind} and not Avro"
+        return parse_avro(found.text, found.references), ""
 
     def decode(data: bytes) -> Any:
         schema_id = prefixed_id(data)
         if schema_id is None:
             raise ValueError("it does not begin with a schema registry's 0 and a schema's id")
-        if schema_id not in known:
-            known[schema_id] = written(schema_id)
-        return _read_avro(data[PREFIX.size :], known[schema_id])
-
-    def written(schema_id: int) -> Any:
-        try:
-            found = registry.schema(schema_id)
-        except UnknownSchemaError as error:
-            raise ValueError(str(error)) from error
-        if found.kind != AVRO:
-            raise ValueError(f"its schema {schema_id} is {found.kind} and not Avro")
-        return parse_avro(found.text, found.references)
+        schema, fault = written(schema_id)
+        if fault:
+            raise ValueError(fault)
+        return _read_avro(data[PREFIX.size :], schema)
 
     def parse(data: bytes) -> bytes:
         raise ValueError("a value is not registered from here: give --schema")

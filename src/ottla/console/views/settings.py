@@ -111,7 +111,7 @@ def _row_fields(row: Setting, value: "Value", origin: str) -> Fields:
     is_default = value == row.default
     return {
         "name": row.name,
-        "value": row.format(value),
+        "value": None if row.kind == "password" else row.format(value),
         "is_sensitive": row.kind == "password",
         "is_default": is_default,
         "is_own": not is_default,

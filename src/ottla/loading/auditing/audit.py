@@ -69,8 +69,7 @@ class Audit:
     def run(self, seed: int | None) -> AuditReport:
         """`seed` chooses the files whose rows are compared; `None` takes all."""
         report = self._report
-        entries = self._table.entries()
-        files = self._table.current_files()
+        entries, files = self._table.moment()
         self._offered = {one.partition: one for one in self._log.partitions()}
         actions = [entry.action for entry in entries]
         report.loads = actions.count(Action.LOAD)
