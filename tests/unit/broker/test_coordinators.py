@@ -367,6 +367,23 @@ def test_the_next_coordinator_sends_what_the_one_before_it_had_decided(member: M
     assert member.state() == "CompleteCommit"
 
 
+def test_a_coordinator_that_is_back_before_all_is_forgotten_sends_what_was_decided(
+    member: Member,
+) -> None:
+    member.cluster.leaders[WHERE] = 2
+    member.lead(STATE)
+    member.ended()
+    member.commit_log(STATE)
+    other = (STATE.partition + 1) % COUNT
+    for epoch in range(20):
+        member.coordinators.became_leader(TopicPartition(TRANSACTION_STATE, other), epoch)
+        member.coordinators.became_follower(TopicPartition(TRANSACTION_STATE, other), epoch)
+    member.coordinators.became_follower(STATE, 2)
+    member.lead(STATE, 3)
+    (request,) = member.requests()
+    assert request.markers[0].marker.coordinator_epoch == 3
+
+
 def test_a_coordinator_fenced_by_a_later_one_stops_sending(member: Member) -> None:
     member.lead(STATE)
     member.cluster.leaders[WHERE] = 2

@@ -220,12 +220,9 @@ class TransactionCoordinator:
 
     def _unload_shard(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
         assert self.sender is not None
+        # At once: this broker may lead the partition again, and send, before all is forgotten.
         self.sender.drop_shard(shard.index)
-        known = shard.machine.transactions
-        while known:
-            for _ in range(min(PART_SIZE, len(known))):
-                known.popitem()
-            yield
+        return _forget(shard.machine)
 
     def _now(self) -> Timestamps:
         assert self._at is not None
@@ -512,6 +509,15 @@ class TransactionCoordinator:
                 self._decided[decision.key] = None
             else:
                 self._send_when_committed(decision.key, shard)
+
+
+def _forget(machine: TransactionMachine) -> Iterator[None]:
+    """In short steps."""
+    known = machine.transactions
+    while known:
+        for _ in range(min(PART_SIZE, len(known))):
+            known.popitem()
+        yield
 
 
 def _marker(prepared: MarkersToWrite, coordinator_epoch: int) -> Marker:
