@@ -19,6 +19,7 @@ EXTRAS = {
     "pandas": "spark",
     "prometheus_client": "metrics",
     "pyarrow": "arrow",
+    "pyiceberg": "iceberg",
     "pyspark": "spark",
     "starlette": "console",
     "uvicorn": "console",

@@ -85,7 +85,7 @@ def compact(
                 raise
             progress(Progress(step=Step.COMMITTED))
     return CompactReport(
-        table=table.path,
+        table=table.address,
         commit_id=head.commit_count if groups else None,
         before=old,
         after=new,

@@ -147,7 +147,7 @@ def table_state(
     if starting is not None and loaded:
         there = ", ".join(f"{one.until_offset:,}" for one in loaded.values())
         raise UserError(
-            f"--from is for a table's first load; {job.table.path} has offsets below {there} "
+            f"--from is for a table's first load; {job.table.address} has offsets below {there} "
             f"already, and continues from there: leave --from out"
         )
     starts = None
@@ -246,7 +246,7 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
         state = note_hour(job, plan, partitions).state
     report = LoadReport(
         topic=job.place.topic,
-        into=job.table.path,
+        into=job.table.address,
         commit_id=commit_id,
         partitions=partitions,
         files=written.files,

@@ -23,7 +23,15 @@ from ottla.base.times import second_text
 from ottla.tables.manifest import DataFile
 from ottla.tables.object_store import STORAGE_OPTIONS, one_line
 from ottla.tables.store import TableStore
-from ottla.tables.transaction_log import Change, CommitTakenError, Committed, LogState
+from ottla.tables.transaction_log import (
+    Change,
+    CommitTakenError,
+    Committed,
+    LogState,
+    bounds,
+    partition_values,
+    whole_files,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,12 +54,13 @@ _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 _UNREADABLE = re.compile(r"[?#]|%[0-9A-Fa-f]{2}")
 """In a directory's name: delta-rs takes paths for URLs, and finds such a table again nowhere."""
 
-_NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _Value = TypeVar("_Value")
 
 
 class DeltaLog:
     """Implements `TransactionLog`."""
+
+    directory = LOG_DIRECTORY
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -162,7 +171,7 @@ class DeltaLog:
         create_table_with_add_actions(
             self._store.address,
             _schema(change.schema),
-            [self._add(change, file) for file in _whole_files(change.added)],
+            [self._add(change, file) for file in whole_files(change.added)],
             "error",
             list(change.partition_columns),
             configuration={"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)},
@@ -182,11 +191,11 @@ class DeltaLog:
                 change.has_new_rows,
                 change.committed_ms,
                 parts[0].size,
-                _partition_values(parts[0]),
+                partition_values(parts[0]),
             )
-            for parts in _whole_files(change.removed)
+            for parts in whole_files(change.removed)
         ]
-        added = [self._add(change, parts) for parts in _whole_files(change.added)]
+        added = [self._add(change, parts) for parts in whole_files(change.added)]
         table.create_write_transaction(
             [*removed, *added],
             "append",
@@ -211,7 +220,7 @@ class DeltaLog:
         return AddAction(
             path=parts[0].path,
             size=parts[0].size,
-            partition_values=_partition_values(parts[0]),
+            partition_values=partition_values(parts[0]),
             modification_time=change.committed_ms,
             data_change=change.has_new_rows,
             stats=json.dumps(_statistics(parts)),
@@ -310,7 +319,7 @@ def _properties(change: Change) -> "CommitProperties":
     from deltalake import CommitProperties, Transaction
 
     versions = {COMMITS: change.commit_id, **change.next_offsets}
-    counts = len(versions) + len(_whole_files(change.added)) + len(_whole_files(change.removed))
+    counts = len(versions) + len(whole_files(change.added)) + len(whole_files(change.removed))
     return CommitProperties(
         custom_metadata={_FACTS: {"actions": counts, "facts": dict(change.facts)}},
         app_transactions=[Transaction(name, version) for name, version in versions.items()],
@@ -327,35 +336,13 @@ def _committed(fields: Mapping[str, Any]) -> Committed:
     return Committed(version=fields["version"], facts=fields[_FACTS]["facts"])
 
 
-def _whole_files(parts: Sequence[DataFile]) -> list[list[DataFile]]:
-    by_path: dict[str, list[DataFile]] = {}
-    for part in parts:
-        by_path.setdefault(part.path, []).append(part)
-    return list(by_path.values())
-
-
-def _partition_values(file: DataFile) -> dict[str, str | None]:
-    return {
-        name: None if value == _NULL_DIRECTORY else value for name, value in file.values.items()
-    }
-
-
 def _statistics(parts: Sequence[DataFile]) -> dict[str, Any]:
     """By which readers leave out files that have none of the rows they look for."""
-    lowest: dict[str, Any] = {
-        "partition": min(one.partition for one in parts),
-        "offset": min(one.first_offset for one in parts),
-    }
-    highest: dict[str, Any] = {
-        "partition": max(one.partition for one in parts),
-        "offset": max(one.last_offset for one in parts),
-    }
-    times = [one.times for one in parts]
-    if all(one is not None for one in times):
-        known = [one for one in times if one is not None]
-        lowest["timestamp"] = _time(min(first for first, _ in known))
+    lowest, highest = (dict[str, Any](one) for one in bounds(parts))
+    if "timestamp" in lowest:
+        lowest["timestamp"] = _time(lowest["timestamp"])
         # Milliseconds are all that statistics have room for, and Kafka's times are no finer.
-        highest["timestamp"] = _time(max(last for _, last in known) + 999)
+        highest["timestamp"] = _time(highest["timestamp"] + 999)
     return {
         "numRecords": sum(one.row_count for one in parts),
         "minValues": lowest,

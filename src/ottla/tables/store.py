@@ -14,6 +14,9 @@ from typing import Any, Protocol
 from ottla.base.errors import UserError
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
+ICEBERG = "iceberg://"
+"""Of a table in a catalog, which says where it lies."""
+
 _LOCAL_ADDRESS = re.compile(r"(file|local)://")
 
 

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.base.extras import needed_for
 from ottla.base.files import FileSystem, join
 from ottla.tables.announcements import announce_hours
 from ottla.tables.columns import row_columns
-from ottla.tables.delta import LOG_DIRECTORY, DeltaLog
+from ottla.tables.delta import DeltaLog
 from ottla.tables.layout import TableLayout, layout_fields
 from ottla.tables.ledger import LEDGER_DIRECTORY, Head, Ledger
 from ottla.tables.local_store import LocalStore
@@ -31,7 +32,7 @@ from ottla.tables.manifest import (
 )
 from ottla.tables.parquet_files import read_footer
 from ottla.tables.rebuilding import rebuilt_entry
-from ottla.tables.store import TableStore, open_store
+from ottla.tables.store import ICEBERG, TableStore, open_store
 from ottla.tables.transaction_log import Change, LogState, TransactionLog
 
 if TYPE_CHECKING:
@@ -48,20 +49,19 @@ _OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "manifest"}
 
 
 class TableDirectory:
-    """One table, in a directory or in an object store. Nothing is written before `claim`."""
+    """One table, wherever it lies. Nothing is written to it before `claim`."""
 
     def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
-        self.store: TableStore = (
-            open_store(path) if file_system is None else LocalStore(path, file_system)
-        )
-        self.log: TransactionLog = DeltaLog(self.store)
+        self.store, self.log = _opened(path, file_system)
+        self.address = path if path.startswith(ICEBERG) else self.store.address
+        """As users name the table."""
         self.ledger = Ledger(self.store)
         self._pinned: TableLayout | None = None
         """What the next commit brings."""
 
     @property
     def path(self) -> str:
-        """The directory, absolute, or the address."""
+        """Where the files are: a directory, absolute, or an address in an object store."""
         return self.store.address
 
     @contextmanager
@@ -204,11 +204,13 @@ class TableDirectory:
         names = self.store.names("")
         if OWN_DIRECTORY in names:
             self._check_former()
-        elif LOG_DIRECTORY in names:
+        elif self.log.directory in names:
             self._state()
         # A load killed before its first commit got as far as this.
         others = [
-            name for name in names if name not in (OWN_DIRECTORY, DATA_DIRECTORY, LOG_DIRECTORY)
+            name
+            for name in names
+            if name not in (OWN_DIRECTORY, DATA_DIRECTORY, self.log.directory)
         ]
         if OWN_DIRECTORY in names:
             own = self.store.names(OWN_DIRECTORY)
@@ -267,6 +269,16 @@ class TableDirectory:
             return read_footer(self.store, path)
         except (ArrowException, OSError) as error:
             raise CorruptionError(f"{self.path}/{path}", 0, str(error)) from error
+
+
+def _opened(path: str, file_system: FileSystem | None) -> tuple[TableStore, TransactionLog]:
+    if path.startswith(ICEBERG):
+        with needed_for("a table of Iceberg"):
+            from ottla.tables.iceberg import IcebergLog
+        log = IcebergLog(path)
+        return log.store, log
+    store = open_store(path) if file_system is None else LocalStore(path, file_system)
+    return store, DeltaLog(store)
 
 
 def columns_of(layout: TableLayout) -> "pa.Schema":

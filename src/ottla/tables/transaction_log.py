@@ -1,7 +1,7 @@
 """The seam to the format of a table: who decides which commits there are, and which files.
 
-`delta.py` implements it. What the format has no words for (topic, ranges, counts, quarantine) goes
-with each commit as its facts, which `ledger.py` keeps for good.
+`delta.py` and `iceberg.py` implement it. What the format has no words for (topic, ranges, counts,
+quarantine) goes with each commit as its facts, which `ledger.py` keeps for good.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,9 @@ from ottla.tables.manifest import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
 
 class CommitTakenError(UserError):
@@ -56,6 +59,10 @@ class Committed:
 class TransactionLog(Protocol):
     """One table's log. Nothing is kept between calls that another writer could make wrong."""
 
+    @property
+    def directory(self) -> str:
+        """Where the format has its own files, relative to the table."""
+
     def state(self) -> LogState | None:
         """`None` where there is no table; raises `UserError` for a table of others."""
 
@@ -82,3 +89,38 @@ class TransactionLog(Protocol):
 
     def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
         """Removes data files that no version of the last `kept_ms` has; returns their paths."""
+
+
+def whole_files(parts: Sequence[DataFile]) -> list[list[DataFile]]:
+    """Each file's parts together."""
+    by_path: dict[str, list[DataFile]] = {}
+    for part in parts:
+        by_path.setdefault(part.path, []).append(part)
+    return list(by_path.values())
+
+
+def partition_values(file: DataFile) -> dict[str, str | None]:
+    """Columns that the directory's name holds."""
+    return {
+        name: None if value == _NULL_DIRECTORY else value for name, value in file.values.items()
+    }
+
+
+def bounds(parts: Sequence[DataFile]) -> tuple[dict[str, int], dict[str, int]]:
+    """The lowest and the highest value of columns in a file; `timestamp` in microseconds.
+
+    By these readers leave out files that have none of the rows they look for.
+    """
+    lowest = {
+        "partition": min(one.partition for one in parts),
+        "offset": min(one.first_offset for one in parts),
+    }
+    highest = {
+        "partition": max(one.partition for one in parts),
+        "offset": max(one.last_offset for one in parts),
+    }
+    times = [one.times for one in parts if one.times is not None]
+    if len(times) == len(parts):
+        lowest["timestamp"] = min(first for first, _ in times)
+        highest["timestamp"] = max(last for _, last in times)
+    return lowest, highest

@@ -55,7 +55,7 @@ def vacuum(
             table.log.vacuum(kept_ms, is_dry=False)
             table.remove_files(aside)
     return VacuumReport(
-        table=table.path,
+        table=table.address,
         removed_paths=tuple(old),
         removed_size=sum(sizes.get(one, 0) for one in old),
         kept_paths=tuple(one for one in there if one not in set(old)),

@@ -30,7 +30,8 @@ with_load_options = with_options(
         required=True,
         type=click.Path(file_okay=False),
         metavar="PATH",
-        help="Table directory, created if missing, or an object store: s3://BUCKET/TABLE.",
+        help="Table directory, created if missing, an object store: s3://BUCKET/TABLE, or "
+        "a table of Iceberg: iceberg://CATALOG/NAMESPACE.TABLE.",
     ),
     click.option(
         "--from",

@@ -64,7 +64,7 @@ class Audit:
         self._log = log
         self._topic = topic
         self._offered: Mapping[int, LogPartition] = {}
-        self._report = AuditReport(topic=topic, table=table.path)
+        self._report = AuditReport(topic=topic, table=table.address)
 
     def run(self, seed: int | None) -> AuditReport:
         """`seed` chooses the files whose rows are compared; `None` takes all."""

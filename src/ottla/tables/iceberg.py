@@ -1,0 +1,399 @@
+"""A table's log in the format of Apache Iceberg, by the package `pyiceberg`.
+
+Loads make each commit with one snapshot: files added and removed with their statistics, and the
+facts for the ledger in the snapshot's summary. The number of commits and the next offset of each
+partition are properties of the table, changed together with the snapshot. A catalog takes a commit
+only on top of the snapshot that it was made for; after commits of others (compaction, expiry) it
+is made again on top of theirs, unless one of them was of the same number.
+
+Files hold no identifiers of columns, so the table has a mapping of their names. Where the catalog
+is not configured for pyiceberg, it is a SQLite file of this machine (`catalog_directory`).
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import CreateTableTransaction, Table, TableProperties, Transaction
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField, PrimitiveType
+from pyiceberg.utils.config import Config
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.tables.durable_files import DurableFileIO, local_path
+from ottla.tables.manifest import DataFile
+from ottla.tables.store import TableStore, open_store
+from ottla.tables.transaction_log import (
+    Change,
+    CommitTakenError,
+    Committed,
+    LogState,
+    bounds,
+    partition_values,
+    whole_files,
+)
+
+if TYPE_CHECKING:
+    pass
+
+METADATA_DIRECTORY = "metadata"
+COMMIT_COUNT = "ottla.commit-count"
+NEXT_OFFSET = "ottla.next-offset."
+FACTS = "ottla.facts"
+
+_ADDRESS = re.compile(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
+_TRIES = 10
+_PROPERTIES = {
+    # Each commit writes all of the metadata again.
+    TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
+    TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
+}
+_OTHERS = ("pyiceberg", "sqlalchemy", "botocore", "thrift")
+_Value = TypeVar("_Value")
+
+
+class IcebergLog:
+    """Implements `TransactionLog` for one table of a catalog."""
+
+    directory = METADATA_DIRECTORY
+
+    def __init__(self, address: str) -> None:
+        """Asks the catalog where the table lies, or would lie; makes nothing there."""
+        found = _ADDRESS.fullmatch(address)
+        if found is None:
+            raise UserError(f"{address}: write iceberg://CATALOG/NAMESPACE.TABLE")
+        self._address = address
+        self._name = found[2]
+        """Of the table in its catalog, with the namespace."""
+        self._catalog = self._asked(
+            lambda: _opened_catalog(found[1], self._name.rpartition(".")[0])
+        )
+        table = self._table()
+        try:
+            metadata = self._asked(self._staged).table_metadata if table is None else table.metadata
+        except NoSuchNamespaceError as error:
+            raise UserError(
+                f"{address}: the catalog has no such namespace; make it with: "
+                f"pyiceberg --catalog {found[1]} create namespace {found[2].rpartition('.')[0]}"
+            ) from error
+        self._location = metadata.location.rstrip("/")
+        self.store: TableStore = open_store(local_path(self._location) or self._location)
+
+    def state(self) -> LogState | None:
+        table = self._table()
+        return None if table is None else self._state_of(table)
+
+    def commit(self, change: Change) -> int:
+        self.store.make_directories([METADATA_DIRECTORY])
+        for _ in range(_TRIES):
+            table = self._table()
+            count = 0 if table is None else self._state_of(table).commit_count
+            if count != change.commit_id:
+                return self._version_made(change)
+            try:
+                self._try(table, change)
+            except CommitTakenError:
+                raise
+            except Exception as error:
+                if _version(self._table()) == _version(table):
+                    raise self._failure(error) from error
+                # Others have committed, or this commit was made and the answer lost.
+        # Not as taken, of which the files are removed: the last answer may be a lost one too.
+        raise UserError(f"{self._address}: others commit all the time; run it again")
+
+    def history(self, since_commit: int) -> list[Committed]:
+        found = []
+        for snapshot in _lineage(self._current()):
+            facts = None if snapshot.summary is None else snapshot.summary.get(FACTS)
+            if facts is None:
+                continue
+            one = Committed(version=snapshot.snapshot_id, facts=json.loads(facts))
+            if one.facts["commit_id"] < since_commit:
+                break
+            found.append(one)
+        return found[::-1]
+
+    def files(self, version: int | None = None) -> list[str]:
+        table = self._current()
+        snapshot = table.current_snapshot()
+        if version is not None:
+            snapshot = table.snapshot_by_id(version)
+            if snapshot is None:
+                raise UserError(f"{self._address} has no snapshot {version}, or none any more")
+        found = self._files_of(table, snapshot)
+        fields = [table.schema().find_field(name) for name in ("partition", "offset")]
+
+        def place(file: IcebergFile) -> tuple[Any, ...]:
+            known = file.lower_bounds or {}
+            lowest = [
+                from_bytes(_primitive(field), known[field.field_id])
+                for field in fields
+                if field.field_id in known
+            ]
+            # A file of others may lack statistics.
+            return len(lowest) < len(fields), lowest, file.file_path
+
+        return [self._relative(one.file_path) for one in sorted(found, key=place)]
+
+    def version_at(self, time_ms: int) -> int:
+        log = self._current().metadata.snapshot_log
+        before = [one.snapshot_id for one in log if one.timestamp_ms <= time_ms]
+        if not before:
+            time = datetime.fromtimestamp(time_ms / 1000, UTC)
+            raise UserError(f"{self._address} has no version of {time:%Y-%m-%d %H:%M:%S} UTC")
+        return before[-1]
+
+    def next_offset(self, application: str) -> int | None:
+        found = self._current().properties.get(NEXT_OFFSET + application)
+        return None if found is None else int(found)
+
+    def repair(self) -> None:
+        """There is nothing: the catalog names what is durable (`durable_files.py`)."""
+
+    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+        table = self._current()
+        since_ms = SystemClock().now_ms() - kept_ms
+        kept = _current_since(table, since_ms)
+        wanted = {
+            self._relative(one.file_path) for each in kept for one in self._files_of(table, each)
+        }
+        found = [one for one in self._data_until(since_ms) if one not in wanted]
+        if is_dry:
+            return found
+        kept_ids = {one.snapshot_id for one in kept}
+        expired = {one.snapshot_id for one in table.metadata.snapshots} - kept_ids
+        if expired:
+            self._asked(
+                lambda: table.maintenance.expire_snapshots().by_ids(sorted(expired)).commit()
+            )
+        for path in found:
+            self.store.remove(path)
+        return found
+
+    def _try(self, table: Table | None, change: Change) -> None:
+        """Raises whatever pyiceberg does; then nothing is changed, or the answer was lost."""
+        transaction = self._staged(self._location) if table is None else _OneTry(table)
+        _grow(transaction, change)
+        counts = {COMMIT_COUNT: change.commit_id + 1}
+        nexts = {NEXT_OFFSET + name: offset for name, offset in change.next_offsets.items()}
+        transaction.set_properties({name: str(one) for name, one in {**counts, **nexts}.items()})
+        update = transaction.update_snapshot({FACTS: json.dumps(change.facts)})
+        removed = self._there(table, change.removed)
+        with update.overwrite() if removed else update.merge_append() as producer:
+            for file in removed:
+                producer.delete_data_file(file)
+            for parts in whole_files(change.added):
+                producer.append_data_file(self._data_file(transaction, parts))
+        transaction.commit_transaction()
+
+    def _staged(self, location: str | None = None) -> CreateTableTransaction:
+        """A table to be made, with its first commit, if there is none by then."""
+        return self._catalog.create_table_transaction(
+            self._name, Schema(), location, properties=_PROPERTIES
+        )
+
+    def _there(self, table: Table | None, removed: Sequence[DataFile]) -> list[IcebergFile]:
+        """The table's own files of those; raises `CommitTakenError` when others took some."""
+        wanted = {one.path for one in removed}
+        if table is None or not wanted:
+            return []
+        files = self._files_of(table, table.current_snapshot())
+        found = [one for one in files if self._relative(one.file_path) in wanted]
+        if len(found) < len(wanted):
+            raise self._taken()
+        return found
+
+    def _data_file(self, transaction: Transaction, parts: Sequence[DataFile]) -> IcebergFile:
+        metadata = transaction.table_metadata
+        values = partition_values(parts[0])
+        names = [field.name for field in metadata.spec().fields]
+        if set(names) != set(values):
+            raise UserError(
+                f"{self._address}: another program has changed how the table is partitioned; "
+                f"load into another table"
+            )
+        lowest, highest = bounds(parts)
+        fields = {name: metadata.schema().find_field(name) for name in lowest}
+
+        def by_id(found: Mapping[str, int]) -> dict[int, bytes]:
+            return {
+                fields[name].field_id: to_bytes(_primitive(fields[name]), one)
+                for name, one in found.items()
+            }
+
+        return IcebergFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=f"{self._location}/{parts[0].path}",
+            file_format=FileFormat.PARQUET,
+            partition=Record(*(values[name] for name in names)),
+            record_count=sum(one.row_count for one in parts),
+            file_size_in_bytes=parts[0].size,
+            lower_bounds=by_id(lowest),
+            upper_bounds=by_id(highest),
+            null_value_counts={fields[name].field_id: 0 for name in ("partition", "offset")},
+            spec_id=metadata.default_spec_id,
+        )
+
+    def _version_made(self, change: Change) -> int:
+        """Raises `CommitTakenError` unless the commit of that number is this one.
+
+        It may be although an error came back: when the answer to a first try was lost.
+        """
+        found = self.history(change.commit_id)
+        if found and found[0].facts == change.facts:
+            return found[0].version
+        raise self._taken()
+
+    def _taken(self) -> CommitTakenError:
+        return CommitTakenError(
+            f"{self._address}: another writer has made this commit meanwhile, or replaced its "
+            f"files, and nothing was changed; run it again"
+        )
+
+    def _state_of(self, table: Table) -> LogState:
+        snapshot, count = table.current_snapshot(), table.properties.get(COMMIT_COUNT)
+        if count is None or snapshot is None:
+            raise UserError(
+                f"{self._address} is an Iceberg table that ottla did not load; load into another"
+            )
+        return LogState(version=snapshot.snapshot_id, commit_count=int(count))
+
+    def _files_of(self, table: Table, snapshot: Snapshot | None) -> list[IcebergFile]:
+        if snapshot is None:
+            return []
+        return self._asked(
+            lambda: [
+                entry.data_file
+                for manifest in snapshot.manifests(table.io)
+                for entry in manifest.fetch_manifest_entry(table.io)
+            ]
+        )
+
+    def _data_until(self, time_ms: int) -> list[str]:
+        """Data files that were written until then, the table's or not."""
+        files = self.store.find("data")
+        asked = [self.store.arrow_path(one.path) for one in files]
+        found = zip(files, self.store.arrow().get_file_info(asked), strict=True)
+        return [
+            file.path
+            for file, info in found
+            if info.mtime_ns is not None and info.mtime_ns // 1_000_000 <= time_ms
+        ]
+
+    def _relative(self, location: str) -> str:
+        return location.removeprefix(f"{self._location}/")
+
+    def _table(self) -> Table | None:
+        try:
+            return self._asked(lambda: self._catalog.load_table(self._name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def _current(self) -> Table:
+        table = self._table()
+        if table is None:
+            raise UserError(f"{self._address} holds no table that ottla loaded")
+        return table
+
+    def _asked(self, ask: Callable[[], _Value]) -> _Value:
+        try:
+            return ask()
+        except (NoSuchTableError, NoSuchNamespaceError):
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> Exception:
+        is_theirs = type(error).__module__.partition(".")[0] in _OTHERS
+        if isinstance(error, UserError) or not (
+            is_theirs or isinstance(error, OSError | ValueError)
+        ):
+            return error
+        return UserError(f"{self._address}: {' '.join(str(error).split())}")
+
+
+class _OneTry(Transaction):
+    """Not repeated by pyiceberg on top of whatever others committed, rows twice or not."""
+
+    def commit_transaction(self) -> Table:
+        requirements = (*self._requirements, AssertTableUUID(uuid=self.table_metadata.table_uuid))
+        self._table.catalog.commit_table(self._table, requirements, self._updates)
+        return self._table
+
+
+def catalog_directory(name: str) -> str:
+    """Where the catalog of that name and its tables are, unless pyiceberg is configured for it."""
+    return os.path.join(os.path.expanduser("~"), ".local/share/ottla/iceberg", name)
+
+
+def _opened_catalog(name: str, namespace: str) -> Catalog:
+    """That of this machine is made, with the namespace, where it is not there."""
+    io = {"py-io-impl": f"{DurableFileIO.__module__}.{DurableFileIO.__qualname__}"}
+    configured: Mapping[str, Any] | None = Config().get_catalog_config(name)
+    if configured:
+        return load_catalog(name, **{**io, **configured})
+    directory = catalog_directory(name)
+    os.makedirs(directory, exist_ok=True)
+    uri, warehouse = f"sqlite:///{directory}/catalog.db", f"file://{directory}"
+    made = load_catalog(name, type="sql", uri=uri, warehouse=warehouse, **io)
+    made.create_namespace_if_not_exists(namespace)
+    return made
+
+
+def _grow(transaction: Transaction, change: Change) -> None:
+    """Adds the columns that are new, and new fields of values; to a new table all of them."""
+    if not change.added and transaction.table_metadata.schema().fields:
+        return
+    is_new = not transaction.table_metadata.schema().fields
+    with transaction.update_schema() as update:
+        update.union_by_name(change.schema)
+    if is_new and change.partition_columns:
+        with transaction.update_spec() as parting:
+            for name in change.partition_columns:
+                parting.add_identity(name)
+    if is_new:
+        mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+        transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+
+
+def _primitive(field: NestedField) -> PrimitiveType:
+    assert isinstance(field.field_type, PrimitiveType)
+    return field.field_type
+
+
+def _version(table: Table | None) -> int | None:
+    snapshot = None if table is None else table.current_snapshot()
+    return None if snapshot is None else snapshot.snapshot_id
+
+
+def _lineage(table: Table) -> Iterator[Snapshot]:
+    """What the table was, newest first; what was expired ends it."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def _current_since(table: Table, time_ms: int) -> list[Snapshot]:
+    """The snapshots that were the table then or later, and those that have a name."""
+    named = {one.snapshot_id for one in table.metadata.refs.values()}
+    found = [one for one in table.metadata.snapshots if one.snapshot_id in named]
+    for snapshot in _lineage(table):
+        if snapshot.snapshot_id not in named:
+            found.append(snapshot)
+        if snapshot.timestamp_ms <= time_ms:
+            break
+    return found

@@ -1,0 +1,378 @@
+"""Tables of Iceberg: what a load commits, who may, what others read, and what a crash leaves."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.loading.auditing.audit import audit
+from ottla.loading.compaction import CompactOptions, compact
+from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.load import LoadReport, load, load_job
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import rerun_range
+from ottla.sources.opening import open_log, topic_options
+from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.transaction_log import CommitTakenError
+from ottla.tables.vacuum import vacuum
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.support.local_tasks import LocalTasks
+
+pytest.importorskip("pyiceberg")
+pytest.importorskip("sqlalchemy")
+
+from pyiceberg.catalog import Catalog, load_catalog
+
+pytestmark = pytest.mark.slow
+
+TABLE = "iceberg://lake/shop.orders"
+OFFSETS = [(0, offset) for offset in range(30)]
+
+
+class Stopped(BaseException):
+    """Ends work on the spot, as a kill does, but leaves the process."""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the catalog is that nobody configured."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    # Its own planner is a package by itself.
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    return tmp_path
+
+
+def append(path: Path, count: int) -> None:
+    with ottla.open(path / "log") as log:
+        if "orders" not in log.topics():
+            log.create_topic("orders")
+        for number in range(count):
+            log.append("orders", b'{"id": %d}' % number)
+
+
+def place(path: Path) -> LoadPlace:
+    return LoadPlace(str(path / "log"), "orders", TABLE)
+
+
+def load_new(path: Path, count: int = 10, **options: Any) -> LoadReport:
+    append(path, count)
+    return load(load_job(place(path), LocalTasks(), options=LoadOptions(**options)))
+
+
+def catalog(path: Path) -> Catalog:
+    """As any program opens it."""
+    directory = path / ".local" / "share" / "ottla" / "iceberg" / "lake"
+    return load_catalog(
+        "lake",
+        type="sql",
+        uri=f"sqlite:///{directory}/catalog.db",
+        warehouse=f"file://{directory}",
+    )
+
+
+def by_pyiceberg(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        catalog(path).load_table("shop.orders").scan().to_arrow().to_pylist()
+    )
+    return found
+
+
+def by_duckdb(path: Path) -> list[dict[str, Any]]:
+    pytest.importorskip("duckdb")
+    connection = catalog(path).load_table("shop.orders").scan().to_duckdb("orders")
+    found: list[dict[str, Any]] = connection.table("orders").to_arrow_table().to_pylist()
+    return found
+
+
+def by_polars(path: Path) -> list[dict[str, Any]]:
+    polars = pytest.importorskip("polars")
+    table = catalog(path).load_table("shop.orders")
+    found: list[dict[str, Any]] = polars.scan_iceberg(table).collect().to_dicts()
+    return found
+
+
+def by_ottla(_: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ottla.table.dataset(TABLE).to_table().to_pylist()
+    return found
+
+
+READERS = [by_pyiceberg, by_duckdb, by_polars, by_ottla]
+
+
+def offsets(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return sorted((row["partition"], row["offset"]) for row in rows)
+
+
+def is_equal(path: Path) -> bool:
+    log = open_log(topic_options(str(path / "log"), "orders"))
+    return audit(TableDirectory(TABLE), log, "orders", compare_all=True).is_equal
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_every_reader_sees_each_row_once_after_loads_a_rerun_and_a_compaction(
+    tmp_path: Path, read: Callable[[Path], list[dict[str, Any]]]
+) -> None:
+    for _ in range(3):
+        report = load_new(tmp_path, min_partitions=2)
+        assert (report.row_count, report.into) == (10, TABLE)
+    assert offsets(read(tmp_path)) == OFFSETS
+    rerun(load_job(place(tmp_path), LocalTasks()), rerun_range("4", "23", "orders"))
+    assert offsets(read(tmp_path)) == OFFSETS
+    assert len(compact(TABLE, LocalTasks(), options=CompactOptions()).after) == 1
+    assert offsets(read(tmp_path)) == OFFSETS
+    vacuum(TABLE, SystemClock(), kept_ms=0)
+    assert offsets(read(tmp_path)) == OFFSETS
+    assert len(TableDirectory(TABLE).store.find("data")) == 1
+    load_new(tmp_path, 0)
+    assert is_equal(tmp_path)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_columns_that_a_table_grew_are_null_in_the_rows_before(
+    tmp_path: Path, read: Callable[[Path], list[dict[str, Any]]]
+) -> None:
+    for schema in ("id bigint", "id bigint, note string"):
+        decoding = Decoding(format=ValueFormat.JSON, schema=schema)
+        load_new(tmp_path, 1, layout=LayoutOptions(decoding=decoding))
+    rows = sorted(read(tmp_path), key=lambda row: row["offset"])
+    assert [row["value"] for row in rows] == [{"id": 0, "note": None}] * 2
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_the_columns_of_directories_are_there_for_every_reader(
+    tmp_path: Path, read: Callable[[Path], list[dict[str, Any]]]
+) -> None:
+    load_new(tmp_path, 3, layout=LayoutOptions(partitioning=Partitioning(unit=PartitionUnit.DAY)))
+    load_new(tmp_path, 3)
+    assert {len(row["day"]) for row in read(tmp_path)} == {len("2026-01-31")}
+
+
+def test_the_facts_of_a_commit_are_in_the_summary_of_its_snapshot(tmp_path: Path) -> None:
+    load_new(tmp_path)
+    table = catalog(tmp_path).load_table("shop.orders")
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    facts = json.loads(str(snapshot.summary["ottla.facts"]))
+    assert facts["partitions"][0]["until_offset"] == 10
+    assert table.properties["ottla.next-offset.orders-0"] == "10"
+    (entry,) = TableDirectory(TABLE).entries()
+    assert entry.version == snapshot.snapshot_id
+
+
+def test_a_query_by_offset_leaves_out_files_that_have_none_of_them(tmp_path: Path) -> None:
+    load_new(tmp_path)
+    load_new(tmp_path)
+    table = catalog(tmp_path).load_table("shop.orders")
+    assert len(list(table.scan().plan_files())) == 2
+    assert len(list(table.scan(row_filter="offset >= 15").plan_files())) == 1
+
+
+def test_a_table_is_read_as_it_was(tmp_path: Path) -> None:
+    first = load_new(tmp_path)
+    load_new(tmp_path)
+    version = TableDirectory(TABLE).entries()[0].version
+    assert first.row_count == ottla.table.dataset(TABLE, version=version).count_rows() == 10
+    assert ottla.table.dataset(TABLE, offsets={0: 13}).count_rows() == 13
+    now_ms = SystemClock().now_ms()
+    assert ottla.table.dataset(TABLE, time_ms=now_ms).count_rows() == 20
+    with pytest.raises(UserError, match="has no version of 1970"):
+        ottla.table.dataset(TABLE, time_ms=1)
+    with pytest.raises(UserError, match="has no snapshot 1"):
+        ottla.table.dataset(TABLE, version=1)
+
+
+@pytest.mark.parametrize("loads", [0, 1])
+def test_who_comes_second_with_a_commit_is_refused(tmp_path: Path, loads: int) -> None:
+    """Past the lock, which an object store does not have."""
+    for _ in range(loads):
+        load_new(tmp_path)
+    second = TableDirectory(TABLE)
+    assert second.head().commit_count == loads
+    load_new(tmp_path)
+    entry = TableDirectory(TABLE).entries()[loads]
+    with pytest.raises(CommitTakenError):
+        second.commit(replace(entry, source="another"))
+    assert len(second.entries()) == loads + 1
+    assert is_equal(tmp_path)
+
+
+@pytest.mark.parametrize("loads", [0, 1])
+def test_of_two_that_commit_in_the_same_moment_the_catalog_refuses_one(
+    tmp_path: Path, loads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has asked for the table's state when the other commits."""
+    for _ in range(loads):
+        load_new(tmp_path)
+    append(tmp_path, 5)
+    job = load_job(place(tmp_path), LocalTasks())
+    log: Any = job.table.log
+    real = log._try
+    refused: list[Exception] = []
+
+    def late(*arguments: Any) -> None:
+        patch.setattr(log, "_try", real)
+        patch.setattr(type(job.table.store), "claimed", lambda _: nullcontext())
+        load(load_job(place(tmp_path), LocalTasks()))
+        try:
+            real(*arguments)
+        except Exception as error:
+            refused.append(error)
+            raise
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "_try", late)
+        assert load(job).nothing_new
+    assert len(refused) == 1
+    assert offsets(by_pyiceberg(tmp_path)) == OFFSETS[: 10 * loads + 5]
+    assert is_equal(tmp_path)
+
+
+def test_a_commit_goes_on_top_of_one_of_another_program(tmp_path: Path) -> None:
+    load_new(tmp_path)
+    table = catalog(tmp_path).load_table("shop.orders")
+    with table.transaction() as transaction:
+        transaction.set_properties({"owner": "somebody"})
+        transaction.update_snapshot().fast_append().commit()
+    load_new(tmp_path)
+    assert offsets(by_pyiceberg(tmp_path)) == OFFSETS[:20]
+    assert catalog(tmp_path).load_table("shop.orders").properties["owner"] == "somebody"
+
+
+@pytest.mark.parametrize("step", list(Step))
+def test_a_load_that_is_stopped_at_a_step_is_continued_by_the_next(
+    tmp_path: Path, step: Step
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.step is step:
+            raise Stopped
+
+    for _ in range(2):
+        append(tmp_path, 10)
+        with pytest.raises(Stopped):
+            load(load_job(place(tmp_path), LocalTasks(), stop))
+    append(tmp_path, 10)
+    load(load_job(place(tmp_path), LocalTasks()))
+    assert offsets(by_pyiceberg(tmp_path)) == OFFSETS
+    assert is_equal(tmp_path)
+
+
+def test_a_commit_that_the_ledger_lacks_is_read_and_then_written(tmp_path: Path) -> None:
+    load_new(tmp_path)
+    load_new(tmp_path)
+    table = TableDirectory(TABLE)
+    whole = table.entries()
+    Path(table.path, "_ottla", "ledger", f"{1:020d}.json").unlink()
+    assert TableDirectory(TABLE).entries() == whole
+    load_new(tmp_path)
+    assert TableDirectory(TABLE).ledger.entries()[:2] == whole
+    assert is_equal(tmp_path)
+
+
+def test_of_a_commit_whose_history_is_gone_the_table_has_enough_to_continue(
+    tmp_path: Path,
+) -> None:
+    load_new(tmp_path)
+    load_new(tmp_path)
+    table = TableDirectory(TABLE)
+    Path(table.path, "_ottla", "ledger", f"{1:020d}.json").unlink()
+    others = catalog(tmp_path).load_table("shop.orders")
+    with others.transaction() as transaction:
+        transaction.update_snapshot().fast_append().commit()
+    others = catalog(tmp_path).load_table("shop.orders")
+    gone = [one.snapshot_id for one in others.snapshots()[:-1]]
+    others.maintenance.expire_snapshots().by_ids(gone).commit()
+    (loaded,) = TableDirectory(TABLE).head().loaded.values()
+    assert (loaded.from_offset, loaded.until_offset, loaded.row_count) == (10, 20, 10)
+    load_new(tmp_path)
+    assert offsets(by_pyiceberg(tmp_path)) == OFFSETS
+
+
+def test_an_answer_that_is_lost_is_no_second_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_new(tmp_path)
+    append(tmp_path, 5)
+    job = load_job(place(tmp_path), LocalTasks())
+    log: Any = job.table.log
+    real = log._try
+
+    def lost(*arguments: Any) -> None:
+        real(*arguments)
+        raise ConnectionResetError
+
+    monkeypatch.setattr(log, "_try", lost)
+    assert load(job).row_count == 5
+    assert offsets(by_pyiceberg(tmp_path)) == OFFSETS[:15]
+
+
+def test_what_the_catalog_names_is_synced_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[str] = set()
+    real = os.fsync
+
+    def sync(file: int) -> None:
+        synced.add(os.path.realpath(f"/proc/self/fd/{file}"))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    load_new(tmp_path)
+    table = Path(TableDirectory(TABLE).path)
+    made = {str(path) for path in table.rglob("*") if path.suffix == ".avro"}
+    metadata = catalog(tmp_path).load_table("shop.orders").metadata_location
+    assert {*made, metadata.removeprefix("file://"), str(table / "metadata")} <= synced
+
+
+def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    TableDirectory(TABLE)
+    catalog(tmp_path).create_table("shop.orders", pa.schema([("a", pa.int64())]))
+    with pytest.raises(UserError, match="an Iceberg table that ottla did not load"):
+        load_new(tmp_path)
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "ottla.tables.iceberg", raising=False)
+    monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
+    with pytest.raises(UserError, match=r"pip install 'ottla\[iceberg\]'"):
+        TableDirectory(TABLE)
+
+
+@pytest.mark.parametrize("address", ["iceberg://lake", "iceberg://lake/orders", "iceberg:///a.b"])
+def test_an_address_of_no_table_is_refused(address: str) -> None:
+    with pytest.raises(UserError, match=r"write iceberg://CATALOG/NAMESPACE\.TABLE"):
+        TableDirectory(address)
+
+
+def test_a_catalog_that_pyiceberg_is_configured_for_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{place}/my.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__WAREHOUSE", f"file://{place}")
+    with pytest.raises(UserError, match="pyiceberg --catalog lake create namespace shop"):
+        load_new(tmp_path)
+    configured = {"uri": f"sqlite:///{place}/my.db", "warehouse": f"file://{place}"}
+    load_catalog("lake", **configured).create_namespace("shop")
+    load_new(tmp_path)
+    assert TableDirectory(TABLE).path.startswith(str(place))
+    assert len(ottla.table.files(TABLE)) == 1
+
+
+def test_a_table_that_is_not_there_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no table that ottla loaded"):
+        ottla.table.files(TABLE)
