@@ -66,6 +66,22 @@ def test_the_command_prints_its_link_and_ends_at_a_signal(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_the_end_of_its_time_is_one_line(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "data", FEW_LOGS) as log:
+        fill(log)
+    arguments = ["console", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--timeout", "3s"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "ottla", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    lines = (ended.returncode, ended.stderr)
+    assert lines == (124, "ottla: the time of --timeout is over\n")
+
+
+@pytest.mark.slow
 def test_a_broker_serves_a_console_beside_itself_that_ends_with_it(tmp_path: Path) -> None:
     with running(
         "serve", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"

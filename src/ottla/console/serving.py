@@ -50,6 +50,7 @@ class ConsoleServer:
         except BaseException:
             self._socket.close()
             raise
+        self._thread = threading.Thread(target=self._serve, name="console", daemon=True)
         self._scheme = "http" if certificate is None else "https"
 
     @property
@@ -60,11 +61,9 @@ class ConsoleServer:
         return f"{self._scheme}://{address_text(host, self.address[1])}/{token}"
 
     def run(self) -> None:
-        """Answers in this thread."""
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            self._socket.close()
+        """Answers until `stop`; an exception that a handler of signals raises here ends it too."""
+        with self.in_thread():
+            self._thread.join()
 
     def stop(self) -> None:
         """Has `run` return soon; may be called in a handler of signals."""
@@ -74,13 +73,18 @@ class ConsoleServer:
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[str]:
         """Runs beside the caller, within the block; gives the link."""
-        thread = threading.Thread(target=self.run, name="console", daemon=True)
-        thread.start()
+        self._thread.start()
         try:
             yield self.link
         finally:
             self.stop()
-            thread.join()
+            self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
 
 
 class _Server(uvicorn.Server):
