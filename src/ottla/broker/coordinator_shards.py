@@ -9,13 +9,14 @@ Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `Transa
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import CorruptionError, StorageError
+from ottla.broker.waiting import Waiting
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,22 @@ class Shard(Generic[MachineT]):
             deliver(ErrorCode.NONE)
         else:
             self._deferred.append(_Deferred(self.appended_end, deliver, deadline_ms))
+
+    def wait_until_committed(
+        self,
+        refusals: Mapping[ErrorCode, ErrorCode],
+        hand_back: Callable[[Waiting[ErrorCode]], None],
+        deadline_ms: float,
+    ) -> Waiting[ErrorCode]:
+        """As `defer`, for an answer; `refusals` are what errors of the log are to clients."""
+        waiting: Waiting[ErrorCode] = Waiting()
+
+        def deliver(error: ErrorCode) -> None:
+            waiting.result = refusals.get(error, error)
+            hand_back(waiting)
+
+        self.defer(deliver, deadline_ms)
+        return waiting
 
     def committed(self, end: int) -> None:
         """All before an offset is committed."""

@@ -204,14 +204,8 @@ class GroupCoordinator:
         shard = None if self.shards is None else self._shard_of(group_id)
         if shard is None or shard.is_committed:
             return None
-        waiting: Waiting[ErrorCode] = Waiting()
-
-        def deliver(error: ErrorCode) -> None:
-            waiting.result = REFUSALS.get(error, error)
-            self._answered.append(waiting)
-
-        shard.defer(deliver, at.monotonic_ms + self._commit_timeout_ms)
-        return waiting
+        deadline_ms = at.monotonic_ms + self._commit_timeout_ms
+        return shard.wait_until_committed(REFUSALS, self.hand_back, deadline_ms)
 
     def _replay_stored(self, record: StoredRecord, machine: GroupCoordinatorShard) -> None:
         try:

@@ -271,14 +271,8 @@ class TransactionCoordinator:
         shard = None if self.shards is None else self._shard_of(transactional_id)
         if shard is None or shard.is_committed:
             return None
-        waiting: Waiting[ErrorCode] = Waiting()
-
-        def deliver(error: ErrorCode) -> None:
-            waiting.result = REFUSALS.get(error, error)
-            self._groups.hand_back(waiting)
-
-        shard.defer(deliver, at.monotonic_ms + self._commit_timeout_ms)
-        return waiting
+        deadline_ms = at.monotonic_ms + self._commit_timeout_ms
+        return shard.wait_until_committed(REFUSALS, self._groups.hand_back, deadline_ms)
 
     # Producers
 
