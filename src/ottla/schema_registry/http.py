@@ -118,6 +118,9 @@ class HttpRegistry:
     def _authorization(self) -> str:
         login = self._login
         if login.token:
+            if not (login.token.isascii() and login.token.isprintable()):
+                # What refuses such a header would print it.
+                raise self._fault("bearer.auth.token has characters that no header can hold")
             return f"Bearer {login.token}"
         if login.user:
             pair = f"{login.user}:{login.password}".encode()

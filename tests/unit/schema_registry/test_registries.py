@@ -201,6 +201,12 @@ def test_a_redirect_does_not_take_the_login_to_another_place() -> None:
     assert logins == ["Bearer t", None]
 
 
+def test_a_token_that_no_header_can_hold_is_refused_and_not_printed() -> None:
+    with pytest.raises(UserError, match=r"bearer\.auth\.token has characters") as raised:
+        HttpRegistry("http://127.0.0.1:1", RegistryLogin(token="secret\n")).schema(7)
+    assert "secret" not in str(raised.value)
+
+
 @pytest.mark.parametrize("url", ["http://localhost:abc", "http://[", "http://", "https://:8081"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(UserError, match="is no registry's address, such as http://localhost:8081"):
