@@ -516,7 +516,9 @@ class Broker:
         partition = self.topics.online_partition(topic, index)
         partition.check_leader(leader_epoch)
         log = partition.log
-        end = log.reader.bound(isolation)
+        is_stable = isolation is Isolation.LAST_STABLE
+        # Also where the abort check has not come so far yet: a fetch waits for it.
+        end = log.last_stable_offset if is_stable else log.reader.bound(isolation)
         if timestamp_ms == LATEST_TIMESTAMP:
             if partition.replication is not None:
                 partition.replication.check_end(end)

@@ -65,8 +65,9 @@ def sample(kind: type[BaseException]) -> BaseException:
     given = inspect.signature(kind.__init__).parameters
     if "args" in given:
         return kind("one line that names the thing")
-    values = [_value(one) for name, one in given.items() if name != "self"]
-    return kind(*values)
+    own = [one for name, one in given.items() if name != "self"]
+    named = {one.name: _value(one) for one in own if one.kind is one.KEYWORD_ONLY}
+    return kind(*(_value(one) for one in own if one.name not in named), **named)
 
 
 def _value(parameter: inspect.Parameter) -> Any:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.browsing.fields import Decoder
-from ottla.schema_registry.framing import PREFIX, prefixed_id
-from ottla.schema_registry.registry import AVRO, SchemaRegistry, UnknownSchemaError
+
+if TYPE_CHECKING:
+    from ottla.schema_registry.registry import SchemaRegistry
 
 ENCODINGS = ("text", "json", "hex", "base64", "avro")
 
@@ -101,7 +102,7 @@ _PLAIN = {one.name: one for one in (TEXT, _JSON, _HEX, _BASE64)}
 
 
 def encoding_of(
-    side: str, name: str | None, schema: Path | None, registry: SchemaRegistry | None = None
+    side: str, name: str | None, schema: Path | None, registry: "SchemaRegistry | None" = None
 ) -> Encoding:
     """The encoding of a side, `key` or `value`; raises `UserError`.
 
@@ -156,11 +157,13 @@ def avro(path: Path) -> Encoding:
     return _avro_encoding(decode, parse)
 
 
-def registered_avro(registry: SchemaRegistry) -> Encoding:
+def registered_avro(registry: "SchemaRegistry") -> Encoding:
     """Each value by the schema in a registry whose id precedes it; such values are not made here.
 
     Raises `UserError` when they are read, and no registry can be asked.
     """
+    from ottla.schema_registry.framing import PREFIX, prefixed_id
+    from ottla.schema_registry.registry import AVRO, UnknownSchemaError
     from ottla.tables.values.avro_values import parse_avro
 
     @cache

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,8 +28,9 @@ from ottla.cli.records.encodings import ENCODINGS, encoding_of
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import quiet_option, with_options
-from ottla.schema_registry.opening import open_registry
-from ottla.schema_registry.registry import SchemaRegistry
+
+if TYPE_CHECKING:
+    from ottla.schema_registry.registry import SchemaRegistry
 
 IDLE_S = 0.1
 """How long `--follow` waits before it looks again."""
@@ -148,10 +149,12 @@ def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, 
     return plan, Printer(parse_template(template, style), given["grep"], given["count"])
 
 
-def _registry(given: dict[str, Any]) -> SchemaRegistry | None:
+def _registry(given: dict[str, Any]) -> "SchemaRegistry | None":
     address = given["registry"]
     if address is None:
         return None
+    from ottla.schema_registry.opening import open_registry
+
     return open_registry(address, read_registry_login(given["registry_config"]))
 
 

@@ -1,7 +1,9 @@
 """What a registry refuses, with the codes of Confluent's API."""
 
+from ottla.base.errors import OttlaError
 
-class RegistryError(Exception):
+
+class RegistryError(OttlaError):
     """`code` is the API's own; its first three digits are the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
