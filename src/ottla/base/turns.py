@@ -107,6 +107,7 @@ class Turn:
     def free(self) -> None:
         """Empties what was given to `freed_in_turns`."""
         while self.to_free:
+            self.give_way()  # Many may be empty.
             self.empty(self.to_free.pop())
 
     def empty(self, items: list[Any] | dict[Any, Any]) -> None:
