@@ -57,8 +57,9 @@ def produce_by_librdkafka(client: Client, partitions: int) -> None:
         "message.timeout.ms": MESSAGE_TIMEOUT_MS,
         "linger.ms": 2,
         "socket.timeout.ms": 3000,
-        # It forgets its brokers otherwise, and may then wait for one that it has forgotten.
-        "metadata.recovery.strategy": "none",
+        # It forgets brokers that Metadata does not list, as one that is down, and asks again only
+        # when it has to: one that has come back is unknown when the last known one dies.
+        "topic.metadata.refresh.interval.ms": 1000,
         "reconnect.backoff.max.ms": 500,
     }
     producer = Producer(settings, logger=Silence())
