@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from time import thread_time
+from time import monotonic, thread_time
 
 import pytest
 
@@ -90,10 +90,13 @@ class SteppedServer:
         self.rounds += 1
 
     def step_until(self, is_done: Callable[[], bool]) -> None:
+        until_s = monotonic() + PATIENCE_S
         for _ in range(MANY_ROUNDS):
             if is_done():
                 return
             self.step()
+            if monotonic() > until_s:
+                break
         raise AssertionError("it does not come to an end")
 
     def client(self) -> WireClient:
