@@ -1,15 +1,12 @@
 """docs/tasks.md: each task is done by its line, and prints what the page shows."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import ottla
-from tests.integration.cli.support import ENVIRONMENT
+from tests.docs.shell import Shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
 TASK = re.compile(r"^(\d+)\. .*?\n +```console\n(.*?)\n +```$", re.MULTILINE | re.DOTALL)
@@ -28,29 +25,13 @@ def test_every_task_is_done_by_its_line(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
     (tmp_path / "orders.json").write_text('{"id": 4}\n{"id": 5}\n')
-    (tmp_path / "bin").mkdir()
-    command = tmp_path / "bin" / "ottla"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla "$@"\n')
-    command.chmod(0o755)
-    environment = {
-        **{name: text for name, text in ENVIRONMENT.items() if not name.startswith("OTTLA_")},
-        "PATH": f"{command.parent}:{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(tmp_path / "home"),
-    }
+    shell = Shell(tmp_path)
     with ottla.open(tmp_path / "data") as log:
         address = log.listen("127.0.0.1:0").address
         for number, block in TASKS:
             first, *shown = [line.strip() for line in block.splitlines()]
             line = first.removeprefix("$ ").replace("localhost:9092", address)
-            done = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", line],
-                capture_output=True,
-                text=True,
-                cwd=tmp_path,
-                env=environment,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            done = shell.run(line)
             assert done.returncode == 0, f"{number}: {line}: {done.stderr}"
             if shown:
                 assert done.stdout.splitlines() == shown, f"{number}: {line}"

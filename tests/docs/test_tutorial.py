@@ -1,15 +1,12 @@
 """docs/tutorial.md: each command is run, in order, and prints what the page shows."""
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.support import ENVIRONMENT
+from tests.docs.shell import Shell
 from tests.support.ports import free_port
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
@@ -60,35 +57,13 @@ def test_what_is_shown_fits_what_is_printed(
 def test_every_step_of_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, arguments in (("ottla", "-m ottla"), ("python", "")):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n')
-        (programs / name).chmod(0o755)
-    environment = {
-        **{name: text for name, text in ENVIRONMENT.items() if not name.startswith("OTTLA_")},
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(tmp_path / "home"),
-        "LC_ALL": "C.UTF-8",
-    }
+    shell = Shell(tmp_path)
     address = f"127.0.0.1:{free_port()}"
-
-    def run(line: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-o", "pipefail", "-c", line.replace(ADDRESS, address)],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-
     try:
         for line, shown in steps():
-            done = run(line)
+            done = shell.run(line.replace(ADDRESS, address))
             printed = [one.replace(address, ADDRESS) for one in done.stdout.splitlines()]
             assert done.returncode == 0, f"{line}: {done.stderr}"
             assert fits(shown, printed), f"{line}: {done.stdout}"
     finally:
-        run("ottla stop data")
+        shell.run("ottla stop data")

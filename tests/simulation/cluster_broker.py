@@ -105,7 +105,27 @@ class ModelLog:
         self.epochs = [EpochEnd(one.epoch, offset) for one in before[-1:]] + after
 
 
-class ModelBroker:
+class ManagedReplicas:
+    """What the world asks the machine of a broker's replicas."""
+
+    manager: ReplicaManager
+
+    @property
+    def epoch(self) -> int:
+        return self.manager.broker_epoch
+
+    @property
+    def controller(self) -> int:
+        return self.manager.metadata.controller
+
+    def hosted(self, partition: TopicPartition) -> HostedPartition | None:
+        return self.manager.partitions.get(partition)
+
+    def led(self) -> list[TopicPartition]:
+        return [one for one in self.manager.partitions if self.manager.leading(one) is not None]
+
+
+class ModelBroker(ManagedReplicas):
     """`logs` are on its disk; all else is gone when it restarts."""
 
     def __init__(
@@ -128,20 +148,6 @@ class ModelBroker:
 
     def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> ModelLog:
         return self.logs.setdefault(partition, ModelLog())
-
-    @property
-    def epoch(self) -> int:
-        return self.manager.broker_epoch
-
-    @property
-    def controller(self) -> int:
-        return self.manager.metadata.controller
-
-    def hosted(self, partition: TopicPartition) -> HostedPartition | None:
-        return self.manager.partitions.get(partition)
-
-    def led(self) -> list[TopicPartition]:
-        return [one for one in self.manager.partitions if self.manager.leading(one) is not None]
 
     def fence(self) -> None:
         self._carry_out(self.manager.fence())

@@ -26,7 +26,6 @@ from ottla.broker.replication.fetches import (
 from ottla.broker.replication.replica_log import EpochEnd
 from ottla.broker.replication.replica_manager import (
     Applied,
-    HostedPartition,
     ReplicaManager,
     Sender,
 )
@@ -42,7 +41,13 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
-from tests.simulation.cluster_broker import LAG_MS, MIN_ISR, PRODUCE_TIMEOUT_MS, Record
+from tests.simulation.cluster_broker import (
+    LAG_MS,
+    MIN_ISR,
+    PRODUCE_TIMEOUT_MS,
+    ManagedReplicas,
+    Record,
+)
 from tests.support.brokers import NOW_MS, batch, disk
 from tests.support.replicated_brokers import open_member, replicas_of
 
@@ -152,7 +157,7 @@ class Waiting(DelayedProduce):
         self.record = (offset, value)
 
 
-class LogBroker:
+class LogBroker(ManagedReplicas):
     """All but its disk is gone when it restarts."""
 
     def __init__(
@@ -203,20 +208,6 @@ class LogBroker:
     @property
     def manager(self) -> ReplicaManager:
         return self._replicas.manager
-
-    @property
-    def epoch(self) -> int:
-        return self.manager.broker_epoch
-
-    @property
-    def controller(self) -> int:
-        return self.manager.metadata.controller
-
-    def hosted(self, partition: TopicPartition) -> HostedPartition | None:
-        return self.manager.partitions.get(partition)
-
-    def led(self) -> list[TopicPartition]:
-        return [one for one in self.manager.partitions if self.manager.leading(one) is not None]
 
     def fence(self) -> None:
         self._replicas.fence()

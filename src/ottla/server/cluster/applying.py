@@ -1,15 +1,19 @@
 """Orders of the controller, carried out in parts between which clients are served."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import parts_in_turns
-from ottla.broker.membership import Membership
+from ottla.broker.membership import Membership, Request
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
+from ottla.codec.schema import Message
+from ottla.controller.events import Answer
 from ottla.controller.requests import LeaderAndIsr, StopReplica
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingAnswer, RequestContext
 
 MAX_PARTITIONS = 16
 """What becomes leader or follower, or is made, in one go."""
@@ -25,6 +29,28 @@ def membership_of(context: RequestContext) -> Membership:
     membership = context.broker.membership
     assert membership is not None, "these handlers are those of a member of a cluster"
     return membership
+
+
+class Refusable(Protocol):
+    """One of a response's results."""
+
+    error_code: int
+    error_message: str | None
+
+
+def ask_controller(
+    asked: Sequence[tuple[Request, Refusable]], response: Message, context: RequestContext
+) -> PendingAnswer:
+    """The response once each event is decided on; a refusal stands in the event's result."""
+
+    def answered(answers: list[Answer]) -> Message:
+        for (_, result), answer in zip(asked, answers, strict=True):
+            if answer.error is not ErrorCode.NONE:
+                result.error_code = answer.error
+                result.error_message = answer.error.description
+        return response
+
+    return PendingAnswer(membership_of(context).ask([event for event, _ in asked]), answered)
 
 
 def apply_in_parts(

@@ -11,7 +11,7 @@ from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.topics.topics import INTERNAL_TOPICS, MAX_PARTITION_COUNT
-from ottla.controller.events import Answer, CreatePartitions
+from ottla.controller.events import CreatePartitions
 from ottla.controller.placement import Start, place
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -19,7 +19,7 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.server.cluster.applying import membership_of, replicas_of
+from ottla.server.cluster.applying import ask_controller, membership_of, replicas_of
 from ottla.server.cluster.create_topics import check_assignment
 from ottla.server.request_context import PendingAnswer, RequestContext
 
@@ -48,16 +48,7 @@ def handle(
     response = CreatePartitionsResponse(results=list(results.values()))
     if request.validate_only or not events:
         return response
-
-    def answered(answers: list[Answer]) -> CreatePartitionsResponse:
-        for event, answer in zip(events, answers, strict=True):
-            if answer.error is not ErrorCode.NONE:
-                result = results[event.topic]
-                result.error_code = answer.error
-                result.error_message = answer.error.description
-        return response
-
-    return PendingAnswer(membership.ask(events), answered)
+    return ask_controller([(one, results[one.topic]) for one in events], response, context)
 
 
 def _assignment(

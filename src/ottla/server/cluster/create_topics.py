@@ -18,7 +18,7 @@ from ottla.broker.topics.topics import (
     metric_name,
     topic_config,
 )
-from ottla.controller.events import Answer, CreateTopic
+from ottla.controller.events import CreateTopic
 from ottla.controller.placement import Start, place
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -27,7 +27,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.server.cluster.applying import membership_of, replicas_of
+from ottla.server.cluster.applying import ask_controller, membership_of, replicas_of
 from ottla.server.config_entries import topic_entries
 from ottla.server.request_context import PendingAnswer, RequestContext
 from ottla.storage.files.topic_file import TopicEntry
@@ -56,16 +56,7 @@ def handle(
     response = CreateTopicsResponse(topics=list(results.values()))
     if request.validate_only or not events:
         return response
-
-    def answered(answers: list[Answer]) -> CreateTopicsResponse:
-        for event, answer in zip(events, answers, strict=True):
-            if answer.error is not ErrorCode.NONE:
-                result = results[event.topic]
-                result.error_code = answer.error
-                result.error_message = answer.error.description
-        return response
-
-    return PendingAnswer(membership_of(context).ask(events), answered)
+    return ask_controller([(one, results[one.topic]) for one in events], response, context)
 
 
 def _event(wanted: CreatableTopic, context: RequestContext) -> CreateTopic:
