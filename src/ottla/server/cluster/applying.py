@@ -7,11 +7,11 @@ from typing import Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import parts_in_turns
-from ottla.broker.membership import Membership, Request
+from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.codec.schema import Message
-from ottla.controller.events import Answer
+from ottla.controller.events import Answer, Request
 from ottla.controller.requests import LeaderAndIsr, StopReplica
 from ottla.server.request_context import PendingAnswer, RequestContext
 
