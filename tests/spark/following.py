@@ -11,7 +11,7 @@ from ottla.loading.load import load_job
 from ottla.loading.task import OnError
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.spark.tasks import SparkTasks
+from ottla.spark.engine import SparkEngine
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
@@ -48,7 +48,7 @@ def table_load(
     source: str | None = None,
 ) -> LoadJob:
     place = LoadPlace(source or str(path / "log"), "orders", str(path / "table"))
-    return load_job(place, SparkTasks(spark), progress, options)
+    return load_job(place, SparkEngine(spark), progress, options)
 
 
 def audited(path: Path) -> AuditReport:

@@ -15,9 +15,9 @@ from ottla.loading.load import LoadReport, claimed, load_job
 from ottla.loading.load import load_new as load_new_records
 from ottla.loading.rerun_plan import rerun_range
 from ottla.loading.task import OnError
+from ottla.spark.engine import SparkEngine
 from ottla.spark.load import compact, load, rerun
 from ottla.spark.session import LocalSession
-from ottla.spark.tasks import SparkTasks
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
@@ -171,7 +171,7 @@ def test_two_that_follow_one_topic_into_one_table_take_turns(
 ) -> None:
     place = LoadPlace(str(tmp_path / "log"), "orders", table)
     append(tmp_path / "log", {0: 10})
-    one, other = (load_job(place, SparkTasks(local_session.spark)) for _ in range(2))
+    one, other = (load_job(place, SparkEngine(local_session.spark)) for _ in range(2))
     with claimed(one) as of_one, claimed(other) as of_other:
         append(tmp_path / "log", {1: 20})
         report, of_one = load_new_records(one, of_one)

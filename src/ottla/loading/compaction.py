@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ottla.base.clock import Clock, SystemClock
+from ottla.loading.engine import Engine
 from ottla.loading.job import OnProgress, Progress, Step, ignore
 from ottla.loading.merging import MergeJob
-from ottla.loading.tasks import TaskRunner
 from ottla.tables.data_files import read_columns
 from ottla.tables.manifest import Action, DataFile, ManifestEntry, inner_place, total_size
 from ottla.tables.parquet_files import TARGET_SIZE
@@ -51,7 +51,7 @@ class CompactReport:
 
 def compact(
     path: str,
-    tasks: TaskRunner,
+    engine: Engine,
     progress: OnProgress = ignore,
     options: CompactOptions | None = None,
 ) -> CompactReport:
@@ -74,7 +74,7 @@ def compact(
         progress(Progress(step=Step.PLANNED, offset_count=sum(part.row_count for part in old)))
         new: tuple[DataFile, ...] = ()
         if groups:
-            new = _merged(table, head.commit_count, groups, tasks, progress, options)
+            new = _merged(table, head.commit_count, groups, engine, progress, options)
             progress(Progress(step=Step.VERIFIED))
             table.store.sync([file.path for file in new])
             progress(Progress(step=Step.SYNCED))
@@ -127,7 +127,7 @@ def _merged(
     table: TableDirectory,
     commit_id: int,
     groups: Sequence[Sequence[DataFile]],
-    tasks: TaskRunner,
+    engine: Engine,
     progress: OnProgress,
     options: CompactOptions,
 ) -> tuple[DataFile, ...]:
@@ -141,12 +141,12 @@ def _merged(
     row_count = sum(file.row_count for group in groups for file in group)
     writing = Progress(step=Step.WRITING, offset_count=row_count)
     progress(writing)
-    tasks.start(is_short=size < SHORT_SIZE)
+    engine.start(is_short=size < SHORT_SIZE)
     files = job.run(
-        tasks, lambda done, count: progress(replace(writing, tasks_done=done, task_count=count))
+        engine, lambda done, count: progress(replace(writing, tasks_done=done, task_count=count))
     )
     progress(replace(writing, step=Step.WRITTEN))
-    job.check(tasks, files)
+    job.check(engine, files)
     return files
 
 

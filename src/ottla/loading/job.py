@@ -6,9 +6,9 @@ from enum import Enum
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.partitions import TopicPartition
+from ottla.loading.engine import Engine
 from ottla.loading.plan import PlannedRange, offset_count
 from ottla.loading.task import OnError
-from ottla.loading.tasks import TaskRunner
 from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions
@@ -96,7 +96,7 @@ class LoadJob:
     read: ReadOptions
     log: LogSource
     table: TableDirectory
-    tasks: TaskRunner
+    engine: Engine
     progress: OnProgress = ignore
 
 

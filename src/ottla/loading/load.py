@@ -18,6 +18,7 @@ from ottla.base.errors import TaskError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.loading.bounds import bounded
 from ottla.loading.commit import note_hour, publish
+from ottla.loading.engine import Engine
 from ottla.loading.job import (
     LoadJob,
     LoadOptions,
@@ -31,7 +32,6 @@ from ottla.loading.job import (
 )
 from ottla.loading.plan import PlannedRange, plan_load
 from ottla.loading.registered_schema import with_registered_schema
-from ottla.loading.tasks import TaskRunner
 from ottla.loading.verification import LogChangedError, verify_files
 from ottla.loading.writing import write_files
 from ottla.sources.bounds import NoMatch
@@ -93,7 +93,7 @@ class Loaded(NamedTuple):
 
 def load_job(
     place: LoadPlace,
-    tasks: TaskRunner,
+    engine: Engine,
     progress: OnProgress = ignore,
     options: LoadOptions | None = None,
 ) -> LoadJob:
@@ -108,7 +108,7 @@ def load_job(
         read=read,
         log=open_log(read),
         table=TableDirectory(place.into),
-        tasks=tasks,
+        engine=engine,
         progress=progress,
     )
 

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import TaskError
-from ottla.loading.tasks import OnTasks, TaskRunner
+from ottla.loading.engine import Engine, OnTasks
 from ottla.loading.writing import written_files
 from ottla.tables.data_files import (
     BATCH_ROWS,
@@ -64,12 +64,12 @@ class MergeJob:
     groups: Sequence[Sequence[DataFile]]
     compression: str
 
-    def run(self, tasks: TaskRunner, on_tasks: OnTasks) -> tuple[DataFile, ...]:
+    def run(self, engine: Engine, on_tasks: OnTasks) -> tuple[DataFile, ...]:
         """Writes the files; returns them by their footers, in the order of the groups."""
         work = [one.write for one in self._mergings()]
-        return written_files(self.store, tasks.run(work, on_tasks))
+        return written_files(self.store, engine.run(work, on_tasks))
 
-    def check(self, tasks: TaskRunner, files: Sequence[DataFile]) -> None:
+    def check(self, engine: Engine, files: Sequence[DataFile]) -> None:
         """Raises `TaskError` unless all rows, and no others, are in the new files."""
         wrong = [self.directory]
         paths = list(dict.fromkeys(file.path for file in files))
@@ -80,7 +80,7 @@ class MergeJob:
         if len(paths) == len(self.groups) and row_counts[0] == row_counts[1]:
             pairs = zip(self._mergings(), paths, strict=True)
             work = [partial(one.check, path) for one, path in pairs]
-            wrong = tasks.run(work, lambda *_: None)
+            wrong = engine.run(work, lambda *_: None)
         if wrong:
             raise TaskError(
                 f"{wrong[0]}: the rows written are not those read; the table is as it was, run it "

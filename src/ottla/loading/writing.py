@@ -51,13 +51,13 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     layout, row_size = _settled(job, plan)
     job.table.pin(layout)
     is_short = plan.offset_count < SHORT_LOAD and not job.options.is_long
-    job.tasks.start(is_short=is_short)
+    job.engine.start(is_short=is_short)
     started = time.monotonic()
     directory = job.table.load_directory(plan.state.commit_id, secrets.token_bytes(4), plan.action)
     writing = Progress(step=Step.WRITING, offset_count=plan.offset_count)
     job.progress(writing)
     task = _task(job, plan, layout, directory)
-    paths = job.tasks.run(
+    paths = job.engine.run(
         [partial(write_splits, task, splits) for splits in _splits(job, plan, row_size)],
         lambda done, count: job.progress(replace(writing, tasks_done=done, task_count=count)),
     )

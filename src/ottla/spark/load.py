@@ -11,7 +11,7 @@ from ottla.loading.job import Progress as Progress
 from ottla.loading.job import Step as Step
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.rerun_plan import RerunRange
-from ottla.spark.tasks import SparkTasks
+from ottla.spark.engine import SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +31,8 @@ def load(
     Without `spark` the process's session is used, or one is started for the load alone. Raises as
     `ottla.loading.load.load` does; the table is unchanged then.
     """
-    with SparkTasks(spark) as tasks:
-        return loading.load(load_job(LoadPlace(source, topic, into), tasks, progress, options))
+    with SparkEngine(spark) as engine:
+        return loading.load(load_job(LoadPlace(source, topic, into), engine, progress, options))
 
 
 def rerun(
@@ -45,8 +45,8 @@ def rerun(
 ) -> LoadReport:
     """Reads a range of a table's topic again; arguments and errors as in `load`, and as
     `ottla.loading.rerun.rerun` raises them."""
-    with SparkTasks(spark) as tasks:
-        return rerunning.rerun(load_job(place, tasks, progress, options), wanted)
+    with SparkEngine(spark) as engine:
+        return rerunning.rerun(load_job(place, engine, progress, options), wanted)
 
 
 def compact(
@@ -57,5 +57,5 @@ def compact(
     options: CompactOptions | None = None,
 ) -> CompactReport:
     """Puts a table's small files together; raises as `ottla.loading.compaction.compact` does."""
-    with SparkTasks(spark) as tasks:
-        return compaction.compact(path, tasks, progress, options)
+    with SparkEngine(spark) as engine:
+        return compaction.compact(path, engine, progress, options)

@@ -25,8 +25,8 @@ from ottla.mirror.plan import BulkCopy
 from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
+from ottla.spark.engine import SparkEngine
 from ottla.spark.session import SessionSettings
-from ottla.spark.tasks import SparkTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,11 +82,11 @@ def mirror_with_spark(
     if not copies:
         return BulkReport(task_count=0, size=0, task_seconds=0.0, adopt_seconds=0.0)
     try:
-        with SparkTasks(spark, SessionSettings(log_level="OFF")) as tasks:
-            tasks.start(is_short=False)
+        with SparkEngine(spark, SessionSettings(log_level="OFF")) as engine:
+            engine.start(is_short=False)
             began = time.monotonic()
             work = [partial(_stage, (source, security), target, copy, on_step) for copy in copies]
-            texts = tasks.run(work, lambda *_: None)
+            texts = engine.run(work, lambda *_: None)
             staged = [_staged(copy, text) for copy, text in zip(copies, texts, strict=True)]
         on_step(Step.ALL_STAGED)
         done = time.monotonic()

@@ -16,6 +16,7 @@ from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
 from ottla.loading.task import OnError
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.conversion import FORMER_MANIFEST, convert
@@ -23,7 +24,6 @@ from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit, layo
 from ottla.tables.manifest import FileRole, entry_fields
 from ottla.tables.table_directory import FORMER_MARKER, TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
-from tests.support.local_tasks import LocalTasks
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -48,7 +48,7 @@ def append(path: Path, count: int) -> None:
 
 def load_new(path: Path) -> None:
     place = LoadPlace(str(path / "log"), "orders", str(path / "table"))
-    load(load_job(place, LocalTasks(), options=OPTIONS))
+    load(load_job(place, LocalEngine(), options=OPTIONS))
 
 
 def make_former(table: Path) -> None:
@@ -88,7 +88,7 @@ def former(tmp_path: Path) -> Path:
     for count in (12, 7):
         append(tmp_path, count)
         load_new(tmp_path)
-    compact(str(tmp_path / "table"), LocalTasks(), options=CompactOptions())
+    compact(str(tmp_path / "table"), LocalEngine(), options=CompactOptions())
     make_former(tmp_path / "table")
     return tmp_path
 

@@ -10,9 +10,9 @@ import pytest
 import ottla
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.values.decoder import Decoding, ValueFormat
-from tests.support.local_tasks import LocalTasks
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -39,7 +39,7 @@ def grown(tmp_path: Path) -> str:
             partitioning=Partitioning(unit=PartitionUnit.DAY) if count == 1 else None,
         )
         place = LoadPlace(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
-        load(load_job(place, LocalTasks(), options=LoadOptions(layout=layout)))
+        load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))
     return str(tmp_path / "table")
 
 

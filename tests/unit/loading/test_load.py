@@ -13,6 +13,7 @@ from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.follow import FollowRule, follow
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import claimed, load, load_job, load_new
+from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.schema_registry.framing import PREFIX
@@ -21,7 +22,6 @@ from ottla.table import dataset
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
-from tests.support.local_tasks import LocalTasks
 
 pytest.importorskip("pyarrow")
 
@@ -47,7 +47,7 @@ def test_each_load_takes_what_came_since_the_one_before(tmp_path: Path) -> None:
     steps: list[Progress] = []
     for count in (20, 5, 0):
         append(tmp_path / "log", count)
-        report = load(load_job(place(tmp_path), LocalTasks(), steps.append))
+        report = load(load_job(place(tmp_path), LocalEngine(), steps.append))
         assert report.row_count == count
         assert report.nothing_new is not bool(count)
     assert [one.step for one in steps if one.tasks_done == 0][:6] == list(Step)[:6]
@@ -56,7 +56,7 @@ def test_each_load_takes_what_came_since_the_one_before(tmp_path: Path) -> None:
 
 def test_the_state_after_a_load_is_what_the_next_one_continues(tmp_path: Path) -> None:
     append(tmp_path / "log", 7)
-    job = load_job(place(tmp_path), LocalTasks())
+    job = load_job(place(tmp_path), LocalEngine())
     with claimed(job) as before:
         report, state = load_new(job, before)
         assert (report.commit_id, state.commit_id) == (0, 1)
@@ -70,8 +70,8 @@ def test_the_state_after_a_load_is_what_the_next_one_continues(tmp_path: Path) -
 
 def test_a_rerun_reads_a_range_again_and_carries_over_the_rest(tmp_path: Path) -> None:
     append(tmp_path / "log", 20)
-    load(load_job(place(tmp_path), LocalTasks()))
-    report = rerun(load_job(place(tmp_path), LocalTasks()), rerun_range("5", "9", "orders"))
+    load(load_job(place(tmp_path), LocalEngine()))
+    report = rerun(load_job(place(tmp_path), LocalEngine()), rerun_range("5", "9", "orders"))
     (only,) = report.partitions
     assert (only.row_count, only.carried_count) == (4, 16)
     assert is_equal(tmp_path)
@@ -80,18 +80,18 @@ def test_a_rerun_reads_a_range_again_and_carries_over_the_rest(tmp_path: Path) -
 def test_small_files_become_one(tmp_path: Path) -> None:
     for count in (4, 6):
         append(tmp_path / "log", count)
-        load(load_job(place(tmp_path), LocalTasks()))
-    report = compact(str(tmp_path / "table"), LocalTasks(), options=CompactOptions())
+        load(load_job(place(tmp_path), LocalEngine()))
+    report = compact(str(tmp_path / "table"), LocalEngine(), options=CompactOptions())
     assert (len(report.before), len(report.after)) == (2, 1)
     assert is_equal(tmp_path)
 
 
 def test_a_log_that_is_no_longer_there_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     append(tmp_path / "log", 4)
-    load(load_job(place(tmp_path), LocalTasks(), options=LoadOptions(min_partitions=2)))
+    load(load_job(place(tmp_path), LocalEngine(), options=LoadOptions(min_partitions=2)))
     (tmp_path / "log").rename(tmp_path / "gone")
     with pytest.raises(UserError, match="neither a directory that exists nor"):
-        load_job(place(tmp_path), LocalTasks())
+        load_job(place(tmp_path), LocalEngine())
     (tmp_path / "gone").rename(tmp_path / "log")
     assert is_equal(tmp_path)
 
@@ -100,7 +100,7 @@ def test_a_table_is_read_as_it_was_in_a_version_or_at_a_time(tmp_path: Path) -> 
     deltalake = pytest.importorskip("deltalake")
     for count in (20, 5):
         append(tmp_path / "log", count)
-        load(load_job(place(tmp_path), LocalTasks()))
+        load(load_job(place(tmp_path), LocalEngine()))
     path = str(tmp_path / "table")
     assert [dataset(path, version=one).count_rows() for one in (0, 1)] == [20, 25]
     second, first = (one["timestamp"] for one in deltalake.DeltaTable(path).history())
@@ -114,7 +114,7 @@ def test_a_table_is_read_as_it_was_in_a_version_or_at_a_time(tmp_path: Path) -> 
 def test_a_moment_that_a_table_does_not_have_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("deltalake")
     append(tmp_path / "log", 1)
-    load(load_job(place(tmp_path), LocalTasks()))
+    load(load_job(place(tmp_path), LocalEngine()))
     path = str(tmp_path / "table")
     with pytest.raises(UserError, match="has no version of 1970-01-01"):
         dataset(path, time_ms=1000)
@@ -151,7 +151,7 @@ def test_a_follower_grows_with_the_versions_that_are_registered_meanwhile(tmp_pa
     register(1, "id")
     decoding = Decoding(format=ValueFormat.AVRO, schema="", registry=str(registry))
     options = LoadOptions(layout=LayoutOptions(decoding=decoding))
-    job = load_job(place(tmp_path), LocalTasks(), options=options)
+    job = load_job(place(tmp_path), LocalEngine(), options=options)
     assert [one.row_count for one in follow([job], FollowRule(interval_s=0, max_age_s=0), Stop())]
     values = dataset(str(tmp_path / "table")).to_table().sort_by("offset")["value"].to_pylist()
     assert values == [{"id": 1, "price": None}, {"id": 1, "price": 1}]

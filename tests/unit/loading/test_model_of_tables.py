@@ -13,12 +13,12 @@ from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
-from tests.support.local_tasks import LocalTasks
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -64,16 +64,16 @@ class Model:
         options = LoadOptions(min_partitions=self.chance.randrange(1, 7))
         match job:
             case "load":
-                load(load_job(place, LocalTasks(), stop, options))
+                load(load_job(place, LocalEngine(), stop, options))
             case "rerun":
                 begin = self.chance.randrange(3)
                 wanted = rerun_range(
                     str(begin), str(begin + 1 + self.chance.randrange(5)), "orders"
                 )
-                rerun(load_job(place, LocalTasks(), stop, options), wanted)
+                rerun(load_job(place, LocalEngine(), stop, options), wanted)
             case "compact":
                 size = self.chance.choice([3000, 2**27])
-                compact(self._table, LocalTasks(), stop, CompactOptions(target_size=size))
+                compact(self._table, LocalEngine(), stop, CompactOptions(target_size=size))
             case "vacuum":
                 vacuum(self._table, SystemClock(), kept_ms=0)
 
@@ -116,7 +116,7 @@ def test_small_partitions_share_files(tmp_path: Path) -> None:
         for number in range(40):
             log.append_many("orders", [b"%d" % one for one in range(50)], partition=number)
     place = LoadPlace(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
-    report = load(load_job(place, LocalTasks(), options=LoadOptions(min_partitions=4)))
+    report = load(load_job(place, LocalEngine(), options=LoadOptions(min_partitions=4)))
     assert report.row_count == 2000
     assert len(ottla.table.files(str(tmp_path / "table"))) <= 5
     assert len(ottla.table.data_files(str(tmp_path / "table"))) >= 40

@@ -13,6 +13,7 @@ from ottla.browsing.sources import FileRecords
 from ottla.loading.bounds import bounded, parse_place
 from ottla.loading.job import LoadPlace
 from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
 from ottla.loading.plan import PlannedRange
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, Split
@@ -24,7 +25,6 @@ from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
-from tests.support.local_tasks import LocalTasks
 from tests.support.mirroring import SOURCE
 from tests.support.overtaken import OvertakingFileSystem, filled_disk, overtaken
 
@@ -183,7 +183,7 @@ def overtaken_load(path: Path, starts: Sequence[int]) -> list[int]:
     (path / "log").mkdir()
     place = LoadPlace(str(path / "log"), "t", str(path / "table"))
     log = OvertakenLog(starts)
-    job = replace(load_job(place, LocalTasks()), log=cast(LogSource, log))
+    job = replace(load_job(place, LocalEngine()), log=cast(LogSource, log))
     with pytest.raises(UserError, match="it is read" if len(starts) > 6 else "were removed"):
         load(job)
     return log.attempts

@@ -18,6 +18,7 @@ from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import LoadReport, load, load_job
+from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
@@ -26,7 +27,6 @@ from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 from ottla.tables.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
-from tests.support.local_tasks import LocalTasks
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
@@ -67,7 +67,7 @@ def place(path: Path) -> LoadPlace:
 
 def load_new(path: Path, count: int = 10, **options: Any) -> LoadReport:
     append(path, count)
-    return load(load_job(place(path), LocalTasks(), options=LoadOptions(**options)))
+    return load(load_job(place(path), LocalEngine(), options=LoadOptions(**options)))
 
 
 def catalog(path: Path) -> Catalog:
@@ -127,9 +127,9 @@ def test_every_reader_sees_each_row_once_after_loads_a_rerun_and_a_compaction(
         report = load_new(tmp_path, min_partitions=2)
         assert (report.row_count, report.into) == (10, TABLE)
     assert offsets(read(tmp_path)) == OFFSETS
-    rerun(load_job(place(tmp_path), LocalTasks()), rerun_range("4", "23", "orders"))
+    rerun(load_job(place(tmp_path), LocalEngine()), rerun_range("4", "23", "orders"))
     assert offsets(read(tmp_path)) == OFFSETS
-    assert len(compact(TABLE, LocalTasks(), options=CompactOptions()).after) == 1
+    assert len(compact(TABLE, LocalEngine(), options=CompactOptions()).after) == 1
     assert offsets(read(tmp_path)) == OFFSETS
     vacuum(TABLE, SystemClock(), kept_ms=0)
     assert offsets(read(tmp_path)) == OFFSETS
@@ -216,7 +216,7 @@ def test_of_two_that_commit_in_the_same_moment_the_catalog_refuses_one(
     for _ in range(loads):
         load_new(tmp_path)
     append(tmp_path, 5)
-    job = load_job(place(tmp_path), LocalTasks())
+    job = load_job(place(tmp_path), LocalEngine())
     log: Any = job.table.log
     real = log._try
     refused: list[Exception] = []
@@ -224,7 +224,7 @@ def test_of_two_that_commit_in_the_same_moment_the_catalog_refuses_one(
     def late(*arguments: Any) -> None:
         patch.setattr(log, "_try", real)
         patch.setattr(type(job.table.store), "claimed", lambda _: nullcontext())
-        load(load_job(place(tmp_path), LocalTasks()))
+        load(load_job(place(tmp_path), LocalEngine()))
         try:
             real(*arguments)
         except Exception as error:
@@ -261,9 +261,9 @@ def test_a_load_that_is_stopped_at_a_step_is_continued_by_the_next(
     for _ in range(2):
         append(tmp_path, 10)
         with pytest.raises(Stopped):
-            load(load_job(place(tmp_path), LocalTasks(), stop))
+            load(load_job(place(tmp_path), LocalEngine(), stop))
     append(tmp_path, 10)
-    load(load_job(place(tmp_path), LocalTasks()))
+    load(load_job(place(tmp_path), LocalEngine()))
     assert offsets(by_pyiceberg(tmp_path)) == OFFSETS
     assert is_equal(tmp_path)
 
@@ -304,7 +304,7 @@ def test_an_answer_that_is_lost_is_no_second_commit(
 ) -> None:
     load_new(tmp_path)
     append(tmp_path, 5)
-    job = load_job(place(tmp_path), LocalTasks())
+    job = load_job(place(tmp_path), LocalEngine())
     log: Any = job.table.log
     real = log._try
 

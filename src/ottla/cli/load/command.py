@@ -17,8 +17,8 @@ from ottla.cli.terminal import ExampleCommand, ProgressLine, Stopping, new_conso
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ottla.loading.engine import Engine
     from ottla.loading.job import LoadJob, OnProgress, Progress
-    from ottla.loading.tasks import TaskRunner
 
 
 @click.command(
@@ -39,8 +39,8 @@ def load_command(
     With --rerun, records that were loaded before are read again, all of them or a range. Readers
     see the old rows or the new ones, never both.
     """
+    from ottla.spark.engine import SparkEngine
     from ottla.spark.session import SessionSettings
-    from ottla.spark.tasks import SparkTasks
 
     topics = (*topic_arguments, *topics)
     check_load_options(topics, given)
@@ -49,7 +49,7 @@ def load_command(
     session = SessionSettings(log_level="OFF")
     with (
         ProgressLine(console, f"looking at {', '.join(topics)}") as line,
-        SparkTasks(None, session) as tasks,
+        SparkEngine(None, session) as engine,
     ):
 
         def show(progress: "Progress") -> None:
@@ -58,7 +58,7 @@ def load_command(
                 line.say(words, progress.tasks_done, progress.task_count)
 
         jobs = [
-            topic_job(source, topic, topics, tasks, show, given) for topic in dict.fromkeys(topics)
+            topic_job(source, topic, topics, engine, show, given) for topic in dict.fromkeys(topics)
         ]
         if given["rerun"]:
             _rerun(console, jobs[0], given)
@@ -72,7 +72,7 @@ def topic_job(
     source: str,
     topic: str,
     topics: tuple[str, ...],
-    tasks: "TaskRunner",
+    engine: "Engine",
     show: "OnProgress",
     given: dict[str, Any],
 ) -> "LoadJob":
@@ -81,7 +81,7 @@ def topic_job(
     from ottla.loading.load import load_job
 
     into = given["into"] if len(set(topics)) == 1 else os.path.join(given["into"], topic)
-    return load_job(LoadPlace(source, topic, into), tasks, show, load_options(given, topic))
+    return load_job(LoadPlace(source, topic, into), engine, show, load_options(given, topic))
 
 
 def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any]) -> None:

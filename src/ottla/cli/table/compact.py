@@ -29,21 +29,21 @@ def compact_command(path: str, target_mb: int) -> None:
     table unchanged. Remove the old files with: ottla table vacuum.
     """
     from ottla.loading.compaction import CompactOptions, compact
+    from ottla.spark.engine import SparkEngine
     from ottla.spark.session import SessionSettings
-    from ottla.spark.tasks import SparkTasks
 
     console = new_console()
     options = CompactOptions(target_size=target_mb * MEGABYTE)
     session = SessionSettings(log_level="OFF")
     with (
         ProgressLine(console, "looking at the table's files") as line,
-        SparkTasks(None, session) as tasks,
+        SparkEngine(None, session) as engine,
     ):
 
         def show(progress: "Progress") -> None:
             line.say(_words(progress), progress.tasks_done, progress.task_count)
 
-        report = compact(path, tasks, show, options)
+        report = compact(path, engine, show, options)
     console.print(_text(report))
 
 

@@ -1,12 +1,12 @@
-"""Loads without an engine."""
+"""Tasks that run in this process: no Spark, and no Java."""
 
 from collections.abc import Sequence
 
-from ottla.loading.tasks import OnTasks, Work
+from ottla.loading.engine import OnTasks, Work
 
 
-class LocalTasks:
-    """Carries out tasks one after another in this process."""
+class LocalEngine:
+    """Runs tasks one after another in this process."""
 
     def start(self, *, is_short: bool) -> None:
         """There is nothing to start."""

@@ -1,4 +1,4 @@
-"""The interface of a load to the executor of its tasks: Spark's executors, or this process."""
+"""The interface of a load to what runs its tasks: Spark, or this machine alone."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -10,8 +10,8 @@ OnTasks = Callable[[int, int], None]
 """Is called with how many tasks are done, and of how many."""
 
 
-class TaskRunner(Protocol):
-    """Carries out tasks, each in whatever process there is for it."""
+class Engine(Protocol):
+    """Runs tasks, each in whatever process there is for it."""
 
     def start(self, *, is_short: bool) -> object:
         """Gets ready, if that is still to be done; `is_short` says that there is little to do."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.loading.tasks import OnTasks, Work
+from ottla.loading.engine import OnTasks, Work
 from ottla.spark.session import SessionSettings, spark_session
 from ottla.spark.task_errors import own_errors
 from ottla.spark.worker import each_number
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.1
 
 
-class SparkTasks:
-    """A `TaskRunner` on the session given or running; else on one of its own, started when
+class SparkEngine:
+    """A `Engine` on the session given or running; else on one of its own, started when
     there is something to do, and stopped at the end of the `with` block."""
 
     def __init__(
@@ -31,7 +31,7 @@ class SparkTasks:
         self._stack = ExitStack()
         self._session: SparkSession | None = None
 
-    def __enter__(self) -> "SparkTasks":
+    def __enter__(self) -> "SparkEngine":
         return self
 
     def __exit__(self, *error: Any) -> None:
