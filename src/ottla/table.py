@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import UserError
 from ottla.tables.completeness import CompleteHour
 from ottla.tables.completeness import complete_hours as _complete_hours
-from ottla.tables.manifest import DataFile, FileRole
+from ottla.tables.ledger_entries import DataFile, FileRole
 from ottla.tables.table_directory import TableDirectory, columns_of
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from ottla.client.producing.sent_record import SentRecord
 from ottla.embedded.held_broker import HeldBroker
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import Scan, Tail, TopicRecord
-from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.table_directory import TableDirectory
 
 MODULES = (ottla, ottla.aio, ottla.testing, ottla.table)
@@ -286,7 +286,7 @@ def make_table(path: Path) -> str:
     )
     with table.claim():
         table.commit(
-            ManifestEntry(
+            LedgerEntry(
                 commit_id=0,
                 committed_ms=BEGIN_MS + HOUR_MS,
                 asked_ms=BEGIN_MS + HOUR_MS,

@@ -22,7 +22,7 @@ from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.manifest import FileRole
+from ottla.tables.ledger_entries import FileRole
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from tests.unit.tables.test_json_values import BROKEN

@@ -12,7 +12,7 @@ from ottla.loading.task import OnError
 from ottla.spark.load import compact, rerun
 from ottla.spark.session import LocalSession
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.manifest import FileRole
+from ottla.tables.ledger_entries import FileRole
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from tests.spark.auditing import audited

@@ -16,7 +16,7 @@ from ottla.loading.rerun_plan import RerunRange, rerun_range
 from ottla.spark.load import load, rerun
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
-from ottla.tables.manifest import Action
+from ottla.tables.ledger_entries import Action
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
 from tests.spark.auditing import audited

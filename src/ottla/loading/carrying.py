@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ottla.base.partitions import OffsetRange
 from ottla.loading.job import LoadJob, LoadPlan
 from ottla.tables.data_files import part_batches
-from ottla.tables.manifest import DataFile, place_like
+from ottla.tables.ledger_entries import DataFile, place_like
 from ottla.tables.parquet_files import ParquetOutput, open_parquet, read_footer
 from ottla.tables.store import TableStore
 

@@ -8,7 +8,7 @@ from ottla.loading.carrying import carry_all
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step, TableState
 from ottla.loading.writing import WrittenFiles
 from ottla.tables.layout import TableLayout, table_schema
-from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.transaction_log import CommitTakenError
 
 
@@ -16,7 +16,7 @@ from ottla.tables.transaction_log import CommitTakenError
 class Commit:
     """A commit that is published, and the table's state from then on."""
 
-    entry: ManifestEntry
+    entry: LedgerEntry
     state: TableState
 
 
@@ -55,7 +55,7 @@ def _commit(
     partitions: Sequence[LoadedPartition],
     files: Sequence[DataFile],
 ) -> Commit:
-    entry = ManifestEntry(
+    entry = LedgerEntry(
         commit_id=plan.state.commit_id,
         committed_ms=job.options.clock.now_ms(),
         source=job.place.source,

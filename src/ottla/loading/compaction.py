@@ -17,7 +17,7 @@ from ottla.loading.engine import Engine
 from ottla.loading.job import OnProgress, Progress, Step, ignore
 from ottla.loading.merging import MergeJob
 from ottla.tables.data_files import read_columns
-from ottla.tables.manifest import Action, DataFile, ManifestEntry, inner_place, total_size
+from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, inner_place, total_size
 from ottla.tables.parquet_files import TARGET_SIZE
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
@@ -155,8 +155,8 @@ def _entry(
     old: Sequence[DataFile],
     new: tuple[DataFile, ...],
     options: CompactOptions,
-) -> ManifestEntry:
-    return ManifestEntry(
+) -> LedgerEntry:
+    return LedgerEntry(
         commit_id=commit_id,
         committed_ms=options.clock.now_ms(),
         source="",

@@ -13,11 +13,11 @@ from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions
 from ottla.tables.layout import LayoutOptions, TableLayout
-from ottla.tables.manifest import (
+from ottla.tables.ledger_entries import (
     Action,
     DataFile,
+    LedgerEntry,
     LoadedPartition,
-    ManifestEntry,
     loaded_partitions,
     row_size_of,
 )
@@ -116,7 +116,7 @@ class TableState:
     ends: Mapping[TopicPartition, int] | None = None
     """Where the first load begins and where loads end, if the caller said so."""
 
-    def after(self, entry: ManifestEntry, layout: TableLayout) -> "TableState":
+    def after(self, entry: LedgerEntry, layout: TableLayout) -> "TableState":
         """The state once an entry is published."""
         return replace(
             self,

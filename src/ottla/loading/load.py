@@ -40,7 +40,7 @@ from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
 from ottla.tables.completeness import begins_a_new_hour
 from ottla.tables.layout import TableLayout, first_layout, next_layout
-from ottla.tables.manifest import DataFile, LoadedPartition, total_size
+from ottla.tables.ledger_entries import DataFile, LoadedPartition, total_size
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 
@@ -118,7 +118,7 @@ def load(job: LoadJob) -> LoadReport:
 
     Raises `UserError` when the log cannot continue the table (`plan.plan_load`), when the directory
     is not one of ours (`TableDirectory.claim`), and for a value that cannot be decoded
-    (`OnError.FAIL`); `CorruptionError` when the log or the manifest is damaged. The table is
+    (`OnError.FAIL`); `CorruptionError` when the log or the ledger is damaged. The table is
     unchanged then.
     """
     with claimed(job) as state:

@@ -21,7 +21,7 @@ from ottla.tables.data_files import (
     read_offsets,
     read_part,
 )
-from ottla.tables.manifest import DataFile, place_like
+from ottla.tables.ledger_entries import DataFile, place_like
 from ottla.tables.parquet_files import ParquetOutput, open_parquet
 from ottla.tables.store import TableStore, open_store
 

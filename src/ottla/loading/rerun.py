@@ -17,7 +17,7 @@ from ottla.loading.rerun_plan import RerunRange, plan_rerun, touched_files
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 from ottla.sources.log_source import LogSource
 from ottla.tables.coverage import Piece, covered
-from ottla.tables.manifest import Action
+from ottla.tables.ledger_entries import Action
 
 
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:

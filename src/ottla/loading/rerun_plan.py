@@ -14,7 +14,7 @@ from ottla.loading.plan import PlannedRange
 from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import Piece
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

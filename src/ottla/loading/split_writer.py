@@ -16,7 +16,7 @@ from ottla.sources.opening import open_log
 from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import SplitOptions, even_pieces
 from ottla.tables.columns import aside_columns, row_columns
-from ottla.tables.manifest import quarantine_of
+from ottla.tables.ledger_entries import quarantine_of
 from ottla.tables.store import open_store
 from ottla.tables.values.decoder import ValueDecoder, open_decoder
 

@@ -14,7 +14,7 @@ from ottla.loading.plan import PlannedRange
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.log_source import LogSource, OffsetsGoneError
 from ottla.tables.data_files import rows_there_twice
-from ottla.tables.manifest import DataFile, FileRole, LoadedPartition
+from ottla.tables.ledger_entries import DataFile, FileRole, LoadedPartition
 from ottla.tables.store import TableStore
 
 

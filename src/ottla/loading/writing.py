@@ -20,7 +20,7 @@ from ottla.loading.split_writer import shared_out, task_splits, write_splits
 from ottla.loading.task import LoadTask
 from ottla.sources.log_source import Split
 from ottla.tables.layout import TableLayout
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 from ottla.tables.parquet_files import read_footer
 from ottla.tables.store import TableStore
 

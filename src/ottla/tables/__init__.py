@@ -1,4 +1,4 @@
-"""A table: data files and a manifest, in a directory or an object store.
+"""A table: data files and a ledger, in a directory or an object store.
 
 Start at `table_directory.py`.
 """

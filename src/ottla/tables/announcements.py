@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from ottla.tables.completeness import HOUR_MS, CompleteHour, complete_hours, hour_name
-from ottla.tables.manifest import ManifestEntry
+from ottla.tables.ledger_entries import LedgerEntry
 from ottla.tables.store import TableStore
 
 HOURS_DIRECTORY = "_ottla/hours"
@@ -18,7 +18,7 @@ HOUR_VERSION = 1
 
 
 def announce_hours(
-    store: TableStore, entry: ManifestEntry, entries: Callable[[], Sequence[ManifestEntry]]
+    store: TableStore, entry: LedgerEntry, entries: Callable[[], Sequence[LedgerEntry]]
 ) -> None:
     """Writes the markers that are missing; asks for `entries` if this one may complete an hour."""
     if entry.asked_ms is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ottla.tables.manifest import Action, ManifestEntry
+from ottla.tables.ledger_entries import Action, LedgerEntry
 
 HOUR_MS = 3_600_000
 
@@ -56,7 +56,7 @@ class _Asked:
         return all(loaded.get(number, 0) >= end for number, end in self.ends.items())
 
 
-def complete_hours(entries: Iterable[ManifestEntry]) -> list[CompleteHour]:
+def complete_hours(entries: Iterable[LedgerEntry]) -> list[CompleteHour]:
     """In order, from the last hour before the first load on; all earlier ones are complete too."""
     found: list[CompleteHour] = []
     loaded: dict[int, int] = {}
@@ -75,7 +75,7 @@ def complete_hours(entries: Iterable[ManifestEntry]) -> list[CompleteHour]:
     return found
 
 
-def _asked(entry: ManifestEntry) -> Iterator[_Asked]:
+def _asked(entry: LedgerEntry) -> Iterator[_Asked]:
     ends = {
         one.partition: one.log_end_offset
         for one in entry.partitions

@@ -15,10 +15,10 @@ from typing import Any
 from ottla.base.errors import CorruptionError, UserError
 from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
 from ottla.tables.ledger import LEDGER_DIRECTORY, Head
-from ottla.tables.manifest import (
+from ottla.tables.ledger_entries import (
     QUARANTINE_DIRECTORY,
     FileRole,
-    ManifestEntry,
+    LedgerEntry,
     entry_fields,
     folded_files,
     parse_entry,
@@ -74,7 +74,7 @@ def convert(path: str) -> ConversionReport:
     )
 
 
-def _former_entries(table: TableDirectory) -> list[ManifestEntry]:
+def _former_entries(table: TableDirectory) -> list[LedgerEntry]:
     names = [one for one in table.store.names(FORMER_MANIFEST) if one.endswith(".json")]
     found = []
     for number, name in enumerate(names):
@@ -88,7 +88,7 @@ def _former_entries(table: TableDirectory) -> list[ManifestEntry]:
     return found
 
 
-def _with_layout(table: TableDirectory, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+def _with_layout(table: TableDirectory, entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
     """The layout goes into the last entry, where the marker had it."""
     if any(entry.layout is not None for entry in entries):
         return list(entries)
@@ -101,7 +101,7 @@ def _with_layout(table: TableDirectory, entries: Sequence[ManifestEntry]) -> lis
     return [*entries[:-1], replace(entries[-1], layout=layout_fields(layout))]
 
 
-def _moved(table: TableDirectory, entry: ManifestEntry) -> ManifestEntry:
+def _moved(table: TableDirectory, entry: LedgerEntry) -> LedgerEntry:
     """The entry with its quarantined files where they belong now, which they are moved to."""
     files = []
     for file in entry.files:
@@ -125,7 +125,7 @@ def _quarantined(path: str) -> str:
     return f"{quarantine_of(directory.removesuffix('/' + _FORMER_QUARANTINE))}/{name}"
 
 
-def _first_change(table: TableDirectory, entries: Sequence[ManifestEntry]) -> Change:
+def _first_change(table: TableDirectory, entries: Sequence[LedgerEntry]) -> Change:
     head = Head()
     for entry in entries:
         head = head.after(entry)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ottla.base.partitions import OffsetRange
-from ottla.tables.manifest import LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import LedgerEntry, LoadedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Piece(OffsetRange):
         return self.offsets == self.stated.offsets
 
 
-def covered(entries: Iterable[ManifestEntry]) -> dict[int, list[Piece]]:
+def covered(entries: Iterable[LedgerEntry]) -> dict[int, list[Piece]]:
     """By partition, in order of offsets; offsets that nobody read lie between pieces."""
     pieces: dict[int, list[Piece]] = {}
     for entry in entries:
@@ -31,7 +31,7 @@ def covered(entries: Iterable[ManifestEntry]) -> dict[int, list[Piece]]:
     return pieces
 
 
-def _piece(entry: ManifestEntry, stated: LoadedPartition) -> Piece:
+def _piece(entry: LedgerEntry, stated: LoadedPartition) -> Piece:
     return Piece(
         from_offset=stated.from_offset,
         until_offset=stated.until_offset,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import CorruptionError
 from ottla.base.partitions import OffsetRange
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 from ottla.tables.parquet_files import open_parquet, partition_bounds
 from ottla.tables.store import TableStore
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.times import second_text
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 from ottla.tables.object_store import STORAGE_OPTIONS, one_line
 from ottla.tables.store import TableStore
 from ottla.tables.transaction_log import (

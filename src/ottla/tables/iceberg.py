@@ -33,7 +33,7 @@ from pyiceberg.utils.config import Config
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.tables.durable_files import DurableFileIO, local_path
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 from ottla.tables.store import TableStore, open_store
 from ottla.tables.transaction_log import (
     Change,

@@ -15,9 +15,9 @@ from typing import Any
 
 from ottla.base.errors import CorruptionError
 from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
-from ottla.tables.manifest import (
+from ottla.tables.ledger_entries import (
+    LedgerEntry,
     LoadedPartition,
-    ManifestEntry,
     format_entry,
     loaded_partitions,
     parse_entry,
@@ -47,7 +47,7 @@ class Head:
     asked_ms: int | None = None
     """When a load last asked the log where it ends."""
 
-    def after(self, entry: ManifestEntry) -> "Head":
+    def after(self, entry: LedgerEntry) -> "Head":
         asked = [one for one in (self.asked_ms, entry.asked_ms) if one is not None]
         return Head(
             commit_count=entry.commit_id + 1,
@@ -63,7 +63,7 @@ class Ledger:
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
-        self._known: list[ManifestEntry] = []
+        self._known: list[LedgerEntry] = []
         self._head = Head()
 
     def head(self) -> Head:
@@ -81,7 +81,7 @@ class Ledger:
         self._head = head
         return head
 
-    def entries(self) -> list[ManifestEntry]:
+    def entries(self) -> list[LedgerEntry]:
         """All of them, oldest first; raises `CorruptionError` for one missing or damaged."""
         rolled, single = self._names()
         for first in rolled:
@@ -97,7 +97,7 @@ class Ledger:
             self._known.append(self._single(commit_id))
         return list(self._known)
 
-    def append(self, entry: ManifestEntry) -> None:
+    def append(self, entry: LedgerEntry) -> None:
         """Adds an entry, durably; of a repair again, with the same content."""
         self._store.replace(_entry_path(entry.commit_id), format_entry(entry))
         if (entry.commit_id + 1) % ROLLED == 0:
@@ -134,7 +134,7 @@ class Ledger:
         if not is_next:
             raise self._damaged(_entry_path(commit_id), "the entry is missing")
 
-    def _single(self, commit_id: int) -> ManifestEntry:
+    def _single(self, commit_id: int) -> LedgerEntry:
         path = _entry_path(commit_id)
         entry = parse_entry(f"{self._store.address}/{path}", self._store.read(path))
         if entry.commit_id != commit_id:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ottla.base.errors import TaskError
-from ottla.tables.manifest import QUARANTINE_DIRECTORY, DataFile, FileRole
+from ottla.tables.ledger_entries import QUARANTINE_DIRECTORY, DataFile, FileRole
 from ottla.tables.store import TableStore
 
 if TYPE_CHECKING:

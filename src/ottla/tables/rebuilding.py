@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ottla.tables.ledger import Head
-from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.transaction_log import TransactionLog
 
 
 def rebuilt_entry(
     commit_id: int, head: Head, log: TransactionLog, files: Sequence[DataFile]
-) -> ManifestEntry:
+) -> LedgerEntry:
     """The load after `head`; `files` are those that no entry names."""
-    return ManifestEntry(
+    return LedgerEntry(
         commit_id=commit_id,
         committed_ms=0,
         source="",

@@ -19,17 +19,17 @@ from ottla.tables.columns import row_columns
 from ottla.tables.delta import DeltaLog
 from ottla.tables.layout import TableLayout, layout_fields
 from ottla.tables.ledger import LEDGER_DIRECTORY, Head, Ledger
-from ottla.tables.local_store import LocalStore
-from ottla.tables.manifest import (
+from ottla.tables.ledger_entries import (
     Action,
     DataFile,
     FileRole,
-    ManifestEntry,
+    LedgerEntry,
     entry_fields,
     folded_files,
     is_of_commit,
     parse_fields,
 )
+from ottla.tables.local_store import LocalStore
 from ottla.tables.parquet_files import read_footer
 from ottla.tables.rebuilding import rebuilt_entry
 from ottla.tables.store import ICEBERG, TableStore, open_store
@@ -111,7 +111,7 @@ class TableDirectory:
         """Sets the layout of this writer's next commit."""
         self._pinned = layout
 
-    def entries(self) -> list[ManifestEntry]:
+    def entries(self) -> list[LedgerEntry]:
         """Every commit, oldest first; raises `UserError` where there is no table."""
         state = self._state()
         if state is None:
@@ -129,7 +129,7 @@ class TableDirectory:
             return self.moment()[1]
         return self._described_files(self.log.files(version), self.entries())
 
-    def moment(self) -> tuple[list[ManifestEntry], list[DataFile]]:
+    def moment(self) -> tuple[list[LedgerEntry], list[DataFile]]:
         """Every commit, and the files that are the table after the last of them."""
         while True:
             entries = self.entries()
@@ -137,7 +137,7 @@ class TableDirectory:
             if len(self.entries()) == len(entries):
                 return entries, self._described_files(paths, entries)
 
-    def commit(self, entry: ManifestEntry, replaced: Sequence[DataFile] = ()) -> None:
+    def commit(self, entry: LedgerEntry, replaced: Sequence[DataFile] = ()) -> None:
         """Publishes files that are there to stay: from here on their rows are the table's.
 
         Raises `CommitTakenError` when another writer has made the commit of that number; the
@@ -232,7 +232,7 @@ class TableDirectory:
             self.ledger.append(entry)
             announce_hours(self.store, entry, self.entries)
 
-    def _missing(self, state: LogState, count: int) -> list[ManifestEntry]:
+    def _missing(self, state: LogState, count: int) -> list[LedgerEntry]:
         """Entries of commits that the log has and the ledger has not."""
         if count >= state.commit_count:
             return []
@@ -249,7 +249,7 @@ class TableDirectory:
         return [rebuilt_entry(state.commit_count - 1, self.ledger.head(), self.log, files)]
 
     def _described_files(
-        self, paths: Sequence[str], entries: Sequence[ManifestEntry]
+        self, paths: Sequence[str], entries: Sequence[LedgerEntry]
     ) -> list[DataFile]:
         known: dict[str, list[DataFile]] = {}
         for entry in entries:
@@ -292,7 +292,7 @@ def columns_of(layout: TableLayout) -> "pa.Schema":
     return pa.schema([*rows, *((name, pa.string()) for name in _partition_columns(layout))])
 
 
-def change_of(entry: ManifestEntry, layout: TableLayout, replaced: Sequence[DataFile]) -> Change:
+def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFile]) -> Change:
     """An entry as the table's log has it: rows alone, without the files in quarantine."""
     return Change(
         commit_id=entry.commit_id,
@@ -307,7 +307,7 @@ def change_of(entry: ManifestEntry, layout: TableLayout, replaced: Sequence[Data
     )
 
 
-def _next_offsets(entry: ManifestEntry) -> dict[str, int]:
+def _next_offsets(entry: LedgerEntry) -> dict[str, int]:
     """What a load says of each partition to the log, by which a second one is refused."""
     if entry.action is not Action.LOAD:
         return {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa

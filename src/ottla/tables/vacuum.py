@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.base.clock import Clock
-from ottla.tables.manifest import QUARANTINE_DIRECTORY, commit_of, folded_files
+from ottla.tables.ledger_entries import QUARANTINE_DIRECTORY, commit_of, folded_files
 from ottla.tables.table_directory import TableDirectory
 
 HOUR_MS = 3_600_000

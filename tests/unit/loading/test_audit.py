@@ -1,4 +1,4 @@
-"""What an audit finds in manifests, before it looks at a row."""
+"""What an audit finds in ledgers, before it looks at a row."""
 
 from dataclasses import replace
 
@@ -6,9 +6,9 @@ import pytest
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
-from ottla.loading.auditing.manifest import check_tiling, check_topic
+from ottla.loading.auditing.ledger import check_tiling, check_topic
 from ottla.sources.log_source import LogPartition
-from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 
 ID = Uuid(bytes(range(16)))
 OTHER_ID = Uuid(bytes(range(1, 17)))
@@ -36,8 +36,8 @@ def data_file(first: int, last: int, name: str = "part") -> DataFile:
     )
 
 
-def entry(number: int, partition: LoadedPartition, *files: DataFile) -> ManifestEntry:
-    return ManifestEntry(
+def entry(number: int, partition: LoadedPartition, *files: DataFile) -> LedgerEntry:
+    return LedgerEntry(
         commit_id=number,
         committed_ms=0,
         source="data/",

@@ -1,7 +1,7 @@
 """Which files of a table are put together."""
 
 from ottla.loading.compaction import plan_compaction
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 
 
 def files_of(*sizes: int) -> list[DataFile]:

@@ -21,7 +21,7 @@ from ottla.loading.task import OnError
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.conversion import FORMER_MANIFEST, convert
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit, layout_fields
-from ottla.tables.manifest import FileRole, entry_fields
+from ottla.tables.ledger_entries import FileRole, entry_fields
 from ottla.tables.table_directory import FORMER_MARKER, TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
 

@@ -10,7 +10,7 @@ from ottla.loading.rerun_plan import plan_rerun, rerun_range, touched_files
 from ottla.sources.bounds import FROM_EARLIEST, Bound, BoundKind
 from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import Piece
-from ottla.tables.manifest import DataFile, LoadedPartition
+from ottla.tables.ledger_entries import DataFile, LoadedPartition
 
 
 def piece(from_offset: int, until_offset: int) -> Piece:

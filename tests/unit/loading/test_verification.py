@@ -13,8 +13,8 @@ from ottla.loading.plan import PlannedRange
 from ottla.loading.verification import verify_files
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.log_source import LogSource
+from ottla.tables.ledger_entries import DataFile, FileRole
 from ottla.tables.local_store import LocalStore
-from ottla.tables.manifest import DataFile, FileRole
 
 
 class CountedLog(LogSource):

@@ -1,4 +1,4 @@
-"""Which hours are complete, and how those are told who read no manifest."""
+"""Which hours are complete, and how those are told who read no ledger."""
 
 import json
 
@@ -9,8 +9,8 @@ from ottla.tables.completeness import (
     begins_a_new_hour,
     complete_hours,
 )
+from ottla.tables.ledger_entries import Action, LedgerEntry, LoadedPartition
 from ottla.tables.local_store import LocalStore
-from ottla.tables.manifest import Action, LoadedPartition, ManifestEntry
 from ottla.testing import FakeFileSystem
 
 NOON = 1_700_000_000_000 // HOUR_MS * HOUR_MS
@@ -22,8 +22,8 @@ def entry(
     asked_ms: int | None,
     *until_and_end: tuple[int, int | None],
     action: Action = Action.LOAD,
-) -> ManifestEntry:
-    return ManifestEntry(
+) -> LedgerEntry:
+    return LedgerEntry(
         commit_id=number,
         committed_ms=0,
         source="",
@@ -45,7 +45,7 @@ def entry(
     )
 
 
-def told(*entries: ManifestEntry) -> list[tuple[int, dict[int, int], int]]:
+def told(*entries: LedgerEntry) -> list[tuple[int, dict[int, int], int]]:
     return [
         ((hour.start_ms - NOON) // HOUR_MS, dict(hour.until_offsets), hour.commit_id)
         for hour in complete_hours(entries)

@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.tables.coverage import covered
-from ottla.tables.manifest import Action, LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import Action, LedgerEntry, LoadedPartition
 
 END = 40
 
 
-def entry(number: int, from_offset: int, until_offset: int, action: Action) -> ManifestEntry:
+def entry(number: int, from_offset: int, until_offset: int, action: Action) -> LedgerEntry:
     read = LoadedPartition(
         topic="orders",
         topic_id=None,
@@ -18,7 +18,7 @@ def entry(number: int, from_offset: int, until_offset: int, action: Action) -> M
         until_offset=until_offset,
         row_count=until_offset - from_offset,
     )
-    return ManifestEntry(
+    return LedgerEntry(
         commit_id=number, committed_ms=0, source="", partitions=(read,), files=(), action=action
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.tables.layout import RAW, Partitioning, PartitionUnit, TableLayout
-from ottla.tables.manifest import ManifestEntry
+from ottla.tables.ledger_entries import LedgerEntry
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 from tests.support.stores import environment_of, new_bucket, served
@@ -31,7 +31,7 @@ def url(port: int) -> str:
     return f"{new_bucket(port)}/orders"
 
 
-def table_with(url: str, *commits: ManifestEntry) -> TableDirectory:
+def table_with(url: str, *commits: LedgerEntry) -> TableDirectory:
     table = TableDirectory(url)
     with table.claim():
         for one in commits:

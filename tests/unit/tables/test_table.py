@@ -11,7 +11,7 @@ from ottla.base.errors import CorruptionError, UserError
 from ottla.spark.table import table_files
 from ottla.tables import ledger
 from ottla.tables.layout import Partitioning, PartitionUnit, TableLayout
-from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 
@@ -26,8 +26,8 @@ def data_file(path: str, offset: int) -> DataFile:
     )
 
 
-def entry(commit_id: int, *paths: str) -> ManifestEntry:
-    return ManifestEntry(
+def entry(commit_id: int, *paths: str) -> LedgerEntry:
+    return LedgerEntry(
         commit_id=commit_id,
         committed_ms=0,
         source="data",

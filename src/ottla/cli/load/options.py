@@ -113,7 +113,7 @@ with_load_options = with_options(
     click.option(
         "--allow-gaps",
         is_flag=True,
-        help="Continue although retention removed records unread; the manifest names them.",
+        help="Continue although retention removed records unread; the ledger names them.",
     ),
     click.option(
         "--skip-damaged",

@@ -70,7 +70,7 @@ def commit_line(report: "LoadReport") -> str:
 
 def aside_words(report: "LoadReport") -> str:
     """How many records were no rows, and where it says why."""
-    from ottla.tables.manifest import FileRole
+    from ottla.tables.ledger_entries import FileRole
 
     paths = [file.path for file in report.files if file.role is FileRole.QUARANTINE]
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

@@ -46,7 +46,7 @@ def audit_command(
     """Prove that a table equals its log, or name the first difference.
 
     The audit checks that commits follow each other without gap or overlap, that the files are those
-    of the manifest, that the log has the same records and batches as when they were loaded, and
+    of the ledger, that the log has the same records and batches as when they were loaded, and
     that rows equal records, in a sample of files or with --all in every file. Exits with 0 when all
     is equal, and with 1 when something differs or the log is damaged. Nothing is written.
     """

@@ -64,7 +64,7 @@ def _words(progress: "Progress") -> str:
 def _text(report: "CompactReport") -> str:
     from rich.filesize import decimal
 
-    from ottla.tables.manifest import total_size
+    from ottla.tables.ledger_entries import total_size
 
     if report.commit_id is None:
         return f"nothing to do: {report.table} has no small files that could go together"

@@ -8,7 +8,7 @@ import click
 from ottla.cli.terminal import ExampleCommand, counted, new_console, new_table
 
 if TYPE_CHECKING:
-    from ottla.tables.manifest import DataFile
+    from ottla.tables.ledger_entries import DataFile
 
 
 @click.command("files", cls=ExampleCommand, examples=("ottla table files tables/orders",))
@@ -28,7 +28,7 @@ def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> 
     --json, a file is there once for each partition in it.
     """
     import ottla.table
-    from ottla.tables.manifest import FileRole
+    from ottla.tables.ledger_entries import FileRole
     from ottla.tables.table_directory import TableDirectory
 
     role = FileRole.QUARANTINE if quarantine else FileRole.ROWS
@@ -60,7 +60,7 @@ def _fields(place: str, file: "DataFile") -> dict[str, object]:
 def _show(chosen: "list[DataFile]") -> None:
     from rich.filesize import decimal
 
-    from ottla.tables.manifest import total_size
+    from ottla.tables.ledger_entries import total_size
 
     shown = new_table()
     shown.add_column("partition", justify="right")

@@ -15,7 +15,7 @@ from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.directory.owner_note import owner_of
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-from ottla.tables.manifest import loaded_partitions
+from ottla.tables.ledger_entries import loaded_partitions
 from ottla.tables.table_directory import TableDirectory
 
 MOST_LOGS = 200

@@ -1,1 +1,1 @@
-"""The parts of an audit: the manifest, the rows, and the values."""
+"""The parts of an audit: the ledger, the rows, and the values."""

@@ -1,7 +1,7 @@
 """Whether a table holds exactly what its log does, by looking at both: no Spark is needed.
 
 Five questions, each of which could be answered "no" by another kind of mistake: do the offset
-ranges of all commits tile, partition by partition; are the files those that the manifest names, and
+ranges of all commits tile, partition by partition; are the files those that the ledger names, and
 no row there twice; has the log as many committed records in each range as the table has rows and
 quarantined ones; are its batches still those that were loaded; and are the rows those records. What
 the log no longer has cannot be compared, and is reported. Kafka has no counterpart.
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.auditing.manifest import check_distinct, check_files, check_tiling, check_topic
+from ottla.loading.auditing.ledger import check_distinct, check_files, check_tiling, check_topic
 from ottla.loading.auditing.report import AuditReport, Difference
 from ottla.loading.auditing.rows import first_difference, stored_rows, without_offsets
 from ottla.loading.auditing.values import wrong_values
@@ -22,7 +22,7 @@ from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, read_ranges
 from ottla.tables.coverage import Piece, covered
 from ottla.tables.data_files import count_in_ranges, interleaved, read_offsets
-from ottla.tables.manifest import Action, DataFile, FileRole
+from ottla.tables.ledger_entries import Action, DataFile, FileRole
 from ottla.tables.table_directory import TableDirectory
 
 _Value = TypeVar("_Value")
@@ -43,7 +43,7 @@ def audit(
     """Compares a table with its log.
 
     The rows of some files, by `seed`, or of all; `login` is for the registry of their schemas.
-    Raises `UserError` where there is no table, and `CorruptionError` for a manifest or a log that
+    Raises `UserError` where there is no table, and `CorruptionError` for a ledger or a log that
     cannot be read.
     """
     return Audit(table, log, topic, login).run(None if compare_all else seed)
@@ -83,7 +83,7 @@ class Audit:
         wrong_files = check_files(self._table, files)
         report.differences += wrong_files or check_distinct(self._table, files)
         if not report.differences:
-            # Rows that are not where the manifest has them need not be compared.
+            # Rows that are not where the ledger has them need not be compared.
             by_partition = {number: _of_partition(files, number) for number in self._offered}
             pieces = covered(entries)
             for number, some in by_partition.items():

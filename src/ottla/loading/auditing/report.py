@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ottla.base.partitions import OffsetRange
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.partitions import OffsetRange
 from ottla.record.columns import COLUMNS
 from ottla.tables.data_files import read_columns, read_part
-from ottla.tables.manifest import DataFile
+from ottla.tables.ledger_entries import DataFile
 from ottla.tables.store import TableStore
 
 if TYPE_CHECKING:

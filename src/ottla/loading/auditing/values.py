@@ -7,7 +7,7 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogSource, read_ranges
 from ottla.tables.data_files import read_columns, read_part
-from ottla.tables.manifest import DataFile, FileRole
+from ottla.tables.ledger_entries import DataFile, FileRole
 from ottla.tables.store import TableStore
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import open_decoder

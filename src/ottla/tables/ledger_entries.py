@@ -84,7 +84,7 @@ class LoadedPartition(OffsetRange):
     carried_count: int = 0
     """Rows of other offsets, in either role, that a rerun copied out of the files it replaces."""
     log_end_offset: int | None = None
-    """Where the log ended when it was asked (`ManifestEntry.asked_ms`), open transactions too."""
+    """Where the log ended when it was asked (`LedgerEntry.asked_ms`), open transactions too."""
     batches: BatchRollUp | None = None
     """`None` where nothing was read, and from a broker, of which it would be fetched twice."""
     lost: OffsetRange | None = None
@@ -97,7 +97,7 @@ class LoadedPartition(OffsetRange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestEntry:
+class LedgerEntry:
     """One commit."""
 
     commit_id: int
@@ -163,7 +163,7 @@ def place_like(file: DataFile, directory: str) -> str:
     return "/".join(one for one in (directory, inner_place(file)) if one)
 
 
-def loaded_partitions(entries: Iterable[ManifestEntry]) -> dict[int, LoadedPartition]:
+def loaded_partitions(entries: Iterable[LedgerEntry]) -> dict[int, LoadedPartition]:
     """How far loads have come in each partition, from entries in the order of their commits."""
     return {
         loaded.partition: loaded
@@ -173,7 +173,7 @@ def loaded_partitions(entries: Iterable[ManifestEntry]) -> dict[int, LoadedParti
     }
 
 
-def folded_files(entries: Iterable[ManifestEntry]) -> list[DataFile]:
+def folded_files(entries: Iterable[LedgerEntry]) -> list[DataFile]:
     """The files that are left of all that entries added, in the order in which they came."""
     current: dict[str, list[DataFile]] = {}
     for entry in entries:
@@ -184,7 +184,7 @@ def folded_files(entries: Iterable[ManifestEntry]) -> list[DataFile]:
     return [file for parts in current.values() for file in parts]
 
 
-def entry_fields(entry: ManifestEntry) -> dict[str, Any]:
+def entry_fields(entry: LedgerEntry) -> dict[str, Any]:
     """An entry in JSON's types."""
     fields = {
         "format": FORMAT_NAME,
@@ -206,12 +206,12 @@ def entry_fields(entry: ManifestEntry) -> dict[str, Any]:
     return fields
 
 
-def format_entry(entry: ManifestEntry) -> bytes:
+def format_entry(entry: LedgerEntry) -> bytes:
     """One line, as the ledger has it."""
     return (json.dumps(entry_fields(entry)) + "\n").encode()
 
 
-def parse_entry(path: str, content: bytes) -> ManifestEntry:
+def parse_entry(path: str, content: bytes) -> LedgerEntry:
     """An entry from its file; raises `CorruptionError` for anything else."""
     try:
         fields = json.loads(content)
@@ -221,7 +221,7 @@ def parse_entry(path: str, content: bytes) -> ManifestEntry:
     return parse_fields(path, fields)
 
 
-def parse_fields(path: str, fields: Mapping[str, Any]) -> ManifestEntry:
+def parse_fields(path: str, fields: Mapping[str, Any]) -> LedgerEntry:
     """The inverse of `entry_fields`; raises as `parse_entry` does, naming `path`."""
     try:
         _require(fields.get("format") == FORMAT_NAME, "it is no load manifest")
@@ -230,7 +230,7 @@ def parse_fields(path: str, fields: Mapping[str, Any]) -> ManifestEntry:
             fields.get("version") in READ_VERSIONS,
             f"its version is {fields.get('version')!r}, and only {known} are known",
         )
-        return ManifestEntry(
+        return LedgerEntry(
             commit_id=_count(fields, "commit_id"),
             committed_ms=_typed(fields, "committed_ms", int),
             source=_typed(fields, "source", str),

@@ -13,12 +13,12 @@ from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
 from ottla.record.batch_roll_up import BatchRollUp
-from ottla.tables.manifest import (
+from ottla.tables.ledger_entries import (
     Action,
     DataFile,
     FileRole,
+    LedgerEntry,
     LoadedPartition,
-    ManifestEntry,
     folded_files,
     format_entry,
     loaded_partitions,
@@ -67,7 +67,7 @@ files = st.builds(
     times=st.none() | st.tuples(counts, counts),
 )
 entries = st.builds(
-    ManifestEntry,
+    LedgerEntry,
     commit_id=counts,
     committed_ms=counts,
     source=st.text(),
@@ -81,7 +81,7 @@ entries = st.builds(
 )
 
 
-def example(**changes: Any) -> ManifestEntry:
+def example(**changes: Any) -> LedgerEntry:
     fields: dict[str, Any] = {
         "commit_id": 3,
         "committed_ms": 1_700_000_000_000,
@@ -98,7 +98,7 @@ def example(**changes: Any) -> ManifestEntry:
             ),
         ),
     }
-    return ManifestEntry(**{**fields, **changes})
+    return LedgerEntry(**{**fields, **changes})
 
 
 def loaded(*, partition: int = 0, until_offset: int = 9) -> LoadedPartition:
@@ -113,7 +113,7 @@ def loaded(*, partition: int = 0, until_offset: int = 9) -> LoadedPartition:
 
 
 @given(entries)
-def test_an_entry_comes_back_as_it_was_written(entry: ManifestEntry) -> None:
+def test_an_entry_comes_back_as_it_was_written(entry: LedgerEntry) -> None:
     assert parse_entry("entry", format_entry(entry)) == entry
 
 
@@ -155,7 +155,7 @@ def test_a_field_of_another_kind_is_corruption_or_no_field(
     target = {"": fields, "lost": part["lost"], "partitions": part}.get(where)
     (fields["files"][0] if target is None else target)[name] = value
     with suppress(CorruptionError):
-        assert isinstance(parse_entry("entry", json.dumps(fields).encode()), ManifestEntry)
+        assert isinstance(parse_entry("entry", json.dumps(fields).encode()), LedgerEntry)
 
 
 def test_an_entry_cut_short_is_corruption() -> None:

@@ -8,12 +8,12 @@ from ottla.loading.auditing.report import Difference
 from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import covered
 from ottla.tables.data_files import rows_there_twice
-from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.parquet_files import read_footer
 from ottla.tables.table_directory import TableDirectory
 
 
-def check_tiling(entries: Sequence[ManifestEntry]) -> list[Difference]:
+def check_tiling(entries: Sequence[LedgerEntry]) -> list[Difference]:
     """Where a load does not begin at the offset at which the one before it ended.
 
     Reruns must lie within what was loaded. What a commit adds must be what it says that it read, or
@@ -37,7 +37,7 @@ def check_tiling(entries: Sequence[ManifestEntry]) -> list[Difference]:
     return found
 
 
-def _check_load(entry: ManifestEntry, ends: dict[int, int]) -> Iterator[Difference]:
+def _check_load(entry: LedgerEntry, ends: dict[int, int]) -> Iterator[Difference]:
     for loaded in entry.partitions:
         begin = loaded.from_offset if loaded.lost is None else loaded.lost.from_offset
         expected = ends.get(loaded.partition, begin)
@@ -46,7 +46,7 @@ def _check_load(entry: ManifestEntry, ends: dict[int, int]) -> Iterator[Differen
         ends[loaded.partition] = loaded.until_offset
 
 
-def _check_rerun(before: Sequence[ManifestEntry], entry: ManifestEntry) -> Iterator[Difference]:
+def _check_rerun(before: Sequence[LedgerEntry], entry: LedgerEntry) -> Iterator[Difference]:
     pieces = covered(before)
     for read in entry.partitions:
         next_offset = read.from_offset
@@ -64,7 +64,7 @@ def _check_rerun(before: Sequence[ManifestEntry], entry: ManifestEntry) -> Itera
 
 
 def _check_compaction(
-    entry: ManifestEntry, known: Mapping[str, Sequence[DataFile]]
+    entry: LedgerEntry, known: Mapping[str, Sequence[DataFile]]
 ) -> Iterator[Difference]:
     taken = [part for path in entry.replaces for part in known.get(path, ())]
     places = {(file.partition, file.role.value) for file in (*taken, *entry.files)}
@@ -86,9 +86,7 @@ def _check_compaction(
             )
 
 
-def _untiled(
-    entry: ManifestEntry, loaded: LoadedPartition, begin: int, expected: int
-) -> Difference:
+def _untiled(entry: LedgerEntry, loaded: LoadedPartition, begin: int, expected: int) -> Difference:
     what = "are missing" if begin > expected else "are there twice"
     first, last = min(begin, expected), max(begin, expected) - 1
     return Difference(
@@ -100,7 +98,7 @@ def _untiled(
     )
 
 
-def _check_entry_files(entry: ManifestEntry, loaded: LoadedPartition) -> Iterator[Difference]:
+def _check_entry_files(entry: LedgerEntry, loaded: LoadedPartition) -> Iterator[Difference]:
     files = [file for file in entry.files if file.partition == loaded.partition]
     row_count = sum(file.row_count for file in files)
     stated = loaded.record_count + loaded.carried_count
@@ -136,7 +134,7 @@ def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Dif
 
 
 def check_topic(
-    entries: Iterable[ManifestEntry], topic: str, offered: Mapping[int, LogPartition]
+    entries: Iterable[LedgerEntry], topic: str, offered: Mapping[int, LogPartition]
 ) -> list[Difference]:
     """Partitions that were loaded from another topic, or from one that was re-created since."""
     found: dict[tuple[int, str], Difference] = {}
