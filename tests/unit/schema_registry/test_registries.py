@@ -1,13 +1,9 @@
 """Where schemas lie: at a URL as Confluent's API has it, or in a directory."""
 
 import base64
-import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -22,50 +18,14 @@ from ottla.schema_registry.registry import (
     UnknownSchemaError,
     parse_login,
 )
+from tests.support.registry_answers import Answers, listening
 
 INT = '"int"'
 GUID = "89791762-2336-4186-9674-299b90a802e2"
 
 
-class Answers(BaseHTTPRequestHandler):
-    """What a registry answers, by path; others are not found, as Confluent's says it."""
-
-    paths: ClassVar[dict[str, Any]] = {}
-    asked: ClassVar[list[str]] = []
-    wants = ""
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        if self.headers.get("Authorization", "") != self.wants:
-            self._answer(401, {"error_code": 401, "message": "Unauthorized"})
-        elif self.path in self.paths:
-            self._answer(200, self.paths[self.path])
-        else:
-            self._answer(404, {"error_code": 40403, "message": "Schema not found"})
-
-    def _answer(self, status: int, content: Any) -> None:
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None: ...
-
-
 class Served(Answers):
     """With its own lists for each test."""
-
-
-@contextmanager
-def listening(kind: type[Answers]) -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), kind)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.fixture
@@ -186,7 +146,7 @@ def test_a_redirect_does_not_take_the_login_to_another_place() -> None:
     logins: list[str | None] = []
 
     class Redirecting(Answers):
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 -- the name that the server calls
             logins.append(self.headers.get("Authorization"))
             if self.path == "/there":
                 self._answer(200, {"schema": INT})

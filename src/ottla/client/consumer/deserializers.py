@@ -7,13 +7,18 @@ not called for null.
 import json
 from collections.abc import Callable, Mapping
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.schema_registry.framing import PREFIX, prefixed_id
+from ottla.schema_registry.opening import open_registry
+from ottla.schema_registry.registry import AVRO, RegisteredSchema, parse_login
 
 Deserialize = Callable[[bytes], Any]
 Deserializer = Deserialize | str
+
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 NAMED: Mapping[str, Deserialize | None] = {
     "bytes": None,
@@ -36,8 +41,11 @@ def deserializer_of(wanted: Deserializer | None) -> Deserialize | None:
 class AvroDeserializer:
     """Objects that were written by an Avro schema.
 
-    With `is_registered` they are preceded by a registry's framing: `schema` is then the one that
-    wrote them, or a function that gives the schema of an id. Needs the extra `avro`.
+    Where a registry's framing precedes them, each is read by the schema that wrote it: that of
+    `registry` (an http address with `registry_config`, the settings of a login, or a directory of
+    schemas), or what a function gives for an id. `schema`, if there is one too, says in which
+    fields they are shown. With `schema_id` that one id is read by `schema`, and others are refused.
+    Needs the extra `avro`.
 
     >>> deserialize = ottla.AvroDeserializer({"type": "record", "name": "Order", "fields": [
     ...     {"name": "tea", "type": "int"}]})
@@ -47,33 +55,58 @@ class AvroDeserializer:
 
     def __init__(
         self,
-        schema: Mapping[str, Any] | str | Callable[[int], Mapping[str, Any]],
+        schema: Mapping[str, Any] | str | Callable[[int], Mapping[str, Any]] | None = None,
         *,
-        is_registered: bool = False,
+        schema_id: int | None = None,
+        registry: str | None = None,
+        registry_config: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         try:
             from fastavro import parse_schema, schemaless_reader
         except ImportError as error:
             raise UserError("Avro needs fastavro; pip install 'ottla[avro]'") from error
-        self._parse: Callable[[Any], Any] = parse_schema
+        self._parse: Callable[..., Any] = parse_schema
         self._read = schemaless_reader
-        self._find = schema if callable(schema) else None
         self._schemas: dict[int, Any] = {}
-        if not callable(schema):
-            self._only = parse_schema(json.loads(schema) if isinstance(schema, str) else schema)
-        self._is_registered = is_registered or callable(schema)
+        self._find: Callable[[int], Any] | None = None
+        self._shown: Any = None
+        if callable(schema):
+            self._find = lambda schema_id: parse_schema(schema(schema_id))
+        elif schema is not None:
+            self._shown = parse_schema(json.loads(schema) if isinstance(schema, str) else schema)
+        if registry is not None:
+            if self._find is not None or schema_id is not None:
+                raise UserError("a registry says which schema wrote an object: leave the other out")
+            known = open_registry(registry, parse_login(registry_config))
+            self._find = lambda schema_id: self._registered(known.schema(schema_id))
+        elif schema is None:
+            raise UserError("name the schema that wrote the objects, or the registry that has it")
+        elif schema_id is not None:
+            if self._find is not None:
+                raise UserError("a function has a schema for each id: leave schema_id out")
+            self._schemas[schema_id] = self._shown
+        self._is_framed = self._find is not None or schema_id is not None
 
     def __call__(self, data: bytes) -> Any:
-        if not self._is_registered:
-            return self._read(BytesIO(data), self._only, None)
+        if not self._is_framed:
+            return self._read(BytesIO(data), self._shown, None)
         schema_id = prefixed_id(data)
         if schema_id is None:
             raise ValueError("it does not begin with a schema registry's 0 and a schema's id")
-        return self._read(BytesIO(data[PREFIX.size :]), self._schema(schema_id), None)
+        return self._read(BytesIO(data[PREFIX.size :]), self._schema(schema_id), self._shown)
 
     def _schema(self, schema_id: int) -> Any:
-        if self._find is None:
-            return self._only
         if schema_id not in self._schemas:
-            self._schemas[schema_id] = self._parse(self._find(schema_id))
+            if self._find is None:
+                (known,) = self._schemas
+                raise ValueError(f"it was written with schema id {schema_id}, not {known}")
+            self._schemas[schema_id] = self._find(schema_id)
         return self._schemas[schema_id]
+
+    def _registered(self, found: RegisteredSchema) -> Any:
+        if found.kind != AVRO:
+            raise ValueError(f"its schema is {found.kind} and not Avro")
+        named: dict[str, Any] = {}
+        for text in found.references.values():
+            self._parse(json.loads(text), named_schemas=named)
+        return self._parse(json.loads(found.text), named_schemas=named)

@@ -1,10 +1,13 @@
 """Values by their Avro schemas, alone and as schema registries frame them."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla
+from tests.support.registry_answers import registry_answering
 
 pytest.importorskip("fastavro")
 
@@ -24,7 +27,64 @@ def test_what_was_written_by_a_schema_is_read_by_it() -> None:
 def test_the_framing_of_registries_is_written_and_read() -> None:
     data = ottla.AvroSerializer(ORDER, schema_id=7)(VALUE)
     assert data[:5] == b"\x00\x00\x00\x00\x07"
-    assert ottla.AvroDeserializer(ORDER, is_registered=True)(data) == VALUE
+    assert ottla.AvroDeserializer(ORDER, schema_id=7)(data) == VALUE
+
+
+SWAPPED: dict[str, Any] = {**ORDER, "fields": ORDER["fields"][::-1]}
+
+
+def test_an_object_of_another_schema_id_is_refused_and_not_read_with_this_schema() -> None:
+    """Fields in another order would be swapped in silence."""
+    data = ottla.AvroSerializer(SWAPPED, schema_id=8)(VALUE)
+    with pytest.raises(ValueError, match="written with schema id 8, not 7"):
+        ottla.AvroDeserializer(ORDER, schema_id=7)(data)
+
+
+def test_with_a_registry_each_object_is_read_by_the_schema_that_wrote_it(tmp_path: Path) -> None:
+    (tmp_path / "7.avsc").write_text(json.dumps(ORDER))
+    (tmp_path / "8.avsc").write_text(json.dumps(SWAPPED))
+    written = [
+        ottla.AvroSerializer(one, schema_id=number)(VALUE)
+        for number, one in ((7, ORDER), (8, SWAPPED))
+    ]
+    for shown in (None, ORDER):
+        deserialize = ottla.AvroDeserializer(shown, registry=str(tmp_path))
+        assert [deserialize(one) for one in written] == [VALUE, VALUE]
+    with pytest.raises(ottla.UserError, match="has no schema id 9"):
+        deserialize(ottla.AvroSerializer(ORDER, schema_id=9)(VALUE))
+
+
+def test_a_registrys_references_are_read_and_other_kinds_of_schemas_refused() -> None:
+    inner = {"type": "record", "name": "Place", "fields": [{"name": "x", "type": "int"}]}
+    outer = {"type": "record", "name": "Pair", "fields": [{"name": "one", "type": "Place"}]}
+    schemas = {
+        "/schemas/ids/1": {
+            "schema": json.dumps(outer),
+            "references": [{"name": "Place", "subject": "place", "version": 1}],
+        },
+        "/subjects/place/versions/1": {"schema": json.dumps(inner)},
+        "/schemas/ids/2": {"schema": "message X {}", "schemaType": "PROTOBUF"},
+    }
+    with registry_answering(schemas) as url:
+        deserialize = ottla.AvroDeserializer(registry=url)
+        assert deserialize(b"\0\0\0\0\1\x08") == {"one": {"x": 4}}
+        with pytest.raises(ValueError, match="PROTOBUF and not Avro"):
+            deserialize(b"\0\0\0\0\2\x08")
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        ({}, "name the schema"),
+        ({"schema": ORDER, "schema_id": 7, "registry": "."}, "leave the other out"),
+        ({"schema": lambda _: ORDER, "schema_id": 7}, "leave schema_id out"),
+    ],
+)
+def test_what_does_not_say_which_schema_wrote_an_object_is_refused(
+    given: dict[str, Any], fix: str
+) -> None:
+    with pytest.raises(ottla.UserError, match=fix):
+        ottla.AvroDeserializer(**given)
 
 
 def test_schemas_are_asked_for_by_their_ids_once() -> None:
@@ -44,7 +104,7 @@ def test_bytes_without_the_framing_are_refused_with_their_offset() -> None:
     with ottla.open(":memory:") as log:
         log.create_topic("orders")
         log.append("orders", b"tea")
-        deserialize = ottla.AvroDeserializer(ORDER, is_registered=True)
+        deserialize = ottla.AvroDeserializer(ORDER, schema_id=7)
         refused = pytest.raises(ottla.UserError, match="offset 0 is not readable: it does not beg")
         with ottla.SimpleConsumer(log, value_deserializer=deserialize) as consumer, refused:
             consumer.fetch("orders")
