@@ -13,9 +13,9 @@ from ottla.base.files import FileSystem
 from ottla.base.ids import uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.broker.topics.offered_ends import StableEnds, replicated_end
+from ottla.record import columns as arrow_columns
 from ottla.record.batch import InvalidBatchError, kept_runs
 from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
-from ottla.record.columns import SCAN_SIZE, iter_columns
 from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
 from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
@@ -139,7 +139,7 @@ class LogFiles:
         aborted = AbortedRanges(split.aborted)
         offset = split.from_offset
         try:
-            for region in log.regions(offset, split.until_offset, size=SCAN_SIZE):
+            for region in log.regions(offset, split.until_offset, size=arrow_columns.SCAN_SIZE):
                 yield from _decoded(log, region, split, columns, aborted)
                 offset = region.next_offset
         except ApiError as error:
@@ -310,7 +310,9 @@ def _decoded(
 ) -> "Iterator[pa.RecordBatch]":
     try:
         for data in kept_runs(region.data, aborted.covers) if split.aborted else [region.data]:
-            yield from iter_columns(data, columns, split.from_offset, split.until_offset)
+            yield from arrow_columns.iter_columns(
+                data, columns, split.from_offset, split.until_offset
+            )
     except InvalidBatchError as error:
         # Of all these batches only a look at each says which one it is.
         for _ in log.checked_batches(region):

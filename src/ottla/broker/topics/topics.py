@@ -269,12 +269,42 @@ def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:
             code, f"The replication factor {new.replication_factor} exceeds the 1 broker there is."
         )
     count = default if new.partition_count == -1 else new.partition_count
+    check_partition_count(count)
+    return count
+
+
+def check_partition_count(count: int) -> None:
+    """Raises `ApiError` unless a new topic may have so many partitions."""
     if not 1 <= count <= MAX_PARTITION_COUNT:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
             f"The number of partitions must be 1 to {MAX_PARTITION_COUNT}, not {count}.",
         )
-    return count
+
+
+def check_total_count(count: int) -> None:
+    """Raises `ApiError` unless one request may make so many partitions, of all its topics."""
+    if count > MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request makes at most {MAX_PARTITION_COUNT} partitions, not {count}.",
+        )
+
+
+def check_grown_count(name: str, count: int, wanted: int) -> None:
+    """Raises `ApiError` unless a topic of `count` partitions may have `wanted`."""
+    if wanted == count:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if wanted < count:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {name} currently has {count} partition(s); "
+            f"{wanted} would not be an increase.",
+        )
+    if wanted > MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITION_COUNT} partitions."
+        )
 
 
 def _check_assignments(new: NewTopic, node_id: int) -> int:
@@ -303,18 +333,7 @@ def check_growth(growth: TopicGrowth, topic: Topic, *, node_id: int) -> None:
     count, wanted = topic.partition_count, growth.partition_count
     if topic.is_internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
-    if wanted == count:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
-    if wanted < count:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {count} partition(s); "
-            f"{wanted} would not be an increase.",
-        )
-    if wanted > MAX_PARTITION_COUNT:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITION_COUNT} partitions."
-        )
+    check_grown_count(topic.name, count, wanted)
     if growth.assignments is None:
         return
     if len(growth.assignments) != wanted - count:

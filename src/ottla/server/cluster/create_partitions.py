@@ -10,7 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.broker.replication.metadata_cache import MetadataCache
-from ottla.broker.topics.topics import INTERNAL_TOPICS, MAX_PARTITION_COUNT
+from ottla.broker.topics.topics import INTERNAL_TOPICS, check_grown_count
 from ottla.controller.events import CreatePartitions
 from ottla.controller.placement import Start, place
 from ottla.protocol.messages.create_partitions import (
@@ -61,12 +61,7 @@ def _assignment(
     if wanted.name in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{wanted.name}' is internal.")
     count = len(known)
-    if not count < wanted.count <= MAX_PARTITION_COUNT:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {wanted.name} currently has {count} partition(s); {wanted.count} would not "
-            f"be an increase, or more than {MAX_PARTITION_COUNT}.",
-        )
+    check_grown_count(wanted.name, count, wanted.count)
     first = known[0].replicas
     if wanted.assignments is not None:
         lists = [tuple(one.broker_ids) for one in wanted.assignments]

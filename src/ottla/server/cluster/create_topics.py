@@ -12,9 +12,9 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
 from ottla.broker.topics.topics import (
-    MAX_PARTITION_COUNT,
     Topic,
     check_name,
+    check_partition_count,
     metric_name,
     topic_config,
 )
@@ -102,11 +102,7 @@ def _assignment(wanted: CreatableTopic, context: RequestContext) -> Mapping[int,
     count, factor = wanted.num_partitions, wanted.replication_factor
     count = config.num_partitions if count == -1 else count
     factor = config.default_replication_factor if factor == -1 else factor
-    if not 1 <= count <= MAX_PARTITION_COUNT:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The number of partitions must be 1 to {MAX_PARTITION_COUNT}, not {count}.",
-        )
+    check_partition_count(count)
     chance = int.from_bytes(context.broker.new_id(), "big")
     racks = {broker: one.rack for broker, one in brokers.items()}
     size = max(1, len(racks))

@@ -10,7 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.topics.topics import MAX_PARTITION_COUNT, NewTopic, Topic
+from ottla.broker.topics.topics import NewTopic, Topic, check_total_count
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -31,8 +31,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
     news: list[NewTopic] = freed_in_turns([])
     for name, wanted in in_turns(wanted_by_name.items()):
         try:
-            if total > MAX_PARTITION_COUNT:
-                raise _too_many(total)
+            check_total_count(total)
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             new = _new_topic(wanted)
@@ -58,13 +57,6 @@ def _partition_count(wanted: CreatableTopic, context: RequestContext) -> int:
         return len(wanted.assignments)
     count = wanted.num_partitions
     return context.broker.config.num_partitions if count == -1 else max(0, count)
-
-
-def _too_many(total: int) -> ApiError:
-    return ApiError(
-        ErrorCode.POLICY_VIOLATION,
-        f"One request makes at most {MAX_PARTITION_COUNT} partitions, not {total}.",
-    )
 
 
 def _new_topic(wanted: CreatableTopic) -> NewTopic:
