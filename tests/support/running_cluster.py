@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,31 @@ def wait_until(is_so: Callable[[], Any], what: str | Callable[[], str]) -> Any:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secured:
+    """Brokers that listen for clients over `protocol`, and for each other over a port of their own.
+
+    `settings` are all brokers', `client` those of a client that may do everything.
+    """
+
+    protocol: str
+    settings: Mapping[str, str]
+    client: Mapping[str, str]
+
+
 class RunningBroker:
-    """One broker, on the same port and directory in every life."""
+    """One broker, on the same port and directory in every life.
+
+    With `Secured` the listeners are CLIENTS, at `address`, and BROKERS.
+    """
 
     def __init__(
-        self, broker_id: int, directory: Path, connect: str, more: Mapping[str, str]
+        self,
+        broker_id: int,
+        directory: Path,
+        connect: str,
+        more: Mapping[str, str],
+        secured: Secured | None = None,
     ) -> None:
         self.id = broker_id
         self.port = free_port()
@@ -63,7 +84,15 @@ class RunningBroker:
             **more,
         }
         self._command = [sys.executable, "-m", "ottla", "serve", str(directory)]
-        self._command += ["--listen", self.address]
+        if secured is None:
+            self._command += ["--listen", self.address]
+        else:
+            brokers = f"BROKERS://127.0.0.1:{free_port()}"
+            settings |= secured.settings
+            settings |= {
+                "listeners": f"CLIENTS://{self.address},{brokers}",
+                "inter.broker.listener.name": "BROKERS",
+            }
         self._command += [word for one in settings.items() for word in ("-o", "=".join(one))]
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -113,9 +142,12 @@ class RunningBroker:
 class RunningCluster:
     """In a `with` statement; `brokers` are by id."""
 
-    def __init__(self, folder: Path, count: int = 3, **more: str) -> None:
+    def __init__(
+        self, folder: Path, count: int = 3, *, secured: Secured | None = None, **more: str
+    ) -> None:
         self._folder = folder
         self._count = count
+        self._secured = secured
         self._more = {name.replace("_", "."): text for name, text in more.items()}
         self._stack = ExitStack()
         self.zookeeper: ZooKeeper
@@ -126,7 +158,9 @@ class RunningCluster:
             self.zookeeper = stack.enter_context(ZooKeeper(self._folder / "zookeeper"))
             for broker_id in range(1, self._count + 1):
                 directory = self._folder / f"broker-{broker_id}"
-                one = RunningBroker(broker_id, directory, self.zookeeper.address, self._more)
+                one = RunningBroker(
+                    broker_id, directory, self.zookeeper.address, self._more, self._secured
+                )
                 self.brokers[broker_id] = one
                 stack.callback(one.close)
                 one.begin()
@@ -150,18 +184,20 @@ class RunningCluster:
 
     # What clients see
 
-    def admin(self) -> Any:
+    def client_settings(self, bootstrap: str = "") -> dict[str, str]:
+        """A client's of librdkafka, of one broker or of all."""
+        more = {} if self._secured is None else self._secured.client
+        return {"bootstrap.servers": bootstrap or self.bootstrap, **more}
+
+    def admin(self, bootstrap: str = "") -> Any:
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient({"bootstrap.servers": self.bootstrap}, logger=Silence())
+        return AdminClient(self.client_settings(bootstrap), logger=Silence())
 
     def _is_whole(self) -> bool:
         """Whether each broker knows all, and the controller."""
-        from confluent_kafka.admin import AdminClient
-
         for one in self.brokers.values():
-            admin = AdminClient({"bootstrap.servers": one.address}, logger=Silence())
-            found = admin.list_topics(timeout=PATIENCE_S)
+            found = self.admin(one.address).list_topics(timeout=PATIENCE_S)
             if set(found.brokers) != set(self.brokers) or found.controller_id not in self.brokers:
                 return False
         return True

@@ -199,7 +199,7 @@ class SocketConnection(Closing):
         try:
             # One call for all: after each the thread would wait for the others of this process.
             self._socket.sendall(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise self._error(error) from error
         self._unanswered += headers
         return headers
@@ -224,7 +224,8 @@ class SocketConnection(Closing):
             if correlation_id != header.correlation_id:
                 raise ProtocolError("the answer to another question")
             response, _ = reader(response_class(header.api_key), version)(frame, position)
-        except (OSError, ProtocolError, ApiError) as error:
+        except (OSError, ProtocolError, ApiError, ValueError) as error:
+            # ValueError: of a socket with TLS that another thread has closed.
             self.close()  # What would come next begins who knows where.
             raise self._error(error) from error
         return response

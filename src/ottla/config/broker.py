@@ -481,6 +481,7 @@ OF_LISTENERS = (
     "max.connection.creation.rate",
     "max.connections",
     *(row.name for row in TLS_SETTINGS),
+    "ssl.endpoint.identification.algorithm",
     *(name for name in OWN_SETTINGS if name.startswith("sasl.oauthbearer.")),
 )
 """Settings that one listener may have of its own, as `listener.name.NAME.` and their name."""

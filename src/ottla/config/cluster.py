@@ -133,6 +133,29 @@ class ClusterConfig(ReplicationConfig):
         at_least=0,
         is_dynamic=False,
     )
+    sasl_mechanism_inter_broker_protocol: str = setting(
+        "sasl.mechanism.inter.broker.protocol",
+        "string",
+        "GSSAPI",
+        "How this broker logs in to others over a listener of SASL_PLAINTEXT or SASL_SSL: PLAIN, "
+        "SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; Kafka's default, GSSAPI, is left out.",
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        "string",
+        None,
+        "The file with the token by which this broker logs in to others: file:///PATH. It is read "
+        "at each login.",
+        is_dynamic=False,
+    )
+    ssl_endpoint_identification_algorithm: str = setting(
+        "ssl.endpoint.identification.algorithm",
+        "string",
+        "https",
+        "Whether the certificate of another broker must name the host that it is reached at: "
+        "https, or none.",
+        one_of=("https", "HTTPS", "none", ""),
+    )
     zookeeper_connect: str | None = setting(
         "zookeeper.connect",
         "string",

@@ -130,10 +130,8 @@ sasl.login.refresh.window.jitter                      double    0.05
 sasl.login.retry.backoff.max.ms                       long      10000
 sasl.login.retry.backoff.ms                           long      100
 sasl.mechanism.controller.protocol                    string    GSSAPI
-sasl.mechanism.inter.broker.protocol                  string    GSSAPI
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms   long      10000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms       long      100
-sasl.oauthbearer.token.endpoint.url                   string    null
 sasl.server.callback.handler.class                    class     null
 security.providers                                    string    null
 socket.connection.setup.timeout.max.ms                long      30000
@@ -143,7 +141,6 @@ socket.receive.buffer.bytes                           int       102400
 socket.send.buffer.bytes                              int       102400
 ssl.allow.dn.changes                                  boolean   false
 ssl.allow.san.changes                                 boolean   false
-ssl.endpoint.identification.algorithm                 string    https
 ssl.engine.factory.class                              class     null
 ssl.keymanager.algorithm                              string    SunX509
 ssl.protocol                                          string    TLSv1.3

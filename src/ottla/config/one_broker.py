@@ -1,4 +1,4 @@
-"""What a `server.properties` of a cluster asks, and one broker without security cannot give.
+"""What a `server.properties` of a cluster asks, and one broker cannot give.
 
 What could not work at all is refused (`BrokerConfig`, `client_listeners`); this is said at the
 start, with what to do about it. Not in Kafka.
@@ -36,16 +36,6 @@ def _is_true(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _is_given(text: str) -> bool:
-    return bool(text.strip())
-
-
-_NOT_SECURED: Final = (
-    "connections are neither encrypted nor authenticated here",
-    "listen on an address that only trusted machines reach, such as 127.0.0.1, or put a proxy "
-    "before the broker that ends TLS",
-)
-
 _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
     "min.insync.replicas": (
         _is_more_than_one,
@@ -62,7 +52,6 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
         "this broker is its own controller, and speaks to no other",
         "run one ottla serve, and ottla mirror for a copy on another machine",
     ),
-    "sasl.enabled.mechanisms": (_is_given, *_NOT_SECURED),
     "remote.log.storage.system.enable": (
         _is_true,
         "there is no tiered storage, so every record stays on the local disk",

@@ -103,11 +103,10 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "ssl.trustmanager.algorithm",
         "telemetry.max.bytes",
     ),
-    "TLS speaks the versions of ssl.enabled.protocols, takes any certificate that is given later, "
-    "and the broker connects to no other": (
+    "TLS speaks the versions of ssl.enabled.protocols, and takes any certificate that is given "
+    "later": (
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
-        "ssl.endpoint.identification.algorithm",
         "ssl.protocol",
     ),
     "there is no tiered storage": (
@@ -160,8 +159,6 @@ DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
         "sasl.login.refresh.min.period.seconds",
         "sasl.login.refresh.window.factor",
         "sasl.login.refresh.window.jitter",
-        "sasl.mechanism.inter.broker.protocol",
-        "ssl.endpoint.identification.algorithm",
         "ssl.engine.factory.class",
         "ssl.keymanager.algorithm",
         "ssl.protocol",

@@ -13,11 +13,16 @@ from ottla.base.errors import UserError
 from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
+from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
 from ottla.cli.serve.recovery_progress import RecoveryProgress
-from ottla.client.connection import SocketConnection
 from ottla.cluster.joining import ClusterBroker, Place, identity_of
 from ottla.config.broker import BrokerConfig
-from ottla.config.listeners import EVERY_ADDRESS, PLAINTEXT, Listener, inter_broker_listener
+from ottla.config.listeners import (
+    EVERY_ADDRESS,
+    Listener,
+    client_listeners,
+    inter_broker_listener,
+)
 from ottla.registries.brokers import Endpoint
 from ottla.runtime.opening import new_cluster_id, open_member
 
@@ -69,14 +74,14 @@ class Clustered:
     ) -> None:
         """Registers the broker, whose server listens."""
         own = inter_broker_listener(broker.config, listeners)
-        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        connect = BrokerConnections(
+            lambda: broker.config, own, self._config.replica_socket_timeout_ms / 1000
+        )
         pairs = zip(listeners, server.addresses, strict=True)
         place = Place(
             lock=lock,
             wake=server.wake,
-            connect=lambda endpoint, client_id: SocketConnection(
-                endpoint.host, endpoint.port, timeout_s=timeout_s, client_id=client_id
-            ),
+            connect=connect,
             listener=own.name,
             endpoints=tuple(_endpoint(listener, address) for listener, address in pairs),
         )
@@ -109,15 +114,16 @@ def _endpoint(listener: Listener, address: Address) -> Endpoint:
 
 def _check(config: BrokerConfig) -> None:
     """Raises `UserError` for what brokers of a cluster cannot do here."""
-    from ottla.config.listeners import client_listeners
-
-    listener = inter_broker_listener(config, client_listeners(config))
-    if listener.protocol != PLAINTEXT:
+    listeners = client_listeners(config)
+    listener = inter_broker_listener(config, listeners)
+    wanted = config.security_inter_broker_protocol
+    if not config.inter_broker_listener_name and listener.protocol != wanted:
+        names = ", ".join(one.name for one in listeners)
         raise UserError(
-            f"{listener.name} is a listener of {listener.protocol}: brokers speak PLAINTEXT to "
-            "each other; give them a listener that only they reach, and name it as "
-            "inter.broker.listener.name"
+            f"security.inter.broker.protocol={wanted}: no listener has that protocol; set "
+            f"inter.broker.listener.name to the one over which brokers reach each other ({names})"
         )
+    broker_security(config, listener)
     if config.authorizer_class_name:
         raise UserError(
             f"authorizer.class.name={config.authorizer_class_name} with zookeeper.connect: access "

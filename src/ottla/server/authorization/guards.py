@@ -122,9 +122,18 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
 AUDIT: Final = AuditLog()
 
 
+def guard_of(api_key: ApiKey) -> Guard | None:
+    if api_key in GUARDS:
+        return GUARDS[api_key]
+    # A broker alone does without the messages that brokers of a cluster exchange.
+    from ottla.server.authorization.members import GUARDS_OF_MEMBERS
+
+    return GUARDS_OF_MEMBERS[api_key]
+
+
 def guarded(api_key: ApiKey, handle: Handler, authorizer: Authorizer) -> Handler:
     """A handler that does the same, of what the client may do."""
-    guard = GUARDS[api_key]
+    guard = guard_of(api_key)
     if guard is None:
         return handle
     if api_key is ApiKey.PRODUCE:

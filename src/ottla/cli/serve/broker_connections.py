@@ -1,0 +1,137 @@
+"""How a broker reaches the others of its cluster: over TLS, and logged in, where they listen so.
+
+It shows them what its own listener has: keystore, truststore, and name and password of the
+listener's `sasl.jaas.config`. Kafka's counterpart: `ChannelBuilders.clientChannelBuilder`.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from ottla.client.connection import SocketConnection, UnreachableError
+from ottla.client.security import (
+    FILE,
+    MECHANISMS,
+    OAUTHBEARER,
+    TOKEN_URL,
+    AuthenticationError,
+    Security,
+)
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import Listener
+from ottla.config.security import JAAS, LISTENER_PREFIX, jaas_of
+from ottla.config.setting import SettingError
+from ottla.registries.brokers import Endpoint
+
+logger = logging.getLogger(__name__)
+
+MECHANISM = "sasl.mechanism.inter.broker.protocol"
+
+
+class BrokerConnections:
+    """Connects; settings and files that have changed hold for the next connection.
+
+    A broker that refuses the login or the certificate is named once, until another answer comes.
+    """
+
+    def __init__(
+        self, config: Callable[[], BrokerConfig], listener: Listener, timeout_s: float
+    ) -> None:
+        """Raises `SettingError`."""
+        self._config = config
+        self._listener = listener
+        self._timeout_s = timeout_s
+        self._refusals: dict[Endpoint, str] = {}
+        broker_security(config(), listener)
+
+    def __call__(self, endpoint: Endpoint, client_id: str) -> SocketConnection:
+        """Raises `UserError`."""
+        try:
+            connection = SocketConnection(
+                endpoint.host,
+                endpoint.port,
+                timeout_s=self._timeout_s,
+                client_id=client_id,
+                security=broker_security(self._config(), self._listener),
+            )
+        except (AuthenticationError, UnreachableError) as error:
+            if isinstance(error, AuthenticationError) or _is_of_tls(error):
+                self._complain(endpoint, str(error))
+            raise
+        self._refusals.pop(endpoint, None)
+        return connection
+
+    def _complain(self, endpoint: Endpoint, text: str) -> None:
+        if self._refusals.get(endpoint) != text:
+            self._refusals[endpoint] = text
+            logger.warning(
+                "no connection to the broker at %s of this cluster: %s",
+                endpoint.connection_text,
+                text,
+            )
+
+
+def _is_of_tls(error: UnreachableError) -> bool:
+    from ssl import SSLError  # not loaded before where no listener has TLS
+
+    return isinstance(error.__cause__, SSLError)
+
+
+def broker_security(config: BrokerConfig, listener: Listener) -> Security:
+    """What this broker shows to others, whose listener has the same name; raises `SettingError`."""
+    own = config.of_listener(listener.name)
+    security = Security(
+        protocol=listener.protocol,
+        ca=own.ssl_truststore_location,
+        ca_password=own.ssl_truststore_password,
+        ca_pem=own.ssl_truststore_certificates,
+        certificate=own.ssl_keystore_location,
+        certificate_password=own.ssl_keystore_password,
+        certificate_pem=own.ssl_keystore_certificate_chain,
+        key_pem=own.ssl_keystore_key,
+        key_password=own.ssl_key_password,
+        checks_host=own.ssl_endpoint_identification_algorithm.lower() == "https",
+    )
+    return _with_login(security, own, listener) if listener.has_login else security
+
+
+def _with_login(security: Security, config: BrokerConfig, listener: Listener) -> Security:
+    mechanism = config.sasl_mechanism_inter_broker_protocol
+    if mechanism not in MECHANISMS:
+        raise _error(
+            MECHANISM,
+            f"{MECHANISM}={mechanism}: brokers log in to each other over {listener.name}, a "
+            f"listener of {listener.protocol}; set one of {', '.join(MECHANISMS)}",
+        )
+    if mechanism not in config.sasl_enabled_mechanisms:
+        raise _error(
+            MECHANISM,
+            f"{MECHANISM}={mechanism}: must be one of sasl.enabled.mechanisms "
+            f"({', '.join(config.sasl_enabled_mechanisms)}), since other brokers log in by it too",
+        )
+    if mechanism == OAUTHBEARER:
+        url = config.sasl_oauthbearer_token_endpoint_url or ""
+        if not url.startswith(FILE):
+            raise _error(
+                TOKEN_URL, f"{TOKEN_URL}={url}: a token is read from a file here, as file:///PATH"
+            )
+        return replace(security, mechanism=mechanism, token_file=url.removeprefix(FILE))
+    jaas = jaas_of(config.given, listener.name, mechanism)
+    options = {} if jaas is None else jaas.options
+    if not options.get("username"):
+        name = f"{LISTENER_PREFIX}{listener.name.lower()}.{mechanism.lower()}.{JAAS}"
+        raise _error(
+            name,
+            f'{name}: must have username="..." password="...", by which this broker logs in to '
+            "others",
+        )
+    return replace(
+        security,
+        mechanism=mechanism,
+        username=options["username"],
+        password=options.get("password", ""),
+    )
+
+
+def _error(name: str, message: str) -> SettingError:
+    return SettingError(name, message, message)

@@ -1,0 +1,73 @@
+"""A broker that cannot connect to another of its cluster says why, once."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.cli.serve.broker_connections import BrokerConnections
+from ottla.client.security import AuthenticationError
+from ottla.config.broker import BrokerConfig, broker_config
+from ottla.config.listeners import client_listeners
+from ottla.registries.brokers import Endpoint
+from ottla.testing import LocalBroker
+
+certificates = pytest.importorskip("ottla.testing.certificates")
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def endpoint_of(other: LocalBroker, protocol: str) -> Endpoint:
+    host, _, port = other.address.rpartition(":")
+    return Endpoint(listener=protocol, host=host, port=int(port), security_protocol=protocol)
+
+
+def config_of(protocol: str, settings: dict[str, str]) -> BrokerConfig:
+    return broker_config({"listeners": f"{protocol}://:9092", **settings})
+
+
+def test_a_login_that_another_broker_refuses_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    password = "pan"
+
+    def config() -> BrokerConfig:
+        settings = {
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                f'{PLAIN} required username="b1" password="{password}";'
+            ),
+        }
+        return config_of("SASL_PLAINTEXT", settings)
+
+    (listener,) = client_listeners(config())
+    connect = BrokerConnections(config, listener, 10.0)
+    with LocalBroker(tmp_path / "d", security="SASL_PLAINTEXT", users={"b1": "pot"}) as other:
+        endpoint = endpoint_of(other, "SASL_PLAINTEXT")
+        with caplog.at_level(logging.WARNING):
+            for _ in range(2):
+                with pytest.raises(AuthenticationError):
+                    connect(endpoint, "1")
+        (record,) = caplog.records
+        assert "no connection to the broker at SASL_PLAINTEXT://" in record.getMessage()
+        assert password not in record.getMessage()
+        password = "pot"
+        connect(endpoint, "1").close()
+
+
+def test_a_certificate_that_is_not_trusted_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = certificates.Authority().write(tmp_path / "stranger.pem")
+    config = config_of("SSL", {"ssl.truststore.location": str(stranger)})
+    (listener,) = client_listeners(config)
+    connect = BrokerConnections(lambda: config, listener, 10.0)
+    with (
+        LocalBroker(tmp_path / "d", security="SSL") as other,
+        caplog.at_level(logging.WARNING),
+        pytest.raises(UserError),
+    ):
+        connect(endpoint_of(other, "SSL"), "1")
+    assert "certificate verify failed" in caplog.text

@@ -1,0 +1,94 @@
+"""What a broker shows to the others of its cluster, by the settings of their common listener."""
+
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.cli.serve.broker_connections import broker_security
+from ottla.client.security import Security
+from ottla.config.broker import broker_config
+from ottla.config.listeners import client_listeners, inter_broker_listener
+
+MECHANISM = "sasl.mechanism.inter.broker.protocol"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+BROKERS = {
+    "listeners": "BROKERS://:9093,CLIENTS://:9092",
+    "listener.security.protocol.map": "BROKERS:SASL_SSL,CLIENTS:SSL",
+    "inter.broker.listener.name": "BROKERS",
+    "sasl.enabled.mechanisms": "PLAIN",
+    MECHANISM: "PLAIN",
+    "listener.name.brokers.plain.sasl.jaas.config": (
+        f'{PLAIN} required username="b1" password="pot" user_b1="pot";'
+    ),
+    "ssl.keystore.location": "/all.pem",
+    "listener.name.brokers.ssl.keystore.location": "/b1.pem",
+    "ssl.truststore.location": "/ca.pem",
+}
+
+
+def security(**settings: str) -> Security:
+    more = {name.replace("_", "."): text for name, text in settings.items()}
+    config = broker_config({**BROKERS, **more})
+    return broker_security(config, inter_broker_listener(config, client_listeners(config)))
+
+
+def test_a_broker_shows_what_the_listener_of_brokers_has() -> None:
+    assert security() == Security(
+        protocol="SASL_SSL",
+        ca="/ca.pem",
+        certificate="/b1.pem",
+        mechanism="PLAIN",
+        username="b1",
+        password="pot",
+    )
+    assert not security(ssl_endpoint_identification_algorithm="").checks_host
+    assert not security(
+        listener_name_brokers_ssl_endpoint_identification_algorithm="none"
+    ).checks_host
+    token = security(
+        sasl_enabled_mechanisms="OAUTHBEARER",
+        sasl_mechanism_inter_broker_protocol="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="file:///run/token",
+    )
+    assert (token.username, token.token_file) == ("", "/run/token")
+
+
+def test_without_a_login_a_broker_shows_its_certificate_alone() -> None:
+    found = security(listener_security_protocol_map="BROKERS:SSL,CLIENTS:SSL")
+    assert found == Security(protocol="SSL", ca="/ca.pem", certificate="/b1.pem")
+    plain = security(listener_security_protocol_map="BROKERS:PLAINTEXT,CLIENTS:SSL")
+    assert plain.protocol == "PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"sasl_mechanism_inter_broker_protocol": "GSSAPI"},
+            f"{MECHANISM}=GSSAPI: brokers log in to each other over BROKERS, a listener of "
+            "SASL_SSL; set one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+        ),
+        (
+            {"sasl_mechanism_inter_broker_protocol": "SCRAM-SHA-512"},
+            f"{MECHANISM}=SCRAM-SHA-512: must be one of sasl.enabled.mechanisms (PLAIN)",
+        ),
+        (
+            {"listener_name_brokers_plain_sasl_jaas_config": f'{PLAIN} required user_a="secret";'},
+            'listener.name.brokers.plain.sasl.jaas.config: must have username="..."',
+        ),
+        (
+            {
+                "sasl_enabled_mechanisms": "OAUTHBEARER",
+                "sasl_mechanism_inter_broker_protocol": "OAUTHBEARER",
+                "sasl_oauthbearer_token_endpoint_url": "https://issuer/token",
+            },
+            "sasl.oauthbearer.token.endpoint.url=https://issuer/token: a token is read from a file",
+        ),
+    ],
+)
+def test_settings_by_which_no_broker_could_log_in_are_refused(
+    settings: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        security(**settings)
+    assert str(caught.value).startswith(said)
+    assert "secret" not in str(caught.value)
