@@ -16,10 +16,18 @@ HEAD = """# Metrics
 
 <!-- made by `make docs` from src/ottla/cli/serve/metrics/names.py -->
 
+<!-- not run: it installs -->
+```console
+$ pip install 'ottla[metrics]'
 ```
-pip install 'ottla[metrics]'
-ottla serve -d data/ --metrics 127.0.0.1:9404
-curl http://127.0.0.1:9404/metrics
+
+```console
+$ ottla serve -d data/ --listen 127.0.0.1:9092 --metrics 127.0.0.1:9404
+ready 127.0.0.1:9092 ...
+$ curl -s http://127.0.0.1:9404/metrics
+...
+ottla_ready 1.0
+...
 ```
 
 | path | answer |

@@ -10,7 +10,7 @@ from ottla.cli.mirror.command import mirror_command
 from ottla.cli.mirror.verify import verify_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mirror.md").read_text()
-FOREIGN = {"--data-dir"}
+FOREIGN = {"--data-dir", "--listen"}
 
 
 def options(command: click.Command) -> set[str]:
