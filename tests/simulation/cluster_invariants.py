@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.effects import (
-    AnswerProduce,
+    AnswerDelayed,
     BecameLeader,
     Effect,
     MoveHighWatermark,
@@ -78,7 +78,7 @@ class ClusterInvariants:
                 self._truncates(broker, partition, offset)
             case Stopped(delete=True):
                 self._high_watermarks.pop(key, None)
-            case AnswerProduce(pending_id=(offset, value), error=error):
+            case AnswerDelayed(pending_id=(offset, value), error=error):
                 self.counts[f"answer {error.name}"] += 1
                 if error is ErrorCode.NONE:
                     self._acknowledges(broker, partition, offset, value)

@@ -14,7 +14,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.replicas import Awaited, Replicas
-from ottla.broker.replication.effects import AnswerProduce, Effect
+from ottla.broker.replication.effects import AnswerDelayed, Effect
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
     AskOffsets,
@@ -30,7 +30,7 @@ from ottla.broker.replication.replica_manager import (
     Sender,
 )
 from ottla.broker.topics.partition import Partition
-from ottla.broker.waiting import DelayedProduce
+from ottla.broker.waiting import DelayedOperation
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import Outgoing
 from ottla.record.batch import RecordBatch, iter_batches
@@ -147,7 +147,7 @@ class LogViews:
         return view
 
 
-class Waiting(DelayedProduce):
+class Waiting(DelayedOperation):
     """A produce of one record."""
 
     __slots__ = ("record",)
@@ -193,11 +193,11 @@ class LogBroker(ManagedReplicas):
         self._open()
 
     def _look(self, effect: Effect) -> None:
-        if isinstance(effect, AnswerProduce):
+        if isinstance(effect, AnswerDelayed):
             awaited = effect.pending_id
             assert isinstance(awaited, Awaited)
             assert isinstance(awaited.pending, Waiting)
-            effect = AnswerProduce(awaited.pending.record, effect.partition, effect.error)
+            effect = AnswerDelayed(awaited.pending.record, effect.partition, effect.error)
         self._look_at(self, effect)
 
     @property

@@ -27,6 +27,7 @@ from ottla.broker.replication.replica_log import EpochEnd
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.partition import Partition
+from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_config
 from ottla.controller.events import AlteredAnswer
@@ -39,9 +40,16 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
+    FetchResponse,
     FetchTopic,
     PartitionData,
     ReplicaState,
@@ -64,7 +72,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.record.batch import iter_batches
-from ottla.registries.brokers import BrokerRegistration
+from ottla.registries.brokers import BrokerRegistration, Endpoint
 from ottla.registries.topics import PartitionState, ReplicaAssignment
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
@@ -134,17 +142,27 @@ class PartitionOrders:
             topic_ids={self.place.topic: self.topic_id},
             live_leaders={},
         )
-        live = {one: BrokerRegistration(endpoints=(), rack=self.racks.get(one)) for one in brokers}
         known = PartitionMetadata(
             state=state, partition_epoch=self.partition_epoch, replicas=self.replicas, offline=()
         )
         update = UpdateMetadata(
             partitions={self.place: known},
             topic_ids={self.place.topic: self.topic_id},
-            brokers=live,
+            brokers=self._live(brokers),
         )
         self._send(update, brokers)
         return self._send(orders, {one: brokers[one] for one in brokers if one in self.replicas})
+
+    def announce(self, brokers: dict[int, Broker]) -> None:
+        """Says which brokers are up, and nothing else."""
+        update = UpdateMetadata(partitions={}, topic_ids={}, brokers=self._live(brokers))
+        self._send(update, brokers)
+
+    def _live(self, brokers: dict[int, Broker]) -> dict[int, BrokerRegistration]:
+        return {
+            one: BrokerRegistration(endpoints=(endpoint_of(one),), rack=self.racks.get(one))
+            for one in brokers
+        }
 
     def stop(self, brokers: dict[int, Broker], *, delete: bool) -> dict[int, Applied]:
         stops = {self.place: StopOrder(leader_epoch=self.leader_epoch, delete=delete)}
@@ -163,6 +181,15 @@ class PartitionOrders:
 
     def partition(self, broker: Broker) -> Partition:
         return broker.topics.partition(*self.place)
+
+
+def endpoint_of(broker: int) -> Endpoint:
+    return Endpoint(
+        listener="PLAINTEXT",
+        host=f"broker-{broker}",
+        port=9092,
+        security_protocol="PLAINTEXT",
+    )
 
 
 def refused(applied: dict[int, Applied]) -> dict[int, list[ErrorCode]]:
@@ -189,6 +216,7 @@ class ClusterInProcess:
 
     def start(self, broker_id: int) -> None:
         broker = open_member(broker_id, self.disks[broker_id], **self._settings)
+        broker.membership = Unasked()
         self.brokers[broker_id] = broker
         self.askers[broker_id] = Asker(broker)
 
@@ -230,16 +258,33 @@ class ClusterInProcess:
         acks: int = -1,
         timeout_ms: int = 1000,
         producer_id: int = -1,
+        version: int = 9,
     ) -> "Produced":
         records = batch(*values, producer_id=producer_id)
         data = PartitionProduceData(index=self.orders.place.partition, records=records)
-        topic = TopicProduceData(name=self.orders.place.topic, partition_data=[data])
+        topic = TopicProduceData(
+            name=self.orders.place.topic, topic_id=self.orders.topic_id, partition_data=[data]
+        )
         request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
-        return Produced(self, leader, request)
+        return Produced(self, leader, request, version)
+
+    def delete_records(self, leader: int, *, before: int, timeout_ms: int = 1000) -> "Deleted":
+        place = self.orders.place
+        wanted = DeleteRecordsPartition(partition_index=place.partition, offset=before)
+        topic = DeleteRecordsTopic(name=place.topic, partitions=[wanted])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+        return Deleted(self, leader, request, 2)
 
     def fetch(self, broker_id: int, offset: int, **fields: Any) -> PartitionData:
         """As a consumer that does not wait; `version`, `rack_id`, `isolation_level`."""
         version = fields.pop("version", 12)
+        response = self.fetch_response(broker_id, offset, version, **fields)
+        found: PartitionData = response.responses[0].partitions[0]
+        return found
+
+    def fetch_response(
+        self, broker_id: int, offset: int, version: int, **fields: Any
+    ) -> FetchResponse:
         epoch = fields.pop("current_leader_epoch", -1)
         place = self.orders.place
         wanted = FetchPartition(
@@ -251,11 +296,13 @@ class ClusterInProcess:
         request = FetchRequest(
             max_wait_ms=0,
             min_bytes=1,
-            topics=[FetchTopic(topic=place.topic, partitions=[wanted])],
+            topics=[
+                FetchTopic(topic=place.topic, topic_id=self.orders.topic_id, partitions=[wanted])
+            ],
             **fields,
         )
-        found: PartitionData = self.ask(broker_id, request, version).responses[0].partitions[0]
-        return found
+        response: FetchResponse = self.ask(broker_id, request, version)
+        return response
 
     def ask(self, broker_id: int, request: Message, version: int) -> Any:
         asker = self.askers[broker_id]
@@ -385,34 +432,75 @@ class ClusterInProcess:
         return change.isr
 
 
-class Produced:
-    """A produce request, and its answer when it has come."""
+class Unasked:
+    """The membership of a broker whose orders come by hand: nothing is asked of it."""
 
-    def __init__(self, cluster: ClusterInProcess, leader: int, request: ProduceRequest) -> None:
-        self._request = request
+    inter_broker_listener = "PLAINTEXT"
+    is_controller = False
+    has_done = False
+
+    def _refuse(self, *_: object) -> Any:
+        raise AssertionError("the controller and the registries are asked nothing here")
+
+    ask = run = create_topics = allocate_producer_ids = _refuse
+
+    def take_done(self) -> list[Waiting[object]]:
+        return []
+
+
+class Asked:
+    """A request that may have to wait for other replicas, and its answer when it has come."""
+
+    def __init__(
+        self, cluster: ClusterInProcess, leader: int, request: Message, version: int
+    ) -> None:
+        self._request, self._version = request, version
         self._asker = cluster.askers[leader]
         self._asker.monotonic_ms = cluster.orders.now_ms
         self._now = cluster.orders
-        self._answer: PartitionProduceResponse | None = None
-        self._later, output = self._asker.send(request, 9)
-        if self._later is None and request.acks:
-            self._take(self._asker.decode(request, 9, output))
-
-    def _take(self, response: Any) -> None:
-        self._answer = response.responses[0].partition_responses[0]
+        self._response: Any = None
+        self._later, output = self._asker.send(request, version)
+        if self._later is None and output:
+            self._response = self._asker.decode(request, version, output)
 
     @property
-    def answer(self) -> PartitionProduceResponse | None:
+    def response(self) -> Any:
         """`None` while it waits."""
         later = self._later
         if later is not None:
             answered = self._asker.broker.take_answered(self._now.now_ms)
             if later.pending_id in answered:
                 self._later = None
-                self._take(self._asker.finish(later, self._request, 9))
-        return self._answer
+                self._response = self._asker.finish(later, self._request, self._version)
+        return self._response
+
+
+class Produced(Asked):
+    @property
+    def answer(self) -> PartitionProduceResponse | None:
+        """`None` while it waits, and with acks=0."""
+        response = self.response
+        return None if response is None else response.responses[0].partition_responses[0]
 
     @property
     def error(self) -> ErrorCode | None:
         answer = self.answer
         return None if answer is None else ErrorCode(answer.error_code)
+
+
+class Deleted(Asked):
+    @property
+    def error(self) -> ErrorCode | None:
+        """`None` while it waits."""
+        result = self._result
+        return None if result is None else ErrorCode(result.error_code)
+
+    @property
+    def low_watermark(self) -> int:
+        assert self._result is not None
+        return self._result.low_watermark
+
+    @property
+    def _result(self) -> DeleteRecordsPartitionResult | None:
+        response = self.response
+        return None if response is None else response.topics[0].partitions[0]

@@ -27,7 +27,7 @@ from ottla.broker.hosted_logs import HostedLog, HostedLogs, SettingsOf
 from ottla.broker.quotas.replication_quota import ReplicationQuota, is_throttled
 from ottla.broker.replication.alter_partitions import AlterPartitions
 from ottla.broker.replication.effects import (
-    AnswerProduce,
+    AnswerDelayed,
     AppendAsFollower,
     AssignEpoch,
     BecameFollower,
@@ -50,7 +50,7 @@ from ottla.broker.replication.replica_manager import (
 from ottla.broker.replication.replica_selector import closest_replica
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
-from ottla.broker.waiting import DelayedProduce
+from ottla.broker.waiting import DelayedOperation
 from ottla.config.broker import BrokerConfig
 from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer
@@ -87,9 +87,9 @@ class ReplicaListener(Protocol):
 
 
 class Awaited(NamedTuple):
-    """One partition of a produce that waits."""
+    """One partition of a request that waits."""
 
-    pending: DelayedProduce
+    pending: DelayedOperation
     key: Hashable
 
 
@@ -124,8 +124,8 @@ class Replicas:
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
         """Those that the controller has said something of since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
-        self._produces: Timers[DelayedProduce] = Timers()
-        self._answered: list[DelayedProduce] = []
+        self._delayed: Timers[DelayedOperation] = Timers()
+        self._answered: list[DelayedOperation] = []
         self._next_tick_ms = 0.0
         for topic in store.topics:
             for partition in topic.partitions.values():
@@ -213,22 +213,40 @@ class Replicas:
     # Leading
 
     def await_commit(
-        self, place: TopicPartition, pending: DelayedProduce, required_offset: int
+        self, place: TopicPartition, pending: DelayedOperation, required_offset: int
     ) -> Hashable:
         """Has a produce wait; returns the key under which its result has this partition's error."""
+        awaited = self._awaited(place, pending, required_offset)
+        self.manager.wait(place, awaited, required_offset, pending.deadline_ms)
+        return awaited.key
+
+    def await_deletion(
+        self, place: TopicPartition, pending: DelayedOperation, required_offset: int
+    ) -> Hashable:
+        """Has a DeleteRecords wait, as `await_commit`."""
+        awaited = self._awaited(place, pending, required_offset)
+        self._carry_out(
+            self.manager.wait_deleted(place, awaited, required_offset, pending.deadline_ms)
+        )
+        return awaited.key
+
+    def low_watermark(self, place: TopicPartition) -> int:
+        return self.manager.low_watermark(place)
+
+    def _awaited(
+        self, place: TopicPartition, pending: DelayedOperation, required_offset: int
+    ) -> "Awaited":
         key = (place, required_offset)  # a request may name a partition twice
         pending.keys.add(key)
-        if pending not in self._produces:
-            self._produces.set(pending, pending.deadline_ms)
-        awaited = Awaited(pending, key)
-        self.manager.wait(place, awaited, required_offset, pending.deadline_ms)
-        return key
+        if pending not in self._delayed:
+            self._delayed.set(pending, pending.deadline_ms)
+        return Awaited(pending, key)
 
     def appended(self, place: TopicPartition) -> None:
         self._carry_out(self.manager.appended(place, self.now_ms))
 
-    def take_answered(self) -> list[DelayedProduce]:
-        """The produces that are committed, or cannot be."""
+    def take_answered(self) -> list[DelayedOperation]:
+        """The requests that the replicas have what they wait for, or cannot have it."""
         answered, self._answered = self._answered, []
         return answered
 
@@ -278,14 +296,14 @@ class Replicas:
 
     @property
     def next_deadline_ms(self) -> float:
-        due_ms = self._produces.next_deadline_ms
+        due_ms = self._delayed.next_deadline_ms
         return self._next_tick_ms if due_ms is None else min(due_ms, self._next_tick_ms)
 
     def advance(self, at: Timestamps) -> None:
-        """Answers produces that have waited too long, and looks for followers that lag, and for
+        """Answers requests that have waited too long, and looks for followers that lag, and for
         directories that have failed."""
         self._at = at
-        for pending in self._produces.take_all_due(at.monotonic_ms):
+        for pending in self._delayed.take_all_due(at.monotonic_ms):
             places = {key[0] for key in pending.keys if isinstance(key, tuple)}
             for place in sorted(places):
                 self._carry_out(self.manager.expire(place, at.monotonic_ms))
@@ -320,7 +338,7 @@ class Replicas:
         match effect:
             case MoveHighWatermark(offset=offset):
                 self._move_high_watermark(self.partitions[place], offset)
-            case AnswerProduce():
+            case AnswerDelayed():
                 self._answer(effect)
             case AppendAsFollower(fetched=fetched):
                 self._append(self.partitions[place], fetched)
@@ -342,11 +360,11 @@ class Replicas:
         for listener in self.listeners:
             listener.high_watermark_moved(partition)
 
-    def _answer(self, effect: AnswerProduce) -> None:
+    def _answer(self, effect: AnswerDelayed) -> None:
         awaited = effect.pending_id
         assert isinstance(awaited, Awaited)
         if awaited.pending.answer(awaited.key, effect.error):
-            self._produces.cancel(awaited.pending)
+            self._delayed.cancel(awaited.pending)
             self._answered.append(awaited.pending)
 
     def _became_follower(self, replicated: "ReplicatedPartition", epoch: int) -> None:
@@ -433,7 +451,7 @@ class ReplicatedPartition:
         self.partition.log.writer.write_out()
         self.hosted.written_out()
 
-    def await_commit(self, pending: DelayedProduce, required_offset: int) -> Hashable:
+    def await_commit(self, pending: DelayedOperation, required_offset: int) -> Hashable:
         return self._replicas.await_commit(self.place, pending, required_offset)
 
     # Reading

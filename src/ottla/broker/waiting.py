@@ -25,8 +25,9 @@ class Waiting(Generic[Result]):
         self.result: Result | None = None
 
 
-class DelayedProduce(Waiting[dict[Hashable, ErrorCode]]):
-    """A produce with acks=all that waits until all in-sync replicas have its records.
+class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):
+    """A request that waits for other replicas: a produce with acks=all until those in sync have its
+    records, a DeleteRecords until all have deleted.
 
     Each of its partitions is awaited under a key and answered once; the errors are the result, when
     the last one is answered and `all_awaited` was called.

@@ -1,15 +1,20 @@
 """What a member of a cluster answers: the controller's orders, and clients by what it has said."""
 
+from collections.abc import Callable
+from itertools import count
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.turns import CURRENT, Turn, at_once
 from ottla.broker.topics.topics import CONSUMER_OFFSETS
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import (
     AlteredPartition,
@@ -56,6 +61,10 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
+from ottla.server.cluster import update_metadata
+from ottla.server.cluster.applying import MAX_UPDATED
+from ottla.server.request_context import RequestContext
+from tests.support.asking import PEER
 from tests.support.brokers import at
 from tests.support.lonely_member import ME, LonelyMember
 from tests.support.replicated_brokers import replicas_of
@@ -225,6 +234,67 @@ def test_groups_forget_what_they_have_committed_in_a_topic_that_is_deleted(
     found = broker.groups.machine_of("g", at(0)).fetch_offsets(claim, [gone, kept])
     assert found[gone].committed is None
     assert found[kept].committed is not None
+
+
+class Steps:
+    """A turn that is suspended at every occasion; `taken` is what Metadata knew then."""
+
+    def __init__(self, member: LonelyMember, at_step: Callable[[int], None]) -> None:
+        self.taken: list[int] = []
+        replicas, ticks = replicas_of(member.broker), count()
+
+        def suspend() -> None:
+            known = len(replicas.metadata.topics.get("large", ()))
+            if known not in self.taken:
+                self.taken.append(known)
+                with at_once():
+                    at_step(known)
+
+        turn = Turn(suspend, lambda: float(next(ticks)), max_elements=10**9, max_size=10**9)
+        token = CURRENT.set(turn)
+        try:
+            header = RequestHeader(ApiKey.UPDATE_METADATA, 4, 1, "test")
+            context = RequestContext(member.broker, at(0), header, PEER, False)
+            self.response = update_metadata.handle(large_update(member), context)
+        finally:
+            CURRENT.reset(token)
+
+
+LARGE = 3 * MAX_UPDATED
+
+
+def large_update(member: LonelyMember, **fields: int) -> UpdateMetadataRequest:
+    return UpdateMetadataRequest(
+        **{
+            "controller_id": ME,
+            "controller_epoch": 1,
+            "broker_epoch": member.broker_of(ME).epoch,
+            "ungrouped_partition_states": [
+                UpdateMetadataPartitionState(topic_name="large", partition_index=index)
+                for index in range(LARGE)
+            ],
+            **fields,
+        }
+    )
+
+
+def test_others_are_served_while_much_metadata_is_taken_in(member: LonelyMember) -> None:
+    steps = Steps(member, lambda _: None)
+    assert steps.taken == [0, MAX_UPDATED, 2 * MAX_UPDATED, LARGE]
+    assert steps.response.error_code == 0
+
+
+def test_what_is_left_of_an_update_is_refused_when_another_controller_has_spoken(
+    member: LonelyMember,
+) -> None:
+    def another(known: int) -> None:
+        if known == MAX_UPDATED:
+            empty = large_update(member, controller_epoch=2, ungrouped_partition_states=[])
+            assert member.request(empty, 4).error_code == 0
+
+    steps = Steps(member, another)
+    assert steps.response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert len(replicas_of(member.broker).metadata.topics["large"]) == MAX_UPDATED
 
 
 def test_partitions_are_added_with_as_many_replicas(member: LonelyMember) -> None:

@@ -1,5 +1,7 @@
 """Two or three brokers in one process that ask each other by the bytes of their requests."""
 
+from typing import Any
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
@@ -20,6 +22,7 @@ from tests.support.replicated_brokers import (
 
 ORDERS = TopicPartition("orders", 0)
 LAG_MS = 30_000
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def cluster(*replicas: int, leader: int = 1, **settings: str) -> ClusterInProcess:
@@ -233,6 +236,168 @@ def test_a_follower_deletes_what_its_leader_has_deleted() -> None:
     brokers.log(1).maintenance.delete_records_before(1)
     brokers.replicate()
     assert brokers.log(2).log_start_offset == 1
+
+
+# DeleteRecords
+
+
+def test_a_deletion_is_answered_when_all_replicas_have_deleted() -> None:
+    brokers = with_three_records()
+    deleted = brokers.delete_records(1, before=2)
+    brokers.follow(2)
+    brokers.follow(2)
+    assert deleted.error is None
+    brokers.follow(3)
+    brokers.follow(3)
+    assert (deleted.error, deleted.low_watermark) == (ErrorCode.NONE, 2)
+    assert [brokers.log(one).log_start_offset for one in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_a_deletion_of_all_waits_for_the_high_watermark() -> None:
+    brokers = with_three_records()
+    brokers.produce(1, b"not yet committed", acks=1)
+    deleted = brokers.delete_records(1, before=-1)
+    brokers.replicate()
+    assert (deleted.error, deleted.low_watermark) == (ErrorCode.NONE, 3)
+    assert brokers.log(2).log_start_offset == 3
+
+
+def test_a_deletion_that_followers_have_made_is_answered_at_once() -> None:
+    brokers = with_three_records()
+    brokers.delete_records(1, before=2)
+    brokers.replicate()
+    again = brokers.delete_records(1, before=1)
+    assert (again.error, again.low_watermark) == (ErrorCode.NONE, 2)
+
+
+def test_a_deletion_does_not_wait_for_replicas_that_are_not_up() -> None:
+    brokers = with_three_records()
+    brokers.kill(3)
+    brokers.lead(1, isr=(1, 2))
+    brokers.replicate()
+    deleted = brokers.delete_records(1, before=1)
+    brokers.replicate()
+    assert (deleted.error, deleted.low_watermark) == (ErrorCode.NONE, 1)
+
+
+def test_a_deletion_that_waits_for_a_replica_that_dies_is_answered_when_lags_are_looked_for() -> (
+    None
+):
+    brokers = with_three_records()
+    deleted = brokers.delete_records(1, before=1, timeout_ms=10 * LAG_MS)
+    brokers.follow(2)
+    brokers.follow(2)
+    brokers.kill(3)
+    brokers.orders.announce(brokers.brokers)
+    assert deleted.error is None
+    brokers.let_pass(LAG_MS / 2)
+    assert (deleted.error, deleted.low_watermark) == (ErrorCode.NONE, 1)
+
+
+def test_a_deletion_that_not_all_have_made_in_its_time_says_so_and_holds() -> None:
+    brokers = with_three_records()
+    deleted = brokers.delete_records(1, before=2, timeout_ms=500)
+    brokers.follow(2)
+    brokers.follow(2)
+    brokers.let_pass(499)
+    assert deleted.error is None
+    brokers.let_pass(1)
+    assert (deleted.error, deleted.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert brokers.log(1).log_start_offset == 2
+
+
+def test_a_deletion_that_waits_is_answered_when_another_leads() -> None:
+    brokers = with_three_records()
+    deleted = brokers.delete_records(1, before=2)
+    brokers.lead(2)
+    assert (deleted.error, deleted.low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "before", "error"),
+    [
+        (1, 4, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (2, 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_a_deletion_that_cannot_be_is_refused_at_once(
+    broker_id: int, before: int, error: ErrorCode
+) -> None:
+    deleted = with_three_records().delete_records(broker_id, before=before)
+    assert (deleted.error, deleted.low_watermark) == (error, -1)
+
+
+def with_three_records() -> ClusterInProcess:
+    """Each a batch of its own, committed on three replicas."""
+    brokers = cluster(1, 2, 3)
+    for value in (b"one", b"two", b"three"):
+        brokers.produce(1, value)
+    brokers.replicate()
+    return brokers
+
+
+# Who leads (KIP-951)
+
+FOLLOWER_2 = (2, "broker-2", 9092, "b")
+
+
+@pytest.mark.parametrize("version", [10, 12, 13])
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_producer_that_asks_a_follower_hears_who_leads(version: int, acks: int) -> None:
+    brokers = led_by_2()
+    produced = brokers.produce(1, b"one", acks=acks, version=version)
+    assert (produced.error, leader_in(produced.answer)) == (NOT_LEADER, (2, 1))
+    assert nodes_in(produced.response) == [FOLLOWER_2]
+
+
+def test_a_producer_that_waits_hears_who_leads_now() -> None:
+    brokers = cluster(1, 2)
+    produced = brokers.produce(1, b"one", version=10)
+    brokers.lead(2)
+    assert (produced.error, leader_in(produced.answer)) == (NOT_LEADER, (2, 1))
+
+
+def test_a_consumer_that_asks_a_replica_that_was_stopped_hears_who_leads() -> None:
+    brokers = led_by_2()
+    brokers.orders.stop({1: brokers.brokers[1]}, delete=False)
+    response = brokers.fetch_response(1, 0, 16)
+    (partition,) = response.responses[0].partitions
+    assert (partition.error_code, leader_in(partition)) == (NOT_LEADER, (2, 1))
+    assert nodes_in(response) == [FOLLOWER_2]
+
+
+def test_a_consumer_that_knows_an_old_epoch_hears_who_leads() -> None:
+    response = led_by_2().fetch_response(1, 0, 16, current_leader_epoch=0)
+    (partition,) = response.responses[0].partitions
+    assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (leader_in(partition), nodes_in(response)) == ((2, 1), [FOLLOWER_2])
+
+
+def test_older_clients_and_those_of_a_partition_that_nobody_leads_hear_of_no_leader() -> None:
+    brokers = led_by_2()
+    assert leader_in(brokers.produce(1, b"one", version=9).answer) is None
+    brokers.orders.stop({1: brokers.brokers[1]}, delete=False)
+    assert leader_in(brokers.fetch(1, 0, version=15)) is None
+    brokers.lead(-1)
+    produced = brokers.produce(1, b"one", version=10)
+    assert (produced.error, leader_in(produced.answer)) == (NOT_LEADER, (-1, 2))
+    assert nodes_in(produced.response) == []
+
+
+def led_by_2() -> ClusterInProcess:
+    brokers = cluster(1, 2)
+    brokers.orders.racks = {2: "b"}
+    brokers.lead(2)
+    return brokers
+
+
+def leader_in(partition: Any) -> tuple[int, int] | None:
+    leader = partition.current_leader
+    return leader and (leader.leader_id, leader.leader_epoch)
+
+
+def nodes_in(response: Any) -> list[tuple[int, str, int, str | None]]:
+    return [(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints]
 
 
 # Read

@@ -81,8 +81,8 @@ class RaiseLogStart:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerProduce:
-    """One partition of a produce request that waits for all in-sync replicas."""
+class AnswerDelayed:
+    """One partition of a request that waits for other replicas."""
 
     pending_id: Hashable
     partition: TopicPartition
@@ -99,5 +99,5 @@ Effect: TypeAlias = (
     | AppendAsFollower
     | MoveHighWatermark
     | RaiseLogStart
-    | AnswerProduce
+    | AnswerDelayed
 )

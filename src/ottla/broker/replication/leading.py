@@ -1,16 +1,14 @@
-"""How a replica leads: followers' positions, high watermark, ISR, and produces that wait for them.
+"""How a replica leads: followers' positions, high watermark, ISR, and clients that wait for them.
 
-Kafka's counterparts: `Partition`, `DelayedProduce`.
+Kafka's counterparts: `Partition`, `DelayedProduce`, `DelayedDeleteRecords`.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
-from itertools import count
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.broker.replication.effects import AnswerProduce, AssignEpoch, Effect
+from ottla.broker.replication.delayed_operations import Delayed, DelayedOperations
+from ottla.broker.replication.effects import AnswerDelayed, AssignEpoch, Effect
 from ottla.broker.replication.fetches import NO_EPOCH, Fetch, Fetched
 from ottla.broker.replication.in_sync_replicas import InSyncReplicas
 from ottla.broker.replication.local_replica import LocalReplica
@@ -37,22 +35,16 @@ WAIT_FOR_ORDER: Final = frozenset(
 After any other error the change is asked for again."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class WaitingProduce:
-    required_offset: int
-    number: int
-    pending_id: Hashable = field(compare=False)
-    deadline_ms: float = field(compare=False)
-
-
 class Leading:
     def __init__(self, local: LocalReplica, order: PartitionOrder) -> None:
         self.local = local
         self.leader_epoch = order.state.leader_epoch
         self.epoch_start = local.log.log_end_offset
         self.replicas: dict[int, Replica] = {}
-        self._waiting: list[WaitingProduce] = []
-        self._numbers = count()
+        self._produces = DelayedOperations()
+        """They wait for the high watermark."""
+        self._deletions = DelayedOperations()
+        """They wait for the low watermark."""
         self.partition_epoch = order.partition_epoch
         self.assigned = order.assignment.replicas
         self.isr = InSyncReplicas(
@@ -100,7 +92,10 @@ class Leading:
             return answer, []
         follower.broker_epoch = max(follower.broker_epoch, fetch.broker_epoch)
         follower.fetched(fetch.fetch_offset, fetch.log_start_offset, log.log_end_offset, now_ms)
-        return answer, self.advance(now_ms, live, lag_time_max_ms)
+        effects = self.advance(now_ms, live, lag_time_max_ms)
+        if self._deletions:
+            effects += self.answer_deleted(live)
+        return answer, effects
 
     def error_of_epoch(self, leader_epoch: int) -> ErrorCode:
         if leader_epoch in (NO_EPOCH, self.leader_epoch):
@@ -171,32 +166,43 @@ class Leading:
         return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS
 
     def wait(self, pending_id: Hashable, required_offset: int, deadline_ms: float) -> None:
-        number = next(self._numbers)
-        heappush(self._waiting, WaitingProduce(required_offset, number, pending_id, deadline_ms))
+        self._produces.add(pending_id, required_offset, deadline_ms)
 
     def _answer_committed(self) -> list[Effect]:
         enough = self._is_enough(self.isr.maximal)
         error = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        done = []
-        while self._waiting and self._waiting[0].required_offset <= self.local.high_watermark:
-            done.append(heappop(self._waiting))
-        return self._answers(done, error)
+        return self._answers(self._produces.take_reached(self.local.high_watermark), error)
+
+    # DeleteRecords
+
+    def low_watermark(self, live: Collection[int]) -> int:
+        """Up to where the records are deleted on all replicas that are up."""
+        starts = [one.log_start_offset for broker, one in self.replicas.items() if broker in live]
+        return min([self.local.log.log_start_offset, *starts])
+
+    def wait_deleted(self, pending_id: Hashable, required_offset: int, deadline_ms: float) -> None:
+        self._deletions.add(pending_id, required_offset, deadline_ms)
+
+    def answer_deleted(self, live: Collection[int]) -> list[Effect]:
+        if not self._deletions:
+            return []
+        return self._answers(self._deletions.take_reached(self.low_watermark(live)), ErrorCode.NONE)
+
+    # Answers
 
     def expire(self, now_ms: float) -> list[Effect]:
-        """The records stay, and may be committed later."""
-        late = [one for one in self._waiting if one.deadline_ms <= now_ms]
-        if late:
-            self._waiting = [one for one in self._waiting if one.deadline_ms > now_ms]
-            heapify(self._waiting)
+        """Records that were produced stay, and may be committed later; those that are deleted here
+        go elsewhere later."""
+        late = [*self._produces.take_due(now_ms), *self._deletions.take_due(now_ms)]
         return self._answers(late, ErrorCode.REQUEST_TIMED_OUT)
 
     def end(self) -> list[Effect]:
         """Another leads now, or nobody: nobody here can say what becomes of the records."""
-        waiting, self._waiting = self._waiting, []
-        return self._answers(sorted(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        waiting = [*self._produces.take_all(), *self._deletions.take_all()]
+        return self._answers(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _answers(self, done: Iterable[WaitingProduce], error: ErrorCode) -> list[Effect]:
-        return [AnswerProduce(one.pending_id, self.local.partition, error) for one in done]
+    def _answers(self, done: Iterable[Delayed], error: ErrorCode) -> list[Effect]:
+        return [AnswerDelayed(one.pending_id, self.local.partition, error) for one in done]
 
     # In-sync replicas
 

@@ -10,6 +10,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.turns import in_turns
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
 from ottla.registries.brokers import BrokerRegistration, Endpoint
@@ -75,7 +76,7 @@ class MetadataCache:
         """The topics of which that update has left no partition."""
         return {
             place.topic
-            for place, one in update.partitions.items()
+            for place, one in in_turns(update.partitions.items())
             if one.state.leader == LEADER_DURING_DELETE and place.topic not in self.topics
         }
 

@@ -12,6 +12,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.alter_partitions import AlterPartitions, place_of
 from ottla.broker.replication.effects import (
+    AnswerDelayed,
     BecameFollower,
     BecameLeader,
     Effect,
@@ -255,6 +256,14 @@ class ReplicaManager:
         role = None if hosted is None else hosted.role
         return role if isinstance(role, Leading) else None
 
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """The leader and its epoch, as the later order of the controller says; -1 for nobody."""
+        hosted, known = self.partitions.get(partition), self.metadata.partition(partition)
+        mine = (NO_LEADER, NO_EPOCH) if hosted is None else (hosted.leader, hosted.leader_epoch)
+        if known is None or known.state.leader_epoch < mine[1]:
+            return mine
+        return known.state.leader, known.state.leader_epoch
+
     def may_serve(self, partition: TopicPartition) -> bool:
         """Whether consumers may read the replica, as leader or as follower (KIP-392)."""
         hosted = self.partitions.get(partition)
@@ -285,6 +294,25 @@ class ReplicaManager:
         leading = self.leading(partition)
         assert leading is not None
         leading.wait(pending_id, required_offset, deadline_ms)
+
+    def low_watermark(self, partition: TopicPartition) -> int:
+        """Up to where records are deleted on all replicas that are up; -1 where another leads."""
+        leading = self.leading(partition)
+        return -1 if leading is None else leading.low_watermark(self.metadata.brokers)
+
+    def wait_deleted(
+        self,
+        partition: TopicPartition,
+        pending_id: Hashable,
+        required_offset: int,
+        deadline_ms: float,
+    ) -> list[Effect]:
+        """Until all replicas that are up have deleted what is before an offset."""
+        leading = self.leading(partition)
+        if leading is None:
+            return [AnswerDelayed(pending_id, partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        leading.wait_deleted(pending_id, required_offset, deadline_ms)
+        return []
 
     def fetched(self, fetch: Fetch, now_ms: float) -> tuple[Fetched, list[Effect]]:
         """A follower's fetch. Records follow from its offset where there is neither an error nor a
@@ -351,19 +379,21 @@ class ReplicaManager:
     # In-sync replicas
 
     def tick(self, now_ms: float) -> list[Effect]:
-        """Followers that lag leave the ISR, and produces that waited too long are answered.
+        """Followers that lag leave the ISR, and what waited too long, or for a broker that is not
+        up any more, is answered.
 
-        To be called at half of `replica.lag.time.max.ms`, and when a produce is due.
+        To be called at half of `replica.lag.time.max.ms`.
         """
         effects = []
         for hosted in self.partitions.values():
             if isinstance(hosted.role, Leading):
                 self._want(hosted.role, now_ms)
+                effects += hosted.role.answer_deleted(self.metadata.brokers)
                 effects += hosted.role.expire(now_ms)
         return effects
 
     def expire(self, partition: TopicPartition, now_ms: float) -> list[Effect]:
-        """Answers the produces of a partition that are due."""
+        """Answers what is due of a partition's requests."""
         leading = self.leading(partition)
         return [] if leading is None else leading.expire(now_ms)
 

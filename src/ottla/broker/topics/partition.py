@@ -9,7 +9,7 @@ from typing import Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.fetching import FetchQuery, PartitionQuery
-from ottla.broker.waiting import DelayedProduce
+from ottla.broker.waiting import DelayedOperation
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import FetchData
@@ -27,7 +27,7 @@ class Replication(Protocol):
     def written_out(self) -> None:
         """Appends were written out, and followers may have them."""
 
-    def await_commit(self, pending: DelayedProduce, required_offset: int) -> Hashable:
+    def await_commit(self, pending: DelayedOperation, required_offset: int) -> Hashable:
         """Has a produce wait until all before an offset is committed; returns the partition's key
         in its result."""
 

@@ -11,12 +11,15 @@ from ottla.server.request_context import Handler
 OWN: Final = frozenset(
     {
         ApiKey.API_VERSIONS,
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
         ApiKey.METADATA,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.FIND_COORDINATOR,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.replication.replica_manager import Sender
 from ottla.controller.requests import (
     LeaderAndIsr,
@@ -107,7 +107,8 @@ def stop_replica(request: StopReplicaRequest, api_version: int) -> StopReplica:
 
 
 def update_metadata(request: UpdateMetadataRequest, api_version: int) -> UpdateMetadata:
-    partitions = dict(_metadata(request))
+    partitions: dict[TopicPartition, PartitionMetadata] = freed_in_turns({})
+    partitions.update(_metadata(request))
     topic_ids: dict[str, Uuid] = {
         one.topic_name: one.topic_id for one in request.topic_states if one.topic_id != ZERO_UUID
     }

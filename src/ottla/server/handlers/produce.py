@@ -20,7 +20,7 @@ from ottla.base.turns import in_turns
 from ottla.broker.background import Prepared
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic
-from ottla.broker.waiting import DelayedProduce
+from ottla.broker.waiting import DelayedOperation
 from ottla.codec.compression import Compression
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
@@ -114,7 +114,7 @@ class Commit:
     __slots__ = ("_awaited", "pending")
 
     def __init__(self, deadline_ms: float) -> None:
-        self.pending = DelayedProduce(deadline_ms)
+        self.pending = DelayedOperation(deadline_ms)
         self._awaited: list[tuple[Hashable, PartitionProduceResponse]] = []
 
     def wait(

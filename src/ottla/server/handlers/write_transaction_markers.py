@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.broker.transactions.markers import Marker, Written
-from ottla.broker.waiting import DelayedProduce
+from ottla.broker.waiting import DelayedOperation
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,
     WritableTransactionMarkerPartitionResult,
@@ -41,7 +41,7 @@ class Commit:
     """What other replicas must have, in a cluster, before the markers are answered for."""
 
     def __init__(self, context: RequestContext) -> None:
-        self._pending = DelayedProduce(context.at.monotonic_ms + TIMEOUT_MS)
+        self._pending = DelayedOperation(context.at.monotonic_ms + TIMEOUT_MS)
         self._awaited: list[tuple[Hashable, WritableTransactionMarkerPartitionResult]] = []
 
     def wait(self, written: Written, result: WritableTransactionMarkerPartitionResult) -> None:

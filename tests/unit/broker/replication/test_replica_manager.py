@@ -10,7 +10,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.effects import (
-    AnswerProduce,
+    AnswerDelayed,
     AppendAsFollower,
     AssignEpoch,
     BecameFollower,
@@ -166,7 +166,7 @@ def test_a_fenced_broker_leads_nothing_and_takes_the_same_epoch_again() -> None:
     broker.take(ME)
     broker.append(waits_until=50)
     assert broker.manager.fence() == [
-        AnswerProduce(1, ORDERS, NOT_LEADER),
+        AnswerDelayed(1, ORDERS, NOT_LEADER),
         BecameFollower(ORDERS, 5),
     ]
     assert broker.manager.error_before_append(ORDERS, waits_for_all=False) is NOT_LEADER
@@ -200,7 +200,7 @@ def test_a_replica_is_stopped_by_its_epoch_or_with_its_topic() -> None:
     gone = broker.apply(StopReplica(orders={ORDERS: StopOrder(leader_epoch=-2, delete=True)}))
     assert gone.errors == {ORDERS: ErrorCode.NONE}
     assert gone.effects == (
-        AnswerProduce(1, ORDERS, NOT_LEADER),
+        AnswerDelayed(1, ORDERS, NOT_LEADER),
         Stopped(ORDERS, delete=True),
     )
     answer, _ = broker.fetch(OTHER, 0)
@@ -216,7 +216,7 @@ def test_what_all_in_sync_replicas_have_is_committed_and_answered() -> None:
     assert broker.append(2, waits_until=50) == []
     assert broker.fetch(OTHER, 2)[1] == []
     _, effects = broker.fetch(THIRD, 2)
-    assert effects == [MoveHighWatermark(ORDERS, 2), AnswerProduce(2, ORDERS, ErrorCode.NONE)]
+    assert effects == [MoveHighWatermark(ORDERS, 2), AnswerDelayed(2, ORDERS, ErrorCode.NONE)]
 
 
 def test_a_produce_that_waits_too_long_is_answered_and_its_records_stay() -> None:
@@ -224,7 +224,7 @@ def test_a_produce_that_waits_too_long_is_answered_and_its_records_stay() -> Non
     broker.take(ME)
     broker.append(waits_until=50)
     assert broker.manager.tick(49) == []
-    assert broker.manager.tick(50) == [AnswerProduce(1, ORDERS, ErrorCode.REQUEST_TIMED_OUT)]
+    assert broker.manager.tick(50) == [AnswerDelayed(1, ORDERS, ErrorCode.REQUEST_TIMED_OUT)]
     broker.fetch(OTHER, 1)
     assert broker.fetch(THIRD, 1)[1] == [MoveHighWatermark(ORDERS, 1)]
 
@@ -233,7 +233,7 @@ def test_a_leader_that_is_replaced_answers_that_it_leads_no_more() -> None:
     broker = Broker()
     broker.take(ME)
     broker.append(waits_until=50)
-    assert broker.take(OTHER, 6).effects[0] == AnswerProduce(1, ORDERS, NOT_LEADER)
+    assert broker.take(OTHER, 6).effects[0] == AnswerDelayed(1, ORDERS, NOT_LEADER)
     assert broker.manager.error_before_append(ORDERS, waits_for_all=True) is NOT_LEADER
 
 
@@ -254,7 +254,7 @@ def test_a_repeated_produce_of_committed_records_needs_enough_replicas_too() -> 
     broker.take(ME, 6, isr=(1,))
     broker.manager.wait(ORDERS, "again", 1, 500)
     error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    assert broker.manager.appended(ORDERS, 0) == [AnswerProduce("again", ORDERS, error)]
+    assert broker.manager.appended(ORDERS, 0) == [AnswerDelayed("again", ORDERS, error)]
 
 
 def test_a_lagging_follower_leaves_the_isr_when_the_controller_has_said_so() -> None:
@@ -269,7 +269,7 @@ def test_a_lagging_follower_leaves_the_isr_when_the_controller_has_said_so() -> 
     state = PartitionState(leader=ME, leader_epoch=5, controller_epoch=4, isr=(1, 2))
     assert broker.answer(LAG_MS + 1, state=state, partition_epoch=11) == [
         MoveHighWatermark(ORDERS, 1),
-        AnswerProduce(1, ORDERS, ErrorCode.NONE),
+        AnswerDelayed(1, ORDERS, ErrorCode.NONE),
     ]
 
 
