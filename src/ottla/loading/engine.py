@@ -1,4 +1,4 @@
-"""The interface of a load to what runs its tasks: Spark, or this machine alone."""
+"""The interface of a load to what runs its tasks: Spark, or this process alone."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -11,7 +11,10 @@ OnTasks = Callable[[int, int], None]
 
 
 class Engine(Protocol):
-    """Runs tasks, each in whatever process there is for it."""
+    """Runs tasks, each in whatever process or thread there is for it.
+
+    There are two: `spark/engine.py: SparkEngine`, and `LocalEngine` beside this.
+    """
 
     def start(self, *, is_short: bool) -> object:
         """Gets ready, if that is still to be done; `is_short` says that there is little to do."""

@@ -33,7 +33,7 @@ from ottla.loading.job import (
 from ottla.loading.plan import PlannedRange, plan_load
 from ottla.loading.registered_schema import with_registered_schema
 from ottla.loading.verification import LogChangedError, verify_files
-from ottla.loading.writing import write_files
+from ottla.loading.writing import SHORT_LOAD, write_files
 from ottla.sources.bounds import NoMatch
 from ottla.sources.log_source import LogPartition, OffsetsGoneError
 from ottla.sources.opening import open_log, topic_options
@@ -65,10 +65,17 @@ class LoadReport:
     seconds: float
     write_seconds: float = 0.0
     """How much of that the tasks took to read the log and write Parquet."""
+    start_seconds: float = 0.0
+    """And how much the engine took before them, to get ready."""
 
     @property
     def nothing_new(self) -> bool:
         return self.commit_id is None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it was so little that the engine's start counts."""
+        return self.row_count < SHORT_LOAD
 
     @property
     def row_count(self) -> int:
@@ -252,6 +259,7 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
         files=written.files,
         seconds=time.monotonic() - started,
         write_seconds=written.seconds,
+        start_seconds=written.start_seconds,
     )
     return Loaded(report, state)
 

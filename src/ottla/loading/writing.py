@@ -40,6 +40,8 @@ class WrittenFiles:
     directory: str = ""
     files: tuple[DataFile, ...] = ()
     seconds: float = 0.0
+    start_seconds: float = 0.0
+    """What the engine took before that to get ready."""
 
 
 def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
@@ -51,6 +53,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     layout, row_size = _settled(job, plan)
     job.table.pin(layout)
     is_short = plan.offset_count < SHORT_LOAD and not job.options.is_long
+    asked = time.monotonic()
     job.engine.start(is_short=is_short)
     started = time.monotonic()
     directory = job.table.load_directory(plan.state.commit_id, secrets.token_bytes(4), plan.action)
@@ -63,8 +66,13 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     )
     files = written_files(job.table.store, paths)
     job.progress(replace(writing, step=Step.WRITTEN))
-    seconds = time.monotonic() - started
-    return WrittenFiles(layout=layout, directory=directory, files=files, seconds=seconds)
+    return WrittenFiles(
+        layout=layout,
+        directory=directory,
+        files=files,
+        seconds=time.monotonic() - started,
+        start_seconds=started - asked,
+    )
 
 
 def written_files(store: TableStore, paths: Sequence[str]) -> tuple[DataFile, ...]:

@@ -3,16 +3,16 @@
 import os
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions, parse_options
-from ottla.sources.wire.own_client import OwnClient
-from ottla.sources.wire.wire_client import WireClient
-from ottla.sources.wire.wire_settings import foreign_setting, parse_wire_settings
-from ottla.sources.wire.wire_source import BrokerLog
+
+if TYPE_CHECKING:
+    from ottla.sources.wire.wire_client import WireClient
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
 
@@ -23,11 +23,17 @@ def open_log(options: ReadOptions) -> LogSource:
         return LogFiles(
             options.paths, options.choice, options.isolation, skip_damaged=options.skip_damaged
         )
+    # Where files are read, nothing of the wire is imported.
+    from ottla.sources.wire.wire_source import BrokerLog
+
     return BrokerLog(open_client(options), options.choice, options.isolation)
 
 
-def open_client(options: ReadOptions) -> WireClient:
+def open_client(options: ReadOptions) -> "WireClient":
     """The client that the options ask for."""
+    from ottla.sources.wire.own_client import OwnClient
+    from ottla.sources.wire.wire_settings import foreign_setting, parse_wire_settings
+
     foreign = foreign_setting(options.client)
     if foreign is not None:
         from ottla.sources.wire.librdkafka_client import LibrdkafkaClient

@@ -1,1 +1,1 @@
-"""`ottla load`: topics loaded into tables with Spark."""
+"""`ottla load`: topics loaded into tables."""

@@ -1,10 +1,11 @@
-"""`ottla load`: what is new in topics, into directories of Parquet files, with Spark."""
+"""`ottla load`: what is new in topics, into tables, with Spark or in this process."""
 
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.engines import open_engine
 from ottla.cli.load.options import (
     check_load_options,
     follow_rule,
@@ -39,21 +40,16 @@ def load_command(
     With --rerun, records that were loaded before are read again, all of them or a range. Readers
     see the old rows or the new ones, never both.
     """
-    from ottla.spark.engine import SparkEngine
-    from ottla.spark.session import SessionSettings
-
     topics = (*topic_arguments, *topics)
     check_load_options(topics, given)
     console = new_console()
-    # What goes wrong in a task is reported in one line, by us.
-    session = SessionSettings(log_level="OFF")
     with (
         ProgressLine(console, f"looking at {', '.join(topics)}") as line,
-        SparkEngine(None, session) as engine,
+        open_engine(given["engine"]) as engine,
     ):
 
         def show(progress: "Progress") -> None:
-            words = progress_words(progress)
+            words = progress_words(progress, given["engine"])
             if words is not None:
                 line.say(words, progress.tasks_done, progress.task_count)
 

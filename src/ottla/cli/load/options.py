@@ -8,6 +8,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.cli.engines import engine_option
 from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import parse_seconds, parse_size, with_options
 
@@ -120,9 +121,8 @@ with_load_options = with_options(
         is_flag=True,
         help="Continue after damage in a directory's files; skipped offsets are logged.",
     ),
-    click.option(
-        "--min-partitions", type=click.IntRange(min=1), help="Least number of Spark tasks."
-    ),
+    click.option("--min-partitions", type=click.IntRange(min=1), help="Least number of tasks."),
+    engine_option,
 )
 
 

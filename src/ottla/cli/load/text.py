@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from ottla.cli.engines import SPARK, WITHOUT_SPARK
 from ottla.cli.terminal import counted, new_table
 
 if TYPE_CHECKING:
@@ -11,12 +12,16 @@ if TYPE_CHECKING:
     from ottla.loading.load import LoadReport
 
 
-def progress_words(progress: "Progress") -> str | None:
+SHOWN_START_S = 1.0
+"""A start of Spark that is worth a line, where there was little to load."""
+
+
+def progress_words(progress: "Progress", engine: str) -> str | None:
     """What a load is doing; `None` for what is not worth a line."""
     from ottla.loading.job import Step
 
     match progress.step:
-        case Step.PLANNED if progress.offset_count:
+        case Step.PLANNED if progress.offset_count and engine == SPARK:
             return f"starting Spark for {progress.offset_count:,} records"
         case Step.WRITING:
             return f"loading {progress.offset_count:,} records"
@@ -42,6 +47,10 @@ def show_report(console: "Console", report: "LoadReport") -> None:
     if report.quarantined_count:
         console.print(aside_words(report))
     console.print(summary(report))
+    if report.is_short and report.start_seconds >= SHOWN_START_S:
+        console.print(
+            f"{report.start_seconds:.1f} s of that started Spark's Java; {WITHOUT_SPARK}",
+        )
 
 
 def show_offsets(console: "Console", title: str, report: "LoadReport") -> None:

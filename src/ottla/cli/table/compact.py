@@ -1,9 +1,10 @@
-"""`ottla table compact`: few large files of many small ones, with Spark."""
+"""`ottla table compact`: few large files of many small ones."""
 
 from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.engines import SPARK, engine_option, open_engine
 from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console
 
 if TYPE_CHECKING:
@@ -22,40 +23,38 @@ MEGABYTE = 1024 * 1024
     show_default=True,
     help="Target size of the merged files, in MiB.",
 )
-def compact_command(path: str, target_mb: int) -> None:
+@engine_option
+def compact_command(path: str, target_mb: int, engine: str) -> None:
     """Merge the small files of a table. Rows and their offsets do not change.
 
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
     table unchanged. Remove the old files with: ottla table vacuum.
     """
     from ottla.loading.compaction import CompactOptions, compact
-    from ottla.spark.engine import SparkEngine
-    from ottla.spark.session import SessionSettings
 
     console = new_console()
     options = CompactOptions(target_size=target_mb * MEGABYTE)
-    session = SessionSettings(log_level="OFF")
     with (
         ProgressLine(console, "looking at the table's files") as line,
-        SparkEngine(None, session) as engine,
+        open_engine(engine) as opened,
     ):
 
         def show(progress: "Progress") -> None:
-            line.say(_words(progress), progress.tasks_done, progress.task_count)
+            line.say(_words(progress, engine), progress.tasks_done, progress.task_count)
 
-        report = compact(path, engine, show, options)
+        report = compact(path, opened, show, options)
     console.print(_text(report))
 
 
-def _words(progress: "Progress") -> str:
+def _words(progress: "Progress", engine: str) -> str:
     from ottla.loading.job import Step
 
     match progress.step:
         case Step.CLAIMED:
             return "looking at the table's files"
-        case Step.PLANNED:
+        case Step.PLANNED if engine == SPARK:
             return f"starting Spark for {progress.offset_count:,} rows"
-        case Step.WRITING:
+        case Step.PLANNED | Step.WRITING:
             return f"merging {progress.offset_count:,} rows"
         case _:
             return "checking what was written"

@@ -1,0 +1,1 @@
+"""`ottla load` in this process."""
