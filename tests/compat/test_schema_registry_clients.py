@@ -13,7 +13,7 @@ from ottla.cli.serve.schema_registry import ServedRegistry
 from ottla.config.listeners import client_listeners
 from ottla.schema_registry.opening import open_registry
 from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder
-from ottla.tables.values.registered import schema_of_subject
+from ottla.tables.values.registered import with_schema_of_subject
 from tests.support.serving import open_broker, serving
 
 pytest.importorskip("avro")
@@ -96,11 +96,9 @@ def test_values_that_a_client_wrote_are_read_by_theirs_and_ours(
     theirs = AvroDeserializer(client)
     assert theirs(written[0], context()) == TURING
     registry = open_registry(url)
-    ours = Decoding(
-        format=ValueFormat.AVRO,
-        schema=schema_of_subject(registry, "people-value"),
-        registry=url,
-        subject="people-value",
+    ours = with_schema_of_subject(
+        Decoding(format=ValueFormat.AVRO, schema="", registry=url, subject="people-value"),
+        registry,
     )
     kind = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
     found = open_decoder(ours).decode(pa.array(written, pa.binary()), pa.array(headers, kind))

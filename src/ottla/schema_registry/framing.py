@@ -6,7 +6,7 @@ bytes stand alone.
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 PREFIX: Final = struct.Struct(
     ">b"  # magic byte, 0
@@ -22,6 +22,9 @@ _GUID: Final = struct.Struct(
 )
 assert _GUID.size == 17
 
+GUID_SIZE: Final = _GUID.size
+_MOST_NESTED: Final = 100
+
 
 def prefixed_id(data: bytes) -> int | None:
     """The id that the bytes begin with; `None` when they begin with no such prefix."""
@@ -30,19 +33,99 @@ def prefixed_id(data: bytes) -> int | None:
     return int(PREFIX.unpack_from(data)[1])
 
 
-def header_guid(
-    headers: Iterable[Mapping[str, Any]] | None, name: str = VALUE_HEADER
-) -> str | None:
-    """The GUID that the last header of that name has; `None` when there is none.
+def schema_header(headers: Iterable[Mapping[str, Any]] | None, name: str) -> bytes | None:
+    """The value of the last header of that name.
 
     `headers`: mappings of `key` and `value`, as a column of headers has them.
     """
-    found = None
+    found: bytes | None = None
     for header in headers or ():
         if header["key"] == name:
             found = header["value"]
-    if found is None or len(found) != _GUID.size or found[0] != 1:
+    return found
+
+
+def schema_headers(headers: Any, name: str, count: int) -> list[bytes | None]:
+    """Of each record its schema's header; `headers` is their column, or `None`."""
+    if headers is None:
+        return [None] * count
+    return [schema_header(one, name) for one in headers.to_pylist()]
+
+
+class Framed(NamedTuple):
+    """What names a value's schema, by its id or its GUID, and where the value itself begins."""
+
+    schema: int | str
+    start: int
+
+
+def framed(value: bytes, header: bytes | None = None) -> Framed | None:
+    """The framing of a value, or of its header if that has one; `None` for none."""
+    guid = None if header is None else guid_in(header)
+    if guid is not None:
+        return Framed(guid, 0)
+    found = prefixed_id(value)
+    return None if found is None else Framed(found, PREFIX.size)
+
+
+class FramedMessage(NamedTuple):
+    """As `Framed`, and the path to the value's message type in its schema."""
+
+    schema: int | str
+    indexes: tuple[int, ...]
+    start: int
+
+
+def framed_message(value: bytes, header: bytes | None = None) -> FramedMessage | None:
+    """The framing of a Protobuf value; in a header, the message's path comes after the GUID."""
+    found = framed(value, header)
+    if found is None:
+        return None
+    if found.start == 0 and header is not None:
+        path = message_indexes(header, GUID_SIZE)
+        return None if path is None else FramedMessage(found.schema, path[0], 0)
+    path = message_indexes(value, found.start)
+    return None if path is None else FramedMessage(found.schema, path[0], path[1])
+
+
+def guid_in(value: bytes) -> str | None:
+    """The GUID that such a header's value begins with; a Protobuf value's message indexes follow
+    it."""
+    if len(value) < _GUID.size or value[0] != 1:
         return None
     from uuid import UUID
 
-    return str(UUID(bytes=_GUID.unpack(found)[1]))
+    return str(UUID(bytes=_GUID.unpack_from(value)[1]))
+
+
+def message_indexes(data: bytes, start: int = PREFIX.size) -> tuple[tuple[int, ...], int] | None:
+    """The path to a Protobuf value's message type, and where the value begins; `None` for neither.
+
+    A count and as many numbers, each a zigzag varint; the first message of all is one byte, 0.
+    """
+    count, position = _varint(data, start)
+    if count == 0:
+        return (0,), position
+    if not 0 < count <= _MOST_NESTED:
+        return None
+    found = []
+    for _ in range(count):
+        index, position = _varint(data, position)
+        if index < 0:
+            return None
+        found.append(index)
+    return tuple(found), position
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint and where it ends; -1 for none."""
+    found = 0
+    for shift in range(0, 35, 7):
+        if position >= len(data):
+            break
+        byte = data[position]
+        position += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (found >> 1) ^ -(found & 1), position
+    return -1, position

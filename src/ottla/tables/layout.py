@@ -147,7 +147,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
 
 def _named(wanted: Decoding, pinned: TableLayout) -> Decoding:
     assert pinned.decoding is not None
-    return replace(wanted, schema=pinned.decoding.schema)
+    return replace(wanted, schema=pinned.decoding.schema, message=pinned.decoding.message)
 
 
 def layout_fields(layout: TableLayout) -> dict[str, Any]:
@@ -162,6 +162,7 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
                 "schema_id": one.decoding.schema_id,
                 "registry": one.decoding.registry,
                 "subject": one.decoding.subject,
+                "message": one.decoding.message,
             }
             for one in layout.decodings
         ],
@@ -201,6 +202,7 @@ def _parse_pinned(fields: Mapping[str, Any]) -> PinnedDecoding:
             schema_id=None if schema_id is None else int(schema_id),
             registry=str(fields.get("registry", "")),
             subject=str(fields.get("subject", "")),
+            message=str(fields.get("message", "")),
         ),
     )
 

@@ -64,8 +64,11 @@ def test_a_missing_package_is_one_line_that_names_its_extra(
     assert f"pip install 'ottla[{EXTRAS[module]}]'" in result.stderr
 
 
+PACKAGES = {"google": "protobuf", "grpc_tools": "grpcio-tools", "jwt": "pyjwt"}
+
+
 def test_each_extra_has_the_package_that_a_person_is_told_to_install() -> None:
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     for module, extra in EXTRAS.items():
-        package = {"jwt": "pyjwt"}.get(module, module.replace("_", "-"))
+        package = PACKAGES.get(module, module.replace("_", "-"))
         assert any(one.startswith(package) for one in extras[extra]), module

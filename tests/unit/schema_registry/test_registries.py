@@ -9,7 +9,14 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.schema_registry.directory import DirectoryRegistry
-from ottla.schema_registry.framing import PREFIX, header_guid, prefixed_id
+from ottla.schema_registry.framing import (
+    KEY_HEADER,
+    PREFIX,
+    VALUE_HEADER,
+    framed,
+    prefixed_id,
+    schema_header,
+)
 from ottla.schema_registry.http import HttpRegistry
 from ottla.schema_registry.registry import (
     PROTOBUF,
@@ -191,14 +198,19 @@ def test_a_directory_has_schemas_by_id_and_versions_by_subject(tmp_path: Path) -
         registry.schema(8)
 
 
+def guid(headers: Any, name: str = VALUE_HEADER) -> int | str | None:
+    found = framed(b"", schema_header(headers, name))
+    return found and found.schema
+
+
 def test_an_id_is_read_from_a_prefix_and_a_guid_from_a_header() -> None:
     assert prefixed_id(PREFIX.pack(0, 7) + b"x") == 7
     assert prefixed_id(b"\1\0\0\0\7") is prefixed_id(b"\0\0\0\7") is None
     value = b"\1" + bytes.fromhex(GUID.replace("-", ""))
     headers = [{"key": "__value_schema_id", "value": value}]
-    assert header_guid(headers) == GUID
-    assert header_guid(headers, "__key_schema_id") is header_guid(None) is None
-    assert header_guid([{"key": "__value_schema_id", "value": value[:-1]}]) is None
+    assert guid(headers) == GUID
+    assert guid(headers, KEY_HEADER) is guid(None) is None
+    assert guid([{"key": VALUE_HEADER, "value": value[:-1]}]) is None
 
 
 def test_a_login_takes_confluents_names_and_refuses_what_has_no_effect() -> None:

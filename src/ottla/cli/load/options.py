@@ -1,6 +1,7 @@
 """The options of `ottla load`, and what they come to."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,17 +74,23 @@ with_load_options = with_options(
     ),
     click.option(
         "--decode",
-        type=click.Choice(["raw", "json", "avro"]),
+        type=click.Choice(["raw", "json", "avro", "protobuf"]),
         help="Format of values; raw (bytes) by default. Pinned by the first load.",
     ),
     click.option(
         "--schema",
         metavar="SCHEMA-OR-FILE",
         help="JSON: 'id bigint, at timestamp' (inferred and pinned by the first load, if left "
-        "out). Avro: a file with the schema (with --registry that of all versions of the subject, "
-        "if left out). May grow later.",
+        "out). Avro: a file with the schema. Protobuf: a .proto file, or a descriptor set. With "
+        "--registry that of all versions of the subject, if left out. May grow later.",
     ),
-    *registry_options("which values name by id, with --decode avro"),
+    click.option(
+        "--message",
+        metavar="NAME",
+        help="Message of the Protobuf schema that values are; its only one, or with --registry "
+        "its first, by default.",
+    ),
+    *registry_options("which values name by id, with --decode avro or protobuf"),
     click.option(
         "--subject",
         metavar="NAME",
@@ -126,6 +133,17 @@ with_load_options = with_options(
 )
 
 
+_OF_DECODED = {
+    "schema": "json",
+    "confluent": "json",
+    "schema_id": "json",
+    "registry": "avro",
+    "subject": "avro",
+    "message": "protobuf",
+}
+_PACKAGES = {"avro": "fastavro", "protobuf": "google.protobuf"}
+
+
 def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that have no meaning together."""
     decode = given["decode"]
@@ -136,23 +154,26 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     if given["follow"] and given["end"] is not None:
         raise UserError("--follow has no end: leave out --to, or --follow")
     if decode == "raw" or decode is None:
-        for name in ("schema", "confluent", "schema_id", "registry", "subject"):
+        for name, wanted in _OF_DECODED.items():
             if given[name]:
                 option = "--" + name.replace("_", "-")
-                wanted = "avro" if name in ("registry", "subject") else "json"
                 raise UserError(f"{option} is for values that are decoded: add --decode {wanted}")
     if decode == "json" and given["registry"]:
-        raise UserError("--registry is for --decode avro: JSON says itself what it holds")
-    if decode == "avro" and given["schema"] is None and given["registry"] is None:
         raise UserError(
-            "--decode avro needs the schema that values are written in: --schema FILE, or "
+            "--registry is for --decode avro or protobuf: JSON says itself what it holds"
+        )
+    if decode in _PACKAGES and given["schema"] is None and given["registry"] is None:
+        raise UserError(
+            f"--decode {decode} needs the schema that values are written in: --schema FILE, or "
             "--registry URL-OR-DIRECTORY where each value names its own"
         )
+    if decode != "protobuf" and given["message"] is not None:
+        raise UserError("--message is one of a Protobuf schema: add --decode protobuf")
     if given["subject"] is not None and given["registry"] is None:
         raise UserError("--subject is looked up in a registry: add --registry URL-OR-DIRECTORY")
-    if decode == "avro":
-        with needed_for("--decode avro"):  # Before Spark starts, which takes its time.
-            import fastavro  # noqa: F401
+    if decode in _PACKAGES:
+        with needed_for(f"--decode {decode}"):  # Before Spark starts, which takes its time.
+            import_module(_PACKAGES[decode])
     if given["schema_id"] is not None and not given["confluent"]:
         raise UserError("--schema-id is what stands in the prefix: add --confluent")
     if given["partition_field"] is not None and given["partition_by"] is None:
@@ -219,7 +240,13 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
     if given["decode"] in (None, "raw"):
         return None
     value_format = ValueFormat(given["decode"])
-    schema = _text_or_file(given["schema"] or "")
+    if value_format is ValueFormat.PROTOBUF and given["schema"]:
+        from ottla.schema_registry.protobuf_schemas import descriptor_set
+        from ottla.tables.values.protobuf_values import schema_of
+
+        schema = schema_of(descriptor_set(Path(given["schema"])))
+    else:
+        schema = _text_or_file(given["schema"] or "")
     if schema and value_format is ValueFormat.JSON:
         schema = schema_text(parse_schema(schema))
     return Decoding(
@@ -229,6 +256,7 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
         schema_id=given["schema_id"],
         registry=given["registry"] or "",
         subject=given["subject"] or "",
+        message=given["message"] or "",
     )
 
 

@@ -1,7 +1,7 @@
 """Avro values as columns, by fastavro: one binary datum to a value, and nothing after it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from types import MappingProxyType
 from typing import Any
@@ -54,7 +54,7 @@ class AvroDecoder:
             return Decoded(self._one_by_one(rows, faults), faults)
 
     def _all(
-        self, values: Iterable[bytes | None], headers: Any
+        self, values: Sequence[bytes | None], headers: Any
     ) -> Iterator[tuple[Any, str | None]]:
         """For each value what it is, or its fault."""
         for value in values:

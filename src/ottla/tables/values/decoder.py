@@ -20,13 +20,16 @@ class ValueFormat(Enum):
 
     JSON = "json"
     AVRO = "avro"
+    PROTOBUF = "protobuf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """How a table's values are decoded.
 
-    `schema` is in Spark's words (`values.schema`) for JSON, and Avro's own JSON for Avro. With
+    `schema` is in Spark's words (`values.schema`) for JSON, Avro's own JSON for Avro, and a
+    descriptor set in base64 for Protobuf, which `message` is in; made of a subject, that is in
+    Spark's words too. With
     `confluent` the five bytes that serializers of a schema registry put in front are taken off;
     `schema_id` is then the only id that may stand in them. With `registry` (an http address, or a
     directory) each value is read with the schema that it was written with, whose id or GUID it
@@ -40,6 +43,8 @@ class Decoding:
     schema_id: int | None = None
     registry: str = ""
     subject: str = ""
+    message: str = ""
+    """The name of Protobuf's message; empty: the schema's only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,22 @@ def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> Valu
             from ottla.tables.values.avro_values import AvroDecoder
 
             decoder = AvroDecoder(decoding.schema)
+        case ValueFormat.PROTOBUF:
+            from ottla.tables.values.protobuf_values import ProtobufDecoder
+
+            decoder = ProtobufDecoder(decoding.schema, decoding.message)
     return Prefixed(decoder, decoding.schema_id) if decoding.confluent else decoder
 
 
 def check_decoding(decoding: Decoding) -> None:
     """Raises `UserError` when it does not say which schema wrote a value."""
     is_avro = decoding.format is ValueFormat.AVRO
+    require(
+        not (decoding.format is ValueFormat.PROTOBUF and decoding.confluent)
+        or bool(decoding.registry),
+        "Protobuf values are read by the schema that wrote them: name the registry (--registry URL "
+        "or DIRECTORY) in place of --confluent",
+    )
     require(
         not (is_avro and decoding.confluent)
         or bool(decoding.registry)

@@ -6,92 +6,109 @@ fault that says why. What the table's schema does not name is left out if the sc
 it was made of the registry's, that is a fault too.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import repeat
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.schema_registry.framing import PREFIX, header_guid, prefixed_id
+from ottla.schema_registry.framing import VALUE_HEADER, framed, schema_headers
 from ottla.schema_registry.opening import open_registry
 from ottla.schema_registry.registry import (
     AVRO,
+    PROTOBUF,
     RegisteredSchema,
     RegistryLogin,
     SchemaRegistry,
-    UnknownSchemaError,
 )
 from ottla.tables.values.avro_growth import avro_schema, grown, uncovered
 from ottla.tables.values.avro_values import AvroDecoder, parse_avro
 from ottla.tables.values.decoder import Decoding, ValueDecoder, ValueFormat, require
+from ottla.tables.values.schema import schema_text
+from ottla.tables.values.writers import UNFRAMED, Writers
+
+_KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.PROTOBUF: PROTOBUF}
 
 
-def open_registered(decoding: Decoding, login: RegistryLogin | None) -> ValueDecoder:
-    """The decoder for values whose schemas are in a registry; raises `UserError`."""
-    require(decoding.format is ValueFormat.AVRO, "--registry is for --decode avro")
-    registry = open_registry(decoding.registry, login)
-    return RegisteredAvroDecoder(decoding.schema, registry, is_whole=bool(decoding.subject))
+def open_registered(
+    decoding: Decoding, login: RegistryLogin | None, header: str = VALUE_HEADER
+) -> ValueDecoder:
+    """The decoder for values whose schemas are in a registry, by their ids or GUIDs in `header`;
+    raises `UserError`."""
+    registry, is_whole = open_registry(decoding.registry, login), bool(decoding.subject)
+    match decoding.format:
+        case ValueFormat.AVRO:
+            return RegisteredAvroDecoder(
+                decoding.schema, registry, is_whole=is_whole, header=header
+            )
+        case ValueFormat.PROTOBUF:
+            from ottla.tables.values.registered_protobuf import RegisteredProtobufDecoder
+
+            return RegisteredProtobufDecoder(
+                decoding.schema, decoding.message, registry, is_whole=is_whole, header=header
+            )
+    raise UserError("--registry is for --decode avro or protobuf")
 
 
-def schema_of_subject(registry: SchemaRegistry, subject: str) -> str:
-    """The schema in which values of all a subject's versions can be shown; raises `UserError`."""
-    versions = registry.versions(subject)
-    require(bool(versions), f"subject {subject} has no version in the registry")
+def with_schema_of_subject(decoding: Decoding, registry: SchemaRegistry) -> Decoding:
+    """With the schema in which values of all its subject's versions can be shown; raises
+    `UserError`."""
+    versions = registry.versions(decoding.subject)
+    require(bool(versions), f"subject {decoding.subject} has no version in the registry")
+    kind = _KINDS[decoding.format]
     for one in versions:
-        require(one.kind == AVRO, f"subject {subject} is {one.kind}, and --decode avro was asked")
-    return grown(versions)
+        require(
+            one.kind == kind,
+            f"subject {decoding.subject} is {one.kind}, and --decode {decoding.format.value} was "
+            f"asked",
+        )
+    return _of_versions(decoding, versions)
+
+
+def _of_versions(decoding: Decoding, versions: Sequence[RegisteredSchema]) -> Decoding:
+    if decoding.format is ValueFormat.AVRO:
+        return replace(decoding, schema=grown(versions))
+    from ottla.tables.values.registered_protobuf import message_of_subject
+
+    kind, message = message_of_subject(versions, decoding.message)
+    return replace(decoding, schema=schema_text(kind), message=message)
 
 
 class RegisteredAvroDecoder(AvroDecoder):
     """See the module; `schema` is the table's own, `is_whole` whether no field is left out."""
 
-    def __init__(self, schema: str, registry: SchemaRegistry, *, is_whole: bool) -> None:
+    def __init__(
+        self,
+        schema: str,
+        registry: SchemaRegistry,
+        *,
+        is_whole: bool,
+        header: str = VALUE_HEADER,
+    ) -> None:
         super().__init__(schema)
         self._shown = avro_schema(RegisteredSchema(text=schema))
-        self._registry = registry
         self._is_whole = is_whole
-        self._written: dict[int | str, tuple[Any, str | None]] = {}
+        self._header = header
+        self._writers = Writers(registry, AVRO, self._parsed)
 
     def _all(
-        self, values: Iterable[bytes | None], headers: Any
+        self, values: Sequence[bytes | None], headers: Any
     ) -> Iterator[tuple[Any, str | None]]:
-        of_each = repeat(None) if headers is None else headers.to_pylist()
-        for value, of_value in zip(values, of_each, strict=False):
-            yield (None, None) if value is None else self._registered(value, header_guid(of_value))
+        named = schema_headers(headers, self._header, len(values))
+        for value, header in zip(values, named, strict=True):
+            yield (None, None) if value is None else self._registered(value, header)
 
-    def _registered(self, value: bytes, guid: str | None) -> tuple[Any, str | None]:
-        found = prefixed_id(value) if guid is None else guid
+    def _registered(self, value: bytes, header: bytes | None) -> tuple[Any, str | None]:
+        found = framed(value, header)
         if found is None:
-            return None, (
-                "it does not begin with the prefix of Confluent's wire format (0, schema id), and "
-                "no header names its schema"
-            )
-        if found not in self._written:
-            self._written[found] = self._find(found)
-        written, fault = self._written[found]
-        if fault is not None:
+            return None, UNFRAMED
+        written, fault = self._writers.of(found.schema)
+        if written is None:
             return None, fault
-        row, fault = self._one(value if guid else value[PREFIX.size :], written)
-        return row, None if fault is None else f"written with schema {found}: {fault}"
+        row, broken = self._one(value[found.start :], written)
+        return row, None if broken is None else f"written with schema {found.schema}: {broken}"
 
-    def _find(self, schema: int | str) -> tuple[Any, str | None]:
-        """A writer's schema, or why there is none; raises `UserError` when none can be asked."""
-        try:
-            if isinstance(schema, int):
-                found = self._registry.schema(schema)
-            else:
-                found = self._registry.schema_of_guid(schema)
-        except UnknownSchemaError as error:
-            return None, f"it was written with schema {schema}: {error}"
-        if found.kind != AVRO:
-            return None, f"it was written with schema {schema}, which is {found.kind} and not Avro"
-        return self._parsed(schema, found)
-
-    def _parsed(self, schema: int | str, found: RegisteredSchema) -> tuple[Any, str | None]:
-        try:
-            missing = uncovered(avro_schema(found), self._shown, is_whole=self._is_whole)
-            written = parse_avro(found.text, found.references)
-        except UserError as error:
-            return None, f"it was written with schema {schema}: {error}"
+    def _parsed(self, found: RegisteredSchema) -> Any:
+        missing = uncovered(avro_schema(found), self._shown, is_whole=self._is_whole)
         if missing is not None:
-            return None, f"it was written with schema {schema}: {missing}"
-        return written, None
+            raise UserError(missing)
+        return parse_avro(found.text, found.references)

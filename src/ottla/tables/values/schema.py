@@ -88,6 +88,8 @@ def check_evolution(before: Any, now: Any, place: str = "value") -> None:
             check_evolution(field.type, now.field(index).type, f"{place}.{field.name}")
     elif types.is_list(before) and types.is_list(now):
         check_evolution(before.value_type, now.value_type, f"{place}[]")
+    elif types.is_map(before) and types.is_map(now):
+        check_evolution(before.item_type, now.item_type, f"{place}{{}}")
     elif before != now and not (types.is_int32(before) and types.is_int64(now)):
         raise _unevolved(place, f"was {type_text(before)} and would be {type_text(now)}")
 

@@ -1,0 +1,216 @@
+"""Protobuf schemas as message types: `.proto` text, compiled by protoc, and descriptor sets."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
+
+_MAIN = "__schema__.proto"
+_IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
+_FAULT = re.compile(r"\S*\.proto:")
+"""How a line of protoc begins that says what is wrong; others are of its own log."""
+
+# What schemas of Confluent's registry may import without naming it as a reference.
+_CONFLUENT = {
+    "confluent/meta.proto": """syntax = "proto3";
+package confluent;
+import "google/protobuf/descriptor.proto";
+message Meta {
+  string doc = 1;
+  map<string, string> params = 2;
+  repeated string tags = 3;
+}
+extend google.protobuf.FileOptions { Meta file_meta = 1088; }
+extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
+extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
+extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
+extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
+""",
+    "confluent/type/decimal.proto": """syntax = "proto3";
+package confluent.type;
+message Decimal {
+  bytes value = 1;
+  uint32 precision = 2;
+  int32 scale = 3;
+}
+""",
+}
+
+
+class MessageTypes:
+    """The messages of a descriptor set, whose last file is the schema itself."""
+
+    def __init__(self, descriptors: bytes) -> None:
+        """Raises `UserError` for bytes that are no descriptor set."""
+        with needed_for("Protobuf"):
+            from google.protobuf.descriptor_pb2 import FileDescriptorSet
+            from google.protobuf.descriptor_pool import DescriptorPool
+            from google.protobuf.message import DecodeError
+        try:
+            self._files = list(FileDescriptorSet.FromString(descriptors).file)
+            if not self._files:
+                raise UserError("the Protobuf descriptor set has no file")
+            self._pool = DescriptorPool()
+            for file in self._files:
+                self._pool.AddSerializedFile(file.SerializeToString())
+        except (DecodeError, TypeError) as error:
+            raise UserError(
+                f"this is no Protobuf descriptor set with all that it imports "
+                f"(protoc --include_imports --descriptor_set_out=FILE makes one): {error}"
+            ) from error
+
+    def named(self, name: str) -> Any:
+        """The descriptor of a message by its full name, or one without its package.
+
+        With an empty name the only one; raises `UserError`.
+        """
+        of_schema = [one.name for one in self._files[-1].message_type]
+        if not name:
+            if len(of_schema) != 1:
+                known = ", ".join(of_schema) or "none"
+                raise UserError(f"the Protobuf schema has several messages: name one of {known}")
+            return self.at((0,))
+        known_names = dict.fromkeys(one for file in self._files for one in _full_names(file))
+        found = [one for one in known_names if one == name or one.endswith(f".{name}")]
+        if name in known_names:
+            found = [name]
+        if len(found) != 1:
+            known = ", ".join(of_schema) or "none"
+            raise UserError(f"the Protobuf schema has no message {name}; it has {known}")
+        return self._pool.FindMessageTypeByName(found[0])
+
+    def at(self, indexes: Iterable[int]) -> Any | None:
+        """The message that a message index list leads to; `None` if it leads nowhere."""
+        file = self._files[-1]
+        names, inner = ([file.package] if file.package else []), list(file.message_type)
+        for index in indexes:
+            if not 0 <= index < len(inner):
+                return None
+            names.append(inner[index].name)
+            # As Confluent counts them: messages of the text, and none that protoc makes of a map.
+            inner = [one for one in inner[index].nested_type if not one.options.map_entry]
+        return self._pool.FindMessageTypeByName(".".join(names))
+
+
+def message_class(descriptor: Any) -> Any:
+    from google.protobuf.message_factory import GetMessageClass
+
+    return GetMessageClass(descriptor)
+
+
+def _full_names(file: Any) -> Iterator[str]:
+    def of(messages: Any, outer: str) -> Iterator[str]:
+        for one in messages:
+            if not one.options.map_entry:
+                yield f"{outer}{one.name}"
+                yield from of(one.nested_type, f"{outer}{one.name}.")
+
+    return of(file.message_type, f"{file.package}." if file.package else "")
+
+
+def imports(text: str) -> list[str]:
+    """The paths that a `.proto` text imports."""
+    return _IMPORT.findall(text)
+
+
+def compiled(text: str, references: Mapping[str, str]) -> bytes:
+    """The descriptor set of a `.proto` text and all that it imports; raises `UserError`.
+
+    `references` has the texts of imports by their paths. Well-known types need none.
+    """
+    return _compiled(text, tuple(references.items()))
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
+    with TemporaryDirectory(prefix="ottla-proto-") as name:
+        directory = Path(name)
+        for path, content in {**_CONFLUENT, **dict(references), _MAIN: text}.items():
+            _write(directory, path, content)
+        return _run_protoc(_MAIN, [directory])
+
+
+def descriptor_set(path: Path) -> bytes:
+    """That of a `.proto` file and what it imports from its own directory; other files are one.
+
+    Raises `UserError`.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"{path}: {error.strerror}; name a .proto file, or what protoc made of one"
+        ) from error
+    if path.suffix != ".proto":
+        return content
+    with TemporaryDirectory(prefix="ottla-proto-") as name:
+        for known, text in _CONFLUENT.items():
+            _write(Path(name), known, text)
+        return _run_protoc(path.name, [path.parent, Path(name)])
+
+
+def _write(directory: Path, path: str, content: str) -> None:
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts or "\0" in path or not parts.parts:
+        raise UserError(f"{path!r} is no path that a Protobuf schema may import")
+    place = directory / parts
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path!r} is no path that a Protobuf schema may import") from error
+
+
+def _run_protoc(main: str, places: Sequence[Path]) -> bytes:
+    """In a process of its own: it writes what is wrong to the standard error of its process."""
+    with TemporaryDirectory(prefix="ottla-proto-") as name:
+        out = Path(name) / "set"
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "grpc_tools.protoc",
+                *(f"--proto_path={one}" for one in [*places, *_well_known()]),
+                "--include_imports",
+                f"--descriptor_set_out={out}",
+                main,
+            ],
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        if done.returncode == 0:
+            return out.read_bytes()
+    lines = [
+        one
+        for one in done.stderr.splitlines()
+        if _FAULT.match(one) and ": warning:" not in one.lower()
+    ]
+    words = lines[0] if lines else f"protoc ended with {done.returncode}"
+    for place in places:
+        words = words.removeprefix(f"{place}/")
+    raise UserError(f"this is no Protobuf schema: {words.removeprefix(f'{_MAIN}:')}")
+
+
+@lru_cache(maxsize=1)
+def _well_known() -> tuple[Path, ...]:
+    """Where the files of `google/protobuf` are, and those of `google/type` if they are installed;
+    raises `UserError` without a compiler."""
+    with needed_for("a .proto text"):
+        import grpc_tools
+    places = [Path(str(grpc_tools.__file__)).parent / "_proto"]
+    try:
+        types = find_spec("google.type")
+    except ModuleNotFoundError:
+        types = None
+    for place in (types.submodule_search_locations if types else None) or ():
+        places.append(Path(place).parent.parent)
+    return tuple(places)
