@@ -37,7 +37,7 @@ BROKER = {
     "coordinator/consumer": "plan",
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
-    "record": "batch layout list_packing walk",
+    "record": "batch layout list_cutting list_packing walk",
     "server": (
         "authentication busy_poll connection dispatch listener metering request_context"
         " request_counts request_log send_queue transport turns"
@@ -58,7 +58,7 @@ BROKER = {
 
 LOOPS = {
     "client/producing": "accumulator batches partitioners",
-    "record": "list_packing walk",
+    "record": "list_cutting list_packing walk",
     "storage/compaction": "compiled_key_filter",
 }
 """Compiled in an editable install too: install again when one was edited."""

@@ -19,12 +19,17 @@ from ottla.codec.compression import Compression
 from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
 from ottla.record import walk
 from ottla.record.batch import InvalidBatchError, RecordBatch
-from ottla.record.field_lists import REASONS
 from ottla.record.layout import HEADER_SIZE
 from ottla.record.record import unpacked_payload
 
 Positions = NDArray[np.int64]
 Data = NDArray[np.uint8]
+
+REASONS: Final = {
+    walk.CUT_SHORT: "a record is cut short",
+    walk.DISAGREES: "a batch's size and the size of its records disagree",
+    walk.TOO_LONG: "a varint is too long",
+}
 
 MIN_RECORD_SIZE: Final = 7
 """A byte each: size, attributes, both deltas, key size, value size, header count."""

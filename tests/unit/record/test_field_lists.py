@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ottla.codec.compression import Compression
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
-from ottla.record.field_lists import FieldLists, field_lists
+from ottla.record.field_lists import COUNT, FieldLists, field_lists
 from ottla.record.record import Record, read_records
 from tests.support.random_batches import regions
 
@@ -54,6 +54,18 @@ def test_many_small_batches_are_read_together(compression: Compression) -> None:
     (lists,) = field_lists(iter_batches(b"".join(batches)))
     assert lists.offsets == lists.timestamps_ms == list(range(100))
     assert lists.headers[:2] == [(), (("h", None),)]
+
+
+def test_a_batch_of_many_records_comes_in_lists_that_the_next_batch_fills_up() -> None:
+    batches = []
+    for base in (0, COUNT + 200):
+        builder = RecordBatchBuilder(base)
+        for offset in range(base, base + COUNT + 200):
+            builder.append(None, b"v", offset)
+        batches.append(builder.build())
+    found = list(field_lists(iter_batches(b"".join(batches))))
+    assert [len(one.values) for one in found] == [COUNT, COUNT, 400]
+    assert [offset for one in found for offset in one.offsets] == list(range(2 * COUNT + 400))
 
 
 @given(st.data())
