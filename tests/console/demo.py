@@ -76,7 +76,12 @@ def admin_of(broker: LocalBroker) -> Iterator[Admin]:
 
 @contextmanager
 def demo_broker(directory: Path) -> Iterator[LocalBroker]:
-    settings = {**FEW_LOGS, "log.cleaner.enable": "true"}
+    # What is about to go is there to be looked at, however long the tests take.
+    settings = {
+        **FEW_LOGS,
+        "log.cleaner.enable": "true",
+        "log.initial.task.delay.ms": DAY_MS,
+    }
     with LocalBroker(directory, settings) as broker:
         fill(broker)
         yield broker

@@ -177,12 +177,8 @@ def test_a_person_walks_by_keyboard_from_the_overview_to_a_message(page: Any) ->
 def test_pointing_at_a_segment_says_why_it_stays_or_goes(page: Any) -> None:
     page.goto("/topics/orders/log/0")
     first, *_, last = page.query_selector_all(".shape")
-
-    def shows_the_first() -> bool:
-        first.hover()  # The page may still have been moving when it came there.
-        return "deletable" in page.inner_text("#detail")
-
-    until(page, shows_the_first)
+    first.hover()
+    until(page, lambda: "deletable" in page.inner_text("#detail"))
     assert "why: retention.ms" in page.inner_text("#detail")
     last.focus()
     assert "active" in page.inner_text("#detail")
