@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from ottla.tables.manifest import LoadedPartition
 
 import ottla
 from ottla.cli.load.text import show_report
 from ottla.cli.main import cli
 from ottla.loading.load import LoadReport
 from ottla.table import dataset
+from ottla.tables.ledger_entries import LoadedPartition
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.patience import PATIENCE_S
 
