@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ottla.cli.serve.metrics.names import SECTIONS, Kind, MetricName
+from ottla.cli.metrics.names import SECTIONS, Kind, MetricName
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "metrics.md"
@@ -14,7 +14,7 @@ DASHBOARD = DOCS / "grafana" / "ottla.json"
 
 HEAD = """# Metrics
 
-<!-- made by `make docs` from src/ottla/cli/serve/metrics/names.py -->
+<!-- made by `make docs` from src/ottla/cli/metrics/names.py -->
 
 <!-- not run: it installs -->
 ```console

@@ -6,7 +6,7 @@ from pathlib import Path
 from docs.generate import COMPATIBILITY, CONFIGURATION, api_table, configuration
 
 from docs import commands, metrics, pictures, python_api
-from ottla.cli.serve.metrics.names import METRICS, Kind
+from ottla.cli.metrics.names import METRICS, Kind
 from ottla.config.broker import broker_settings
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig

@@ -16,8 +16,8 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.authorizer import MAX_COUNTED, OTHERS, Authorizer
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
+from ottla.cli.metrics.names import METRICS
 from ottla.cli.serve.metrics import collector
-from ottla.cli.serve.metrics.names import METRICS
 from ottla.cli.serve.metrics.serving import ServedMetrics
 from ottla.config.listeners import Listener
 from ottla.config.security import STANDARD_AUTHORIZER

@@ -1,1 +1,1 @@
-"""Metrics of a running broker for Prometheus: their names, where values come from, and HTTP."""
+"""Metrics of a running broker: where the values come from, and for how long they are served."""

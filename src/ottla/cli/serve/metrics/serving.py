@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from ottla.base.clock import Clock
 from ottla.broker.broker import Broker
+from ottla.cli.metrics.http import MetricsServer
 from ottla.cli.serve.metrics.collector import BrokerCollector, Collected
-from ottla.cli.serve.metrics.http import MetricsServer
 from ottla.server.listener import Server
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ottla.cli.serve.metrics.names import METRICS, Kind, MetricName
+from ottla.cli.metrics.names import METRICS, Kind, MetricName
 from ottla.server.request_counts import BOUNDS_MS, Histogram
 
 if TYPE_CHECKING:

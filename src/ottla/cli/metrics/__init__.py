@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: their names, their samples, and the server that answers over HTTP."""
