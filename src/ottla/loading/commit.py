@@ -6,9 +6,16 @@ from dataclasses import dataclass, replace
 
 from ottla.loading.carrying import carry_all
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step, TableState
+from ottla.loading.upserting import changes_in, merge_changes
 from ottla.loading.writing import WrittenFiles
 from ottla.tables.layout import TableLayout, table_schema
-from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
+from ottla.tables.ledger_entries import (
+    Action,
+    DataFile,
+    LedgerEntry,
+    LoadedPartition,
+    MergeCounts,
+)
 from ottla.tables.transaction_log import CommitTakenError
 
 
@@ -24,51 +31,95 @@ def publish(
     job: LoadJob, plan: LoadPlan, written: WrittenFiles, partitions: Sequence[LoadedPartition]
 ) -> Commit:
     """Raises `CommitTakenError` when another writer was first; what was written is removed then."""
-    carried = carry_all(job, plan, written.directory)
-    files = (*written.files, *carried)
-    if plan.action is Action.RERUN:
-        counts = Counter({one.partition: 0 for one in partitions})
-        for file in carried:
-            counts[file.partition] += file.row_count
-        partitions = [
-            replace(one, carried_count=counts[one.partition])
-            for one in partitions
-            if not one.is_empty
-        ]
+    if written.layout.is_latest:
+        changes = [file.path for file in changes_in(written)]
+        try:
+            commit = _publish(job, plan, _merged(job, plan, written, partitions))
+        finally:
+            job.table.remove_files(changes)
+    else:
+        commit = _publish(job, plan, _carried(job, plan, written, partitions))
+    return commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """All that a commit brings and takes away."""
+
+    layout: TableLayout
+    partitions: Sequence[LoadedPartition]
+    files: Sequence[DataFile]
+    replaced: Sequence[DataFile]
+    merged: MergeCounts | None = None
+
+
+def _publish(job: LoadJob, plan: LoadPlan, ready: _Ready) -> Commit:
     job.progress(Progress(step=Step.VERIFIED))
-    job.table.store.sync([file.path for file in files])
+    job.table.store.sync([file.path for file in ready.files])
     job.progress(Progress(step=Step.SYNCED))
-    commit = _commit(job, plan, written.layout, partitions, files)
+    commit = _commit(job, plan, ready)
     job.progress(Progress(step=Step.COMMITTED))
     return commit
 
 
+def _merged(
+    job: LoadJob, plan: LoadPlan, written: WrittenFiles, partitions: Sequence[LoadedPartition]
+) -> _Ready:
+    merged = merge_changes(job, plan, written)
+    return _Ready(
+        layout=written.layout,
+        partitions=_read(plan, partitions),
+        files=merged.files,
+        replaced=merged.replaced,
+        merged=merged.counts,
+    )
+
+
+def _carried(
+    job: LoadJob, plan: LoadPlan, written: WrittenFiles, partitions: Sequence[LoadedPartition]
+) -> _Ready:
+    carried = carry_all(job, plan, written.directory)
+    counts = Counter(dict.fromkeys((one.partition for one in partitions), 0))
+    for file in carried:
+        counts[file.partition] += file.row_count
+    read = [replace(one, carried_count=counts[one.partition]) for one in partitions]
+    return _Ready(
+        layout=written.layout,
+        partitions=_read(plan, read),
+        files=(*written.files, *carried),
+        replaced=plan.replaced,
+    )
+
+
+def _read(plan: LoadPlan, partitions: Sequence[LoadedPartition]) -> Sequence[LoadedPartition]:
+    """A rerun says nothing of partitions that it leaves alone."""
+    is_rerun = plan.action is Action.RERUN
+    return [one for one in partitions if not (is_rerun and one.is_empty)]
+
+
 def note_hour(job: LoadJob, plan: LoadPlan, partitions: Sequence[LoadedPartition]) -> Commit:
     """Nothing new, and that is news: an hour is over, and the table complete for it."""
-    return _commit(job, plan, plan.state.layout, partitions, ())
+    layout = plan.state.layout
+    return _commit(job, plan, _Ready(layout=layout, partitions=partitions, files=(), replaced=()))
 
 
-def _commit(
-    job: LoadJob,
-    plan: LoadPlan,
-    layout: TableLayout,
-    partitions: Sequence[LoadedPartition],
-    files: Sequence[DataFile],
-) -> Commit:
+def _commit(job: LoadJob, plan: LoadPlan, ready: _Ready) -> Commit:
+    layout = ready.layout
     entry = LedgerEntry(
         commit_id=plan.state.commit_id,
         committed_ms=job.options.clock.now_ms(),
         source=job.place.source,
-        partitions=tuple(partitions),
-        files=tuple(files),
+        partitions=tuple(ready.partitions),
+        files=tuple(ready.files),
         action=plan.action,
-        replaces=tuple(dict.fromkeys(file.path for file in plan.replaced)),
+        replaces=tuple(dict.fromkeys(file.path for file in ready.replaced)),
         asked_ms=plan.asked_ms,
         schema=table_schema(layout.value_type) if layout.decodings else None,
+        merged=ready.merged,
     )
     try:
-        job.table.commit(entry, plan.replaced)
+        job.table.commit(entry, ready.replaced)
     except CommitTakenError:
-        job.table.remove_files([file.path for file in files])
+        job.table.remove_files([file.path for file in ready.files])
         raise
     return Commit(entry=entry, state=plan.state.after(entry, layout))

@@ -40,7 +40,7 @@ from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
 from ottla.tables.completeness import begins_a_new_hour
 from ottla.tables.layout import TableLayout, first_layout, next_layout
-from ottla.tables.ledger_entries import DataFile, LoadedPartition, total_size
+from ottla.tables.ledger_entries import DataFile, LoadedPartition, MergeCounts, total_size
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 
@@ -63,6 +63,8 @@ class LoadReport:
     partitions: tuple[LoadedPartition, ...]
     files: tuple[DataFile, ...]
     seconds: float
+    merged: MergeCounts | None = None
+    """What became of the rows, where a table has the latest of each key."""
     write_seconds: float = 0.0
     """How much of that the tasks took to read the log and write Parquet."""
     start_seconds: float = 0.0
@@ -245,10 +247,12 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
     job.progress(Progress(step=Step.PLANNED, offset_count=plan.offset_count))
     written = write_files(job, plan)
     partitions = verify_files(plan.ranges, written.files, job.log, job.table.store)
-    state, commit_id = plan.state, None
+    state, commit_id, files, merged = plan.state, None, written.files, None
     if plan.is_news:
         commit = publish(job, plan, written, partitions)
         state, commit_id, partitions = commit.state, commit.entry.commit_id, commit.entry.partitions
+        merged = commit.entry.merged
+        files = files if merged is None else commit.entry.files
     elif begins_a_new_hour(state.asked_ms, plan.asked_ms):
         state = note_hour(job, plan, partitions).state
     report = LoadReport(
@@ -256,7 +260,8 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
         into=job.table.address,
         commit_id=commit_id,
         partitions=partitions,
-        files=written.files,
+        files=files,
+        merged=merged,
         seconds=time.monotonic() - started,
         write_seconds=written.seconds,
         start_seconds=written.start_seconds,

@@ -9,6 +9,7 @@ until `ottla table vacuum`.
 
 from collections.abc import Sequence
 
+from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.job import LoadJob, LoadPlan, TableState
 from ottla.loading.load import LoadReport, claimed, load_new
@@ -38,6 +39,11 @@ def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
     for before in state.loaded.values():
         check_same_topic(before, offered)
     pieces = covered(job.table.entries())
+    if state.layout.is_latest and wanted.end is not None:
+        raise UserError(
+            "the table has the latest row of each key, so a rerun reads up to where the table "
+            "ends: leave --to out"
+        )
     ranges = {
         number: _range(job.log, TopicPartition(job.place.topic, number), some, wanted)
         for number, some in pieces.items()
@@ -46,12 +52,13 @@ def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
     # Without those that end before they begin, as when no record is that late.
     ranges = {number: one for number, one in ranges.items() if not one.is_empty}
     plan = plan_rerun(ranges, pieces, offered)
+    files = job.table.current_files()
     return LoadPlan(
         state=state,
         ranges=plan,
         asked_ms=asked_ms,
         action=Action.RERUN,
-        replaced=tuple(touched_files(job.table.current_files(), plan)),
+        replaced=() if state.layout.is_latest else tuple(touched_files(files, plan)),
     )
 
 

@@ -10,7 +10,8 @@ from ottla.record.columns import COLUMNS
 from ottla.schema_registry.framing import PREFIX
 from ottla.sources.log_source import LogSource, read_ranges
 from ottla.tables.layout import PinnedDecoding, TableLayout, check_partitioning
-from ottla.tables.values.decoder import Decoding
+from ottla.tables.values.debezium import bare_row
+from ottla.tables.values.decoder import Decoding, Envelope
 from ottla.tables.values.inference import infer_schema
 from ottla.tables.values.schema import schema_text
 
@@ -61,6 +62,8 @@ def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout
 
 
 def _bare(values: list[bytes | None], decoding: Decoding) -> Iterable[bytes | None]:
-    if not decoding.confluent:
-        return values
-    return [None if value is None else value[PREFIX.size :] for value in values]
+    if decoding.confluent:
+        values = [None if value is None else value[PREFIX.size :] for value in values]
+    if decoding.envelope is Envelope.DEBEZIUM:
+        values = [bare_row(value) for value in values]
+    return values

@@ -15,8 +15,8 @@ from ottla.sources.log_source import LogSource, Split
 from ottla.sources.opening import open_log
 from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import SplitOptions, even_pieces
-from ottla.tables.columns import aside_columns, row_columns
-from ottla.tables.ledger_entries import quarantine_of
+from ottla.tables.columns import aside_columns, change_columns, row_columns
+from ottla.tables.ledger_entries import changes_of, quarantine_of
 from ottla.tables.store import open_store
 from ottla.tables.values.decoder import ValueDecoder, open_decoder
 
@@ -34,13 +34,12 @@ def write_splits(task: LoadTask, splits: Sequence[Split]) -> list[str]:
     first = splits[0]
     name = f"{first.place.partition}-{first.from_offset}"
     quarantine = quarantine_of(task.directory)
+    # Changes are read once more, when they are merged: only then rows have their directories.
+    place = changes_of(task.directory) if task.is_latest else task.directory
+    partitioning = None if task.is_latest else task.partitioning
     with (
         TaskFiles(
-            store,
-            task.directory,
-            name,
-            compression=task.compression,
-            partitioning=task.partitioning,
+            store, place, name, compression=task.compression, partitioning=partitioning
         ) as files,
         TaskFiles(store, quarantine, name, compression=task.compression) as aside,
     ):
@@ -59,35 +58,73 @@ class SplitRows:
         self._decoder: ValueDecoder | None = None
         if task.decoding is not None:
             self._decoder = open_decoder(task.decoding, task.login)
-        self._schema = row_columns(None if self._decoder is None else self._decoder.type)
+        columns = change_columns if task.is_latest else row_columns
+        self._schema = columns(None if self._decoder is None else self._decoder.type)
         self._maker = RowMaker(task.topic, split.place.partition, _source_schema(self._schema))
         self._aside = _Aside(task, split, aside)
 
     def read(self, log: LogSource) -> "Iterator[pa.RecordBatch]":
         wanted = decoded_columns(_source_schema(self._schema).names)
         for decoded in log.read(self._split, wanted):
-            yield self._rows(decoded if self._decoder is None else self._sound(decoded))
+            rows, faults = self._decoded(decoded)
+            yield self._rows(self._without(rows, decoded, faults))
 
-    def _sound(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
-        """The records whose values can be decoded, with these in place of the bytes."""
+    def _decoded(self, decoded: "pa.RecordBatch") -> "tuple[pa.RecordBatch, Mapping[int, str]]":
+        """The records with decoded values in place of the bytes, and why some are no rows."""
+        rows = decoded
+        faults: Mapping[int, str] = {}
+        truncations: frozenset[int] = frozenset()
+        if self._decoder is not None:
+            index = decoded.schema.get_field_index("value")
+            headers = decoded.column(decoded.schema.get_field_index("headers"))
+            found = self._decoder.decode(decoded.column(index), headers)
+            rows = decoded.set_column(index, "value", found.rows)
+            faults, truncations = found.faults, found.truncations
+        if self._task.is_latest:
+            faults = {**self._unkeyed(decoded, truncations), **faults}
+        return rows, faults
+
+    def _unkeyed(self, decoded: "pa.RecordBatch", truncations: frozenset[int]) -> Mapping[int, str]:
+        """Changes of which it cannot be said what they change."""
+        import numpy as np
+
+        has_no_key = decoded.column(decoded.schema.get_field_index("key")).is_null()
+        return {
+            index: fault
+            for index in np.flatnonzero(has_no_key.to_numpy(False)).tolist()
+            if (fault := self._key_fault(index in truncations)) is not None
+        }
+
+    def _key_fault(self, is_truncation: bool) -> str | None:
+        if not is_truncation:
+            return "it has no key, by which rows are updated"
+        if self._task.partition_count > 1:
+            return (
+                f"it says that the source was truncated, and changes in the other "
+                f"{self._task.partition_count - 1} partitions may be from before or after that"
+            )
+        return None
+
+    def _without(
+        self, rows: "pa.RecordBatch", decoded: "pa.RecordBatch", faults: Mapping[int, str]
+    ) -> "pa.RecordBatch":
+        """The sound ones of the rows; the others are set aside, as they were decoded."""
         import numpy as np
         import pyarrow as pa
 
-        assert self._decoder is not None
-        index = decoded.schema.get_field_index("value")
-        headers = decoded.column(decoded.schema.get_field_index("headers"))
-        found = self._decoder.decode(decoded.column(index), headers)
-        rows = decoded.set_column(index, "value", found.rows)
-        if not found.faults:
+        if not faults:
             return rows
-        self._aside.put(decoded, found.faults)
-        is_sound = np.ones(decoded.num_rows, dtype=bool)
-        is_sound[list(found.faults)] = False
+        self._aside.put(decoded, faults)
+        is_sound = np.ones(rows.num_rows, dtype=bool)
+        is_sound[list(faults)] = False
         return rows.filter(pa.array(is_sound))
 
     def _rows(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
         rows = self._maker.rows(decoded)
-        return _with_commit(self._schema, rows, self._task.commit_id, {})
+        more = {}
+        if self._task.is_latest:
+            more["is_deleted"] = decoded.column(decoded.schema.get_field_index("value")).is_null()
+        return _with_commit(self._schema, rows, self._task.commit_id, more)
 
 
 class _Aside:
@@ -106,8 +143,8 @@ class _Aside:
         if self._task.on_error is OnError.FAIL:
             offset = decoded.column("offset")[indices[0]].as_py()
             raise UserError(
-                f"{self._split.place}, offset {offset}: the value cannot be "
-                f"decoded: {faults[indices[0]]} (--on-error quarantine sets such records aside)"
+                f"{self._split.place}, offset {offset}: the record cannot be "
+                f"made a row: {faults[indices[0]]} (--on-error quarantine sets such records aside)"
             )
         maker = RowMaker(
             self._task.topic, self._split.place.partition, _source_schema(self._schema)
@@ -192,6 +229,6 @@ def _source_schema(schema: Any) -> Any:
         [
             field.with_name(_SOURCE_NAMES.get(field.name, field.name))
             for field in schema
-            if field.name not in ("commit_id", "reason")
+            if field.name not in ("commit_id", "reason", "is_deleted")
         ]
     )

@@ -35,3 +35,7 @@ class LoadTask:
     on_error: OnError = OnError.FAIL
     compression: str = "zstd"
     partitioning: Partitioning | None = None
+    is_latest: bool = False
+    """Whether what is written are changes, to be merged with the rows of the table."""
+    partition_count: int = 1
+    """Of the topic."""

@@ -57,10 +57,14 @@ class TaskFiles:
     def write(self, rows: "pa.RecordBatch", partition: int) -> None:
         """Rows of one partition of the topic."""
         if self._partitioning is None:
-            self._output("").write(rows, partition)
+            self.write_into("", rows, partition)
             return
         for inner, some in parted(rows, self._partitioning):
-            self._output(inner).write(some, partition)
+            self.write_into(inner, some, partition)
+
+    def write_into(self, inner: str, rows: "pa.RecordBatch", partition: int) -> None:
+        """Rows of which it is known into which directory they belong."""
+        self._output(inner).write(rows, partition)
         if sum(one.held_size for one in self._open.values()) >= ROW_GROUP_SIZE:
             for one in self._open.values():
                 one.flush()

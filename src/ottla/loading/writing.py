@@ -64,7 +64,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
         [partial(write_splits, task, splits) for splits in _splits(job, plan, row_size)],
         lambda done, count: job.progress(replace(writing, tasks_done=done, task_count=count)),
     )
-    files = written_files(job.table.store, paths)
+    files = written_files(job.table.store, paths, with_keys=layout.is_latest)
     job.progress(replace(writing, step=Step.WRITTEN))
     return WrittenFiles(
         layout=layout,
@@ -75,10 +75,14 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     )
 
 
-def written_files(store: TableStore, paths: Sequence[str]) -> tuple[DataFile, ...]:
+def written_files(
+    store: TableStore, paths: Sequence[str], *, with_keys: bool = False
+) -> tuple[DataFile, ...]:
     """What tasks report as written, by the footers; files without rows are left out."""
     try:
-        return tuple(part for path in paths for part in read_footer(store, path))
+        return tuple(
+            part for path in paths for part in read_footer(store, path, with_keys=with_keys)
+        )
     except FileNotFoundError as error:
         raise TaskError(
             f"{error.filename or error}: a task has written it, and it is not here; a table's "
@@ -137,4 +141,6 @@ def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> 
         on_error=job.options.on_error,
         compression=job.options.compression,
         partitioning=layout.partitioning,
+        is_latest=layout.is_latest,
+        partition_count=len(plan.ranges),
     )

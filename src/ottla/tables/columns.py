@@ -25,6 +25,13 @@ def row_columns(value: "pa.DataType | None" = None) -> "pa.Schema":
     )
 
 
+def change_columns(value: "pa.DataType | None" = None) -> "pa.Schema":
+    """Of rows that are still to be merged; one without a key says that all before it went."""
+    import pyarrow as pa
+
+    return row_columns(value).append(pa.field("is_deleted", pa.bool_()))
+
+
 def aside_columns(*, with_bytes: bool) -> "pa.Schema":
     """Of records that are no rows: where they are and why, `with_bytes` also what they hold."""
     import pyarrow as pa

@@ -92,6 +92,10 @@ class DeltaLog:
         table, state = self._table(), self.state()
         if state is not None and state.commit_count != change.commit_id:
             return self._version_made(change)
+        gone = {one.path for one in change.removed} - set(self.files() if change.removed else ())
+        if gone:
+            # Another program put rows into other files: those of ours would be there twice.
+            raise self._taken(change)
         read_version = -1 if state is None else state.version
         try:
             if table is None:
@@ -234,7 +238,10 @@ class DeltaLog:
         found = self.history(change.commit_id)
         if found and found[0].facts == change.facts:
             return found[0].version
-        raise CommitTakenError(
+        raise self._taken(change)
+
+    def _taken(self, change: Change) -> CommitTakenError:
+        return CommitTakenError(
             f"{self._store.address}: another writer has made commit {change.commit_id} meanwhile, "
             f"or replaced its files, and nothing was changed; run it again"
         )

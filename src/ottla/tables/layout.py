@@ -12,10 +12,18 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.schema_registry.registry import RegistryLogin
-from ottla.tables.values.decoder import Decoding, ValueFormat, check_decoding, open_decoder
+from ottla.tables.values.decoder import (
+    Decoding,
+    Envelope,
+    ValueFormat,
+    check_decoding,
+    open_decoder,
+)
 from ottla.tables.values.schema import check_evolution, type_text
 
 TIMESTAMP_COLUMN = "timestamp"
+UPSERT_KEY = "key"
+"""By what rows are updated, where they are: by the record's key, as Kafka compacts."""
 
 
 def table_schema(value_type: str = "binary") -> str:
@@ -63,6 +71,8 @@ class TableLayout:
 
     decodings: tuple[PinnedDecoding, ...] = ()
     partitioning: Partitioning | None = None
+    is_latest: bool = False
+    """Whether the table has the latest row of each key, instead of a row for each record."""
 
     @property
     def decoding(self) -> Decoding | None:
@@ -97,6 +107,7 @@ class LayoutOptions:
     decoding: Decoding | None = None
     """A schema that is empty: JSON's, from the first records, and later the table's own."""
     partitioning: Partitioning | None = None
+    is_latest: bool = False
     login: RegistryLogin | None = None
     """For the registry of the schemas; it is kept nowhere."""
 
@@ -107,7 +118,9 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
     if asked.decoding is not None:
         decodings = (PinnedDecoding(since_commit=0, decoding=asked.decoding),)
         check_decoding(asked.decoding)
-    layout = TableLayout(decodings=decodings, partitioning=asked.partitioning)
+    layout = TableLayout(
+        decodings=decodings, partitioning=asked.partitioning, is_latest=asked.is_latest
+    )
     if not layout.is_inferred:
         check_partitioning(layout)
     return layout
@@ -119,6 +132,11 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
         raise UserError(
             f"the table's files are parted {_partitioning_text(pinned.partitioning)}; that stays "
             f"as the first load had it (leave --partition-by out, or load into another directory)"
+        )
+    if asked.is_latest and not pinned.is_latest:
+        raise UserError(
+            "the table has a row for each record, and stays so (leave --upsert-by out, or load "
+            "into another directory)"
         )
     if asked.is_raw and pinned.decoding is not None:
         raise UserError(
@@ -138,6 +156,11 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
             f"the table's values are {has}, and stay so; load into another directory to have "
             f"{wanted.format.value}"
         )
+    if wanted.envelope is not pinned.decoding.envelope:
+        raise UserError(
+            f"the table was loaded with --envelope {pinned.decoding.envelope.value}, and that "
+            f"stays so; load into another directory to have --envelope {wanted.envelope.value}"
+        )
     check_decoding(wanted)
     check_evolution(open_decoder(pinned.decoding).type, open_decoder(wanted).type)
     before = tuple(one for one in pinned.decodings if one.since_commit < commit_id)
@@ -152,7 +175,7 @@ def _named(wanted: Decoding, pinned: TableLayout) -> Decoding:
 
 def layout_fields(layout: TableLayout) -> dict[str, Any]:
     """As the marker has it."""
-    return {
+    fields: dict[str, Any] = {
         "decodings": [
             {
                 "since_commit": one.since_commit,
@@ -163,11 +186,15 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
                 "registry": one.decoding.registry,
                 "subject": one.decoding.subject,
                 "message": one.decoding.message,
+                "envelope": one.decoding.envelope.value,
             }
             for one in layout.decodings
         ],
         "partitioning": partitioning_fields(layout.partitioning),
     }
+    if layout.is_latest:
+        fields["upsert_by"] = UPSERT_KEY
+    return fields
 
 
 def partitioning_fields(partitioning: Partitioning | None) -> dict[str, str] | None:
@@ -188,6 +215,7 @@ def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
     return TableLayout(
         decodings=tuple(_parse_pinned(one) for one in fields["decodings"]),
         partitioning=parse_partitioning(fields["partitioning"]),
+        is_latest=fields.get("upsert_by") == UPSERT_KEY,
     )
 
 
@@ -203,6 +231,7 @@ def _parse_pinned(fields: Mapping[str, Any]) -> PinnedDecoding:
             registry=str(fields.get("registry", "")),
             subject=str(fields.get("subject", "")),
             message=str(fields.get("message", "")),
+            envelope=Envelope(fields.get("envelope", Envelope.NONE.value)),
         ),
     )
 

@@ -4,6 +4,7 @@ Format page: docs/format/table-ledger.md. Kafka has no counterpart: this is the 
 exactly once, as a consumer group's committed offsets are the broker's.
 """
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -69,6 +70,8 @@ class DataFile:
     """Columns that the directory's name holds instead of the file (`day=2026-01-31`)."""
     times: tuple[int, int] | None = None
     """The first and the last timestamp, in microseconds; `None` where not all rows have one."""
+    keys: tuple[bytes, bytes] | None = None
+    """Between which all keys lie, both included; only of tables that have one row for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,16 @@ class LoadedPartition(OffsetRange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergeCounts:
+    """What a commit did to a table that has the latest row of each key."""
+
+    upserted: int
+    """Rows that are new, or in the place of another."""
+    superseded: int
+    """Rows of before that went: for another of the same key, or because it was deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """One commit."""
 
@@ -118,6 +131,8 @@ class LedgerEntry:
     """What rows look like from this commit on (`layout.layout_fields`), if it changes that."""
     version: int | None = None
     """Which version of the table the commit made; `None` for commits before a conversion."""
+    merged: MergeCounts | None = None
+    """`None` where each record is a row."""
 
     @property
     def row_count(self) -> int:
@@ -154,6 +169,11 @@ def is_of_commit(name: str) -> bool:
 def quarantine_of(directory: str) -> str:
     """Where records go that are no rows, of a commit whose files go into `directory`."""
     return f"{QUARANTINE_DIRECTORY}/{directory.rpartition('/')[2]}"
+
+
+def changes_of(directory: str) -> str:
+    """Where a commit's tasks put changes that are still to be merged: no commit names them."""
+    return f"{directory}/changes"
 
 
 def place_like(file: DataFile, directory: str) -> str:
@@ -203,6 +223,8 @@ def entry_fields(entry: LedgerEntry) -> dict[str, Any]:
         fields["layout"] = dict(entry.layout)
     if entry.version is not None:
         fields["version_made"] = entry.version
+    if entry.merged is not None:
+        fields["merged"] = asdict(entry.merged)
     return fields
 
 
@@ -242,6 +264,7 @@ def parse_fields(path: str, fields: Mapping[str, Any]) -> LedgerEntry:
             schema=_optional(fields, "schema", str),
             layout=_optional(fields, "layout", dict),
             version=_optional(fields, "version_made", int),
+            merged=_parse_merged(_optional(fields, "merged", dict)),
         )
     except (ValueError, TypeError, RecursionError) as error:
         raise CorruptionError(path, 0, str(error)) from error
@@ -281,6 +304,8 @@ def _file_fields(file: DataFile) -> dict[str, Any]:
         fields["values"] = dict(file.values)
     if file.times is not None:
         fields["times"] = list(file.times)
+    if file.keys is not None:
+        fields["keys"] = [base64.b64encode(one).decode("ascii") for one in file.keys]
     return fields
 
 
@@ -299,6 +324,19 @@ def parse_partition(fields: Mapping[str, Any]) -> LoadedPartition:
         lost=None if lost is None else OffsetRange(**_range(lost)),
         **_range(fields),
     )
+
+
+def _parse_merged(fields: Mapping[str, Any] | None) -> MergeCounts | None:
+    if fields is None:
+        return None
+    return MergeCounts(upserted=_count(fields, "upserted"), superseded=_count(fields, "superseded"))
+
+
+def _parse_keys(fields: list[Any] | None) -> tuple[bytes, bytes] | None:
+    if fields is None:
+        return None
+    first, last = (base64.b64decode(one, validate=True) for one in fields)
+    return first, last
 
 
 def _parse_batches(fields: Mapping[str, Any]) -> BatchRollUp:
@@ -326,6 +364,7 @@ def _parse_file(fields: Mapping[str, Any]) -> DataFile:
         role=FileRole(fields.get("role", FileRole.ROWS.value)),
         values=values,
         times=None if times is None else (int(times[0]), int(times[1])),
+        keys=_parse_keys(_optional(fields, "keys", list)),
     )
 
 

@@ -21,6 +21,9 @@ ROW_GROUP_SIZE = 64 * 1024 * 1024
 TARGET_SIZE = 128 * 1024 * 1024
 """Bytes of a file: what engines read in one go."""
 
+KEY_SIZE = 32
+"""Bytes that bounds of keys have at the most; longer ones are cut."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZSTD_LEVEL = 3
 _NO_DICTIONARY = ("offset", "value")
@@ -34,7 +37,7 @@ def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
     return pq.ParquetFile(store.arrow_path(path), filesystem=store.arrow())
 
 
-def read_footer(store: TableStore, path: str) -> list[DataFile]:
+def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> list[DataFile]:
     """The rows of a data file, by partition, as its footer describes them.
 
     No row group that ottla writes has rows of two partitions. Of a file that another engine wrote,
@@ -67,6 +70,7 @@ def read_footer(store: TableStore, path: str) -> list[DataFile]:
             first_offset=first_offset,
             last_offset=last_offset,
             times=_times(group),
+            keys=_keys(group) if with_keys else None,
         )
         before = found.get(partition)
         found[partition] = part if before is None else _joined(before, part)
@@ -78,12 +82,16 @@ def _joined(one: DataFile, other: DataFile) -> DataFile:
     times = None
     if one.times is not None and other.times is not None:
         times = min(one.times[0], other.times[0]), max(one.times[1], other.times[1])
+    keys = None
+    if one.keys is not None and other.keys is not None:
+        keys = min(one.keys[0], other.keys[0]), max(one.keys[1], other.keys[1])
     return replace(
         one,
         row_count=one.row_count + other.row_count,
         first_offset=min(one.first_offset, other.first_offset),
         last_offset=max(one.last_offset, other.last_offset),
         times=times,
+        keys=keys,
     )
 
 
@@ -227,6 +235,21 @@ def _times(group: Any) -> tuple[int, int] | None:
     if found is None or not found.has_min_max or found.null_count:
         return None
     return _microseconds(found.min), _microseconds(found.max)
+
+
+def _keys(group: Any) -> tuple[bytes, bytes] | None:
+    """Bounds of the keys, short ones; `None` where the statistics say nothing of them."""
+    found = _statistics(group, "key")
+    if found is None or not found.has_min_max or found.physical_type != "BYTE_ARRAY":
+        return None
+    first, last = bytes(found.min), bytes(found.max)
+    if len(last) > KEY_SIZE:
+        # The next bytes after all that begin with these.
+        prefix = last[:KEY_SIZE].rstrip(b"\xff")
+        if not prefix:
+            return None
+        last = prefix[:-1] + bytes([prefix[-1] + 1])
+    return first[:KEY_SIZE], last
 
 
 def _microseconds(time: datetime) -> int:

@@ -23,6 +23,13 @@ class ValueFormat(Enum):
     PROTOBUF = "protobuf"
 
 
+class Envelope(Enum):
+    """What stands around the row in a value."""
+
+    NONE = "none"
+    DEBEZIUM = "debezium"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """How a table's values are decoded.
@@ -34,7 +41,8 @@ class Decoding:
     `schema_id` is then the only id that may stand in them. With `registry` (an http address, or a
     directory) each value is read with the schema that it was written with, whose id or GUID it
     has, and shown by `schema`, the table's own. With `subject`, `schema` is made of the versions
-    that are registered under it, and no field of a value is left out.
+    that are registered under it, and no field of a value is left out. With an `envelope` the
+    schema of JSON is that of the rows within.
     """
 
     format: ValueFormat
@@ -45,6 +53,7 @@ class Decoding:
     subject: str = ""
     message: str = ""
     """The name of Protobuf's message; empty: the schema's only one."""
+    envelope: Envelope = Envelope.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,8 @@ class Decoded:
 
     rows: Any
     faults: Mapping[int, str]
+    truncations: frozenset[int] = frozenset()
+    """Indices of values that say that the source was emptied: no row, and no fault."""
 
 
 class ValueDecoder(Protocol):
@@ -72,6 +83,10 @@ def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> Valu
 
     `login`: for the registry that is asked when values are decoded.
     """
+    if decoding.envelope is Envelope.DEBEZIUM:
+        from ottla.tables.values.debezium import DebeziumDecoder, envelope_decoding
+
+        return DebeziumDecoder(open_decoder(envelope_decoding(decoding), login))
     if decoding.registry:
         from ottla.tables.values.registered import open_registered
 

@@ -1,0 +1,214 @@
+"""What a task of a merge does: it writes files anew without the rows that lose.
+
+A row loses to a change of its key with a higher offset, in its partition, and to a truncation after
+it; a delete is no row itself. So changes and rows of the table are treated alike.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.partitions import OffsetRange
+from ottla.loading.task_files import TaskFiles
+from ottla.tables.data_files import part_batches, read_columns, read_part
+from ottla.tables.layout import Partitioning
+from ottla.tables.ledger_entries import DataFile, changes_of, inner_place
+from ottla.tables.parquet_files import open_parquet
+from ottla.tables.store import TableStore, open_store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+class LatestChanges:
+    """The last change of each key of one partition: what is in memory of a load's changes."""
+
+    def __init__(
+        self, store: TableStore, parts: Sequence[DataFile], again: OffsetRange | None
+    ) -> None:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        changes = _key_columns(store, parts, ["key", "offset"])
+        is_keyed = pc.is_valid(changes["key"])
+        truncated = pc.max(changes["offset"].filter(pc.invert(is_keyed))).as_py()
+        self.truncated = -1 if truncated is None else int(truncated)
+        """The offset of the last truncation."""
+        last = changes.filter(is_keyed).group_by("key").aggregate([("offset", "max")])
+        self.keys = last["key"].combine_chunks()
+        # One more, for the keys that have not changed.
+        self._offsets = np.append(last["offset_max"].to_numpy(), -1)
+        self._again = again
+        if isinstance(self.keys, pa.ChunkedArray):
+            self.keys = pa.concat_arrays(self.keys.chunks)
+
+    def surviving(self, keys: "pa.ChunkedArray", offsets: Any) -> "np.ndarray[Any, Any]":
+        """Which rows there are still, of rows with these keys and offsets."""
+        import pyarrow.compute as pc
+
+        indices = pc.fill_null(pc.index_in(keys, self.keys), -1).to_numpy()
+        return (offsets >= self._offsets[indices]) & (offsets > self.truncated)  # type: ignore[no-any-return]
+
+    def surviving_before(self, keys: "pa.ChunkedArray", offsets: Any) -> "np.ndarray[Any, Any]":
+        """The same of rows that the table had; those that were read again are among the changes."""
+        found = self.surviving(keys, offsets)
+        if self._again is None:
+            return found
+        is_again = (self._again.from_offset <= offsets) & (offsets < self._again.until_offset)
+        return found & ~is_again  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestWriter:
+    """One merge, whose changes lie in files by partition; `again`: the offsets of a rerun.
+
+    `directory` is relative to the table.
+    """
+
+    table: str
+    directory: str
+    compression: str
+    partitioning: Partitioning | None
+    changes: Mapping[int, Sequence[DataFile]]
+    again: Mapping[int, OffsetRange]
+
+    def write(self, bundle: Sequence[Sequence[DataFile]]) -> list[str]:
+        """Merges whole files, of changes and of the table; returns a `Merge` as JSON."""
+        return [_BundleWriter(self, open_store(self.table)).write(bundle).text]
+
+
+@dataclass(slots=True)
+class BundleReport:
+    """What became of one task's files; `dropped_count` is of changes that lost."""
+
+    written: list[str]
+    replaced: list[str]
+    upserted_count: int = 0
+    kept_count: int = 0
+    superseded_count: int = 0
+    dropped_count: int = 0
+
+    @property
+    def text(self) -> str:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+    @property
+    def read_count(self) -> int:
+        return self.row_count + self.superseded_count + self.dropped_count
+
+    @property
+    def row_count(self) -> int:
+        """Of rows that were written."""
+        return self.upserted_count + self.kept_count
+
+
+class _BundleWriter:
+    def __init__(self, merge: LatestWriter, store: TableStore) -> None:
+        self._merge = merge
+        self._store = store
+        self._latest: dict[int, LatestChanges] = {}
+        self._report = BundleReport([], [])
+
+    def write(self, bundle: Sequence[Sequence[DataFile]]) -> BundleReport:
+        masked = [
+            (part, mask) for parts in bundle for part, mask in self._masked(parts) if mask.any()
+        ]
+        by_place = sorted(masked, key=lambda one: (one[0].partition, one[0].first_offset))
+        outputs: dict[str, TaskFiles] = {}
+        with ExitStack() as stack:
+            for part, mask in by_place:
+                schema = read_columns(self._store, part)
+                names = [name for name in schema.names if name != "is_deleted"]
+                shape = str([schema.field(name) for name in names])
+                if shape not in outputs:
+                    outputs[shape] = stack.enter_context(self._task_files(part))
+                self._copy(part, mask, names, outputs[shape])
+        self._report.written += [path for one in outputs.values() for path in one.paths]
+        return self._report
+
+    def _masked(self, parts: Sequence[DataFile]) -> "list[tuple[DataFile, np.ndarray[Any, Any]]]":
+        """The parts of a file, with which rows of them stay; nothing where all of a table's do."""
+        if self._is_change(parts[0]):
+            masks = [self._mask_of_changes(part) for part in parts]
+            kept, lost = _counts(masks)
+            self._report.upserted_count += kept
+            self._report.dropped_count += lost
+        else:
+            masks = [self._mask_of_rows(part) for part in parts]
+            kept, lost = _counts(masks)
+            if not lost:
+                return []
+            self._report.replaced.append(parts[0].path)
+            self._report.kept_count += kept
+            self._report.superseded_count += lost
+        return list(zip(parts, masks, strict=True))
+
+    def _mask_of_changes(self, part: DataFile) -> "np.ndarray[Any, Any]":
+        changes = read_part(self._store, part, ["key", "offset", "is_deleted"])
+        survives = self._of(part).surviving(changes["key"], changes["offset"].to_numpy())
+        is_row = ~changes["is_deleted"].to_numpy()
+        return survives & is_row  # type: ignore[no-any-return]
+
+    def _mask_of_rows(self, part: DataFile) -> "np.ndarray[Any, Any]":
+        import numpy as np
+
+        if part.partition not in self._merge.changes and part.partition not in self._merge.again:
+            return np.ones(part.row_count, dtype=bool)
+        rows = read_part(self._store, part, ["key", "offset"])
+        return self._of(part).surviving_before(rows["key"], rows["offset"].to_numpy())
+
+    def _of(self, part: DataFile) -> LatestChanges:
+        if part.partition not in self._latest:
+            changes = self._merge.changes.get(part.partition, ())
+            again = self._merge.again.get(part.partition)
+            self._latest[part.partition] = LatestChanges(self._store, changes, again)
+        return self._latest[part.partition]
+
+    def _copy(
+        self, part: DataFile, mask: "np.ndarray[Any, Any]", names: list[str], output: TaskFiles
+    ) -> None:
+        import pyarrow as pa
+
+        position = 0
+        with open_parquet(self._store, part.path) as opened:
+            for batch in part_batches(opened, part, names):
+                rows = batch.filter(pa.array(mask[position : position + batch.num_rows]))
+                position += batch.num_rows
+                if not rows.num_rows:
+                    continue
+                if self._is_change(part):
+                    output.write(rows, part.partition)
+                else:
+                    output.write_into(inner_place(part), rows, part.partition)
+
+    def _task_files(self, first: DataFile) -> TaskFiles:
+        return TaskFiles(
+            self._store,
+            self._merge.directory,
+            f"{first.partition}-{first.first_offset}",
+            compression=self._merge.compression,
+            partitioning=self._merge.partitioning,
+        )
+
+    def _is_change(self, part: DataFile) -> bool:
+        return part.path.startswith(changes_of(self._merge.directory))
+
+
+def _counts(masks: "Sequence[np.ndarray[Any, Any]]") -> tuple[int, int]:
+    """How many rows stay, and how many do not."""
+    kept = sum(int(mask.sum()) for mask in masks)
+    return kept, sum(len(mask) for mask in masks) - kept
+
+
+def _key_columns(
+    store: TableStore, parts: Sequence[DataFile], columns: Sequence[str]
+) -> "pa.Table":
+    import pyarrow as pa
+
+    if not parts:
+        return pa.table({"key": pa.array([], pa.binary()), "offset": pa.array([], pa.int64())})
+    return pa.concat_tables(read_part(store, part, columns) for part in parts)

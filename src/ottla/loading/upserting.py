@@ -1,0 +1,171 @@
+"""The latest row of each key: the changes of a load merged with the rows that a table has.
+
+Tasks have written every record of the range (`split_writer.py`), and that was compared with the log
+as for any load. Here other tasks write those files anew that have rows of the changed keys, without
+the rows that lose (`latest_writer.py`): of one key in one partition the highest offset wins, and a
+delete leaves none. One commit takes the old files out and brings the new ones in. A merge reads the
+changes and the files that may have their keys, never the rest of the table. Keys count by
+partition, as they do where Kafka compacts.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import cpu_count
+
+from ottla.base.errors import TaskError
+from ottla.base.partitions import OffsetRange
+from ottla.loading.job import LoadJob, LoadPlan
+from ottla.loading.latest_writer import BundleReport, LatestChanges, LatestWriter
+from ottla.loading.writing import WrittenFiles, written_files
+from ottla.tables.ledger_entries import Action, DataFile, FileRole, MergeCounts, total_size
+from ottla.tables.store import TableStore
+from ottla.tables.transaction_log import whole_files
+
+LEAST_SIZE = 8 * 1024 * 1024
+"""Bytes below which a task of its own costs more than it saves."""
+
+_File = Sequence[DataFile]
+"""A file, by its parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedFiles:
+    """What the commit brings, which files of the table leave for that, and what the rest is."""
+
+    files: tuple[DataFile, ...]
+    replaced: tuple[DataFile, ...]
+    counts: MergeCounts
+
+
+def merge_changes(job: LoadJob, plan: LoadPlan, written: WrittenFiles) -> MergedFiles:
+    """Has the changes merged; raises `TaskError` when rows were written that are not those read."""
+    aside = [file for file in written.files if file.role is not FileRole.ROWS]
+    changes = changes_in(written)
+    merge = LatestWriter(
+        table=job.table.path,
+        directory=written.directory,
+        compression=job.options.compression,
+        partitioning=written.layout.partitioning,
+        changes=_by_partition(changes),
+        again=_read_again(plan),
+    )
+    rows = job.table.current_files() if plan.state.commit_id else []
+    old = may_change(job.table.store, whole_files(_rows(rows)), merge)
+    bundles = _bundles(job, old, whole_files(changes))
+    texts = job.engine.run([partial(merge.write, one) for one in bundles], lambda *_: None)
+    reports = [BundleReport(**json.loads(text)) for text in texts]
+    paths = [path for one in reports for path in one.written]
+    files = written_files(job.table.store, paths, with_keys=True)
+    gone = {path for one in reports for path in one.replaced}
+    replaced = tuple(part for parts in old for part in parts if part.path in gone)
+    _check(written, (*changes, *replaced), files, reports)
+    return MergedFiles(
+        files=(*files, *aside),
+        replaced=replaced,
+        counts=MergeCounts(
+            upserted=sum(one.upserted_count for one in reports),
+            superseded=sum(one.superseded_count for one in reports),
+        ),
+    )
+
+
+def changes_in(written: WrittenFiles) -> list[DataFile]:
+    """The files of changes: no commit names them, and they go when it is made."""
+    return _rows(written.files)
+
+
+def may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) -> list[_File]:
+    """The files that may have rows of the changed keys, by the bounds that are known of them."""
+    there = {part.partition for parts in files for part in parts}
+    bounds = {
+        number: _ChangedKeys(store, changes, merge.again.get(number))
+        for number, changes in merge.changes.items()
+        if number in there
+    }
+    for number in merge.again.keys() & there - bounds.keys():
+        bounds[number] = _ChangedKeys(store, (), merge.again[number])
+
+    def may_be_in(part: DataFile) -> bool:
+        found = bounds.get(part.partition)
+        return found is not None and found.may_be_in(part)
+
+    return [parts for parts in files if any(may_be_in(part) for part in parts)]
+
+
+class _ChangedKeys:
+    """The keys of one partition's changes, in order."""
+
+    def __init__(
+        self, store: TableStore, changes: Sequence[DataFile], again: OffsetRange | None
+    ) -> None:
+        latest = LatestChanges(store, changes, again)
+        self._truncated = latest.truncated
+        self._again = again
+        self._sorted = sorted(latest.keys.to_pylist())
+
+    def may_be_in(self, part: DataFile) -> bool:
+        if part.keys is None or part.first_offset < self._truncated:
+            return True
+        if self._again is not None and part.last_offset >= self._again.from_offset:
+            return True
+        first, last = part.keys
+        found = bisect_left(self._sorted, first)
+        return found < len(self._sorted) and self._sorted[found] <= last
+
+
+def _read_again(plan: LoadPlan) -> Mapping[int, OffsetRange]:
+    if plan.action is not Action.RERUN:
+        return {}
+    return {one.partition: one.offsets for one in plan.ranges if not one.is_empty}
+
+
+def _rows(files: Iterable[DataFile]) -> list[DataFile]:
+    return [file for file in files if file.role is FileRole.ROWS]
+
+
+def _by_partition(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:
+    found: dict[int, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.partition, []).append(file)
+    return found
+
+
+def _bundles(job: LoadJob, old: Sequence[_File], changes: Sequence[_File]) -> list[list[_File]]:
+    """What each task merges: small files together, which so become one, and large ones alone."""
+    files = sorted([*old, *changes], key=lambda parts: parts[0].partition)
+    whole = total_size(part for parts in files for part in parts)
+    target = job.options.target_size
+    fair = whole // (job.options.min_partitions or cpu_count() or 1) + 1
+    limit = min(target, fair if job.options.min_partitions else max(fair, LEAST_SIZE))
+    bundles: list[list[_File]] = []
+    room = 0
+    for parts in files:
+        size = parts[0].size
+        if size >= target // 2:
+            bundles.insert(0, [parts])
+            continue
+        if not room or size > room:
+            bundles.append([])
+            room = limit
+        bundles[-1].append(parts)
+        room = max(0, room - size)
+    return bundles
+
+
+def _check(
+    written: WrittenFiles,
+    read: Sequence[DataFile],
+    files: Sequence[DataFile],
+    reports: Sequence[BundleReport],
+) -> None:
+    """Whether each row that was read is written, or has lost."""
+    counts = [sum(one.row_count for one in some) for some in (files, reports)]
+    reads = [sum(one.row_count for one in read), sum(one.read_count for one in reports)]
+    if counts[0] != counts[1] or reads[0] != reads[1]:
+        raise TaskError(
+            f"{written.directory}: {counts[0]} rows were written of {counts[1]}, and {reads[1]} "
+            f"read of {reads[0]}; the table is as it was, run it again"
+        )

@@ -1,0 +1,117 @@
+"""Values of Debezium's change events: of each envelope the row as it is after the change.
+
+https://debezium.io/documentation/reference/stable/connectors/postgresql.html has the fields. A
+delete (`op` d) is a null row, as the tombstone after it is. JSON is read with and without the
+schema that Kafka Connect's converter may put around each value (`{"schema": ..., "payload": ...}`).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from ottla.tables.values.decoder import (
+    Decoded,
+    Decoding,
+    Envelope,
+    ValueDecoder,
+    ValueFormat,
+    require,
+)
+from ottla.tables.values.schema import parse_schema, schema_text
+
+_WITH_ROW = ("c", "r", "u")
+"""Created, read by a snapshot, updated."""
+
+_DELETE, _TRUNCATE = "d", "t"
+
+
+def envelope_decoding(decoding: Decoding) -> Decoding:
+    """How envelopes are decoded; the schema given for JSON is that of the rows in them."""
+    import pyarrow as pa
+
+    bare = replace(decoding, envelope=Envelope.NONE)
+    if decoding.format is not ValueFormat.JSON:
+        return bare
+    fields = [("op", pa.string()), ("after", parse_schema(decoding.schema))]
+    return replace(bare, schema=schema_text(pa.struct([*fields, ("payload", pa.struct(fields))])))
+
+
+def bare_row(value: bytes | None) -> bytes | None:
+    """The JSON of the row in an envelope of JSON; `None` where it has none."""
+    import json
+
+    try:
+        envelope = json.loads(value or b"null")
+        row = envelope.get("payload", envelope)["after"]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return None if row is None else json.dumps(row).encode()
+
+
+class DebeziumDecoder:
+    """See `ValueDecoder`; `inner` decodes the envelopes."""
+
+    def __init__(self, inner: ValueDecoder) -> None:
+        import pyarrow.types as types
+
+        self._inner = inner
+        index = inner.type.get_field_index("after")
+        require(
+            inner.type.get_field_index("op") >= 0
+            and index >= 0
+            and types.is_struct(inner.type.field(index).type),
+            "--envelope debezium: the values' schema has no op and no record after",
+        )
+        self._type = inner.type.field(index).type
+
+    @property
+    def type(self) -> Any:
+        return self._type
+
+    def decode(self, values: Any, headers: Any = None) -> Decoded:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        decoded = self._inner.decode(values, headers)
+        op, after = self._fields(decoded.rows)
+        is_row = pc.and_(
+            pc.fill_null(pc.is_in(op, pa.array(_WITH_ROW, op.type)), False), pc.is_valid(after)
+        )
+        others = np.flatnonzero(~is_row.to_numpy(False)).tolist()
+        if not others:
+            return replace(decoded, rows=after)
+        faults, truncations = dict(decoded.faults), []
+        for index in others:
+            if index in faults or not values[index].is_valid:
+                continue
+            kind = op[index].as_py()
+            if kind == _TRUNCATE:
+                truncations.append(index)
+            elif kind != _DELETE:
+                faults[index] = _fault(kind)
+        return Decoded(
+            pc.if_else(is_row, after, pa.scalar(None, after.type)), faults, frozenset(truncations)
+        )
+
+    def _fields(self, rows: Any) -> tuple[Any, Any]:
+        """Which change it was, and the row."""
+        import pyarrow.compute as pc
+
+        op, after = pc.struct_field(rows, "op"), pc.struct_field(rows, "after")
+        if self._inner.type.get_field_index("payload") < 0:
+            return op, after
+        payload = pc.struct_field(rows, "payload")
+        if payload.null_count == len(payload):
+            return op, after
+        return (
+            pc.coalesce(op, pc.struct_field(payload, "op")),
+            pc.coalesce(after, pc.struct_field(payload, "after")),
+        )
+
+
+def _fault(kind: str | None) -> str:
+    if kind is None:
+        return "it is no envelope of Debezium: it has no op"
+    if kind in _WITH_ROW:
+        return f"it is a change with op {kind}, and has no row (after)"
+    return f"it is an event with op {kind}, and no change of a row"
