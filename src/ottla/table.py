@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import UserError
 from ottla.tables.completeness import CompleteHour
 from ottla.tables.completeness import complete_hours as _complete_hours
-from ottla.tables.ledger_entries import DataFile, FileRole
+from ottla.tables.ledger_entries import DataFile, FileRole, loaded_partitions
 from ottla.tables.table_directory import TableDirectory, columns_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Moment:
             raise UserError("give a version, a time or offsets: each of them is a moment by itself")
         if self.time_ms is not None:
             return table.log.version_at(self.time_ms)
+        if self.offsets is not None and table.layout().is_latest:
+            return _version_of_state(table, self.offsets)
         loaded = table.head().loaded
         for number, offset in (self.offsets or {}).items():
             there = loaded[number].until_offset if number in loaded else 0
@@ -53,6 +55,26 @@ class Moment:
                     f"{table.path}: partition {number} is loaded up to offset {there}, not {offset}"
                 )
         return self.version
+
+
+def _version_of_state(table: TableDirectory, offsets: Mapping[int, int]) -> int | None:
+    """The version of a table of the latest state that was made when loads had come so far."""
+    ends: dict[int, int] = {}
+    found: list[int | None] = []
+    for entry in table.entries():
+        ends |= {number: one.until_offset for number, one in loaded_partitions([entry]).items()}
+        if _begun(ends) == _begun(offsets):
+            found.append(entry.version)
+    if not found:
+        raise UserError(
+            f"{table.path}: it has the latest row of each key, as it was after each load, and no "
+            f"load ended at these offsets; ottla table history shows where they did"
+        )
+    return found[-1]
+
+
+def _begun(offsets: Mapping[int, int]) -> dict[int, int]:
+    return {number: offset for number, offset in offsets.items() if offset}
 
 
 def files(path: str) -> list[str]:

@@ -100,7 +100,9 @@ def _read(plan: LoadPlan, partitions: Sequence[LoadedPartition]) -> Sequence[Loa
 def note_hour(job: LoadJob, plan: LoadPlan, partitions: Sequence[LoadedPartition]) -> Commit:
     """Nothing new, and that is news: an hour is over, and the table complete for it."""
     layout = plan.state.layout
-    return _commit(job, plan, _Ready(layout=layout, partitions=partitions, files=(), replaced=()))
+    merged = MergeCounts(upserted=0, superseded=0) if layout.is_latest else None
+    ready = _Ready(layout=layout, partitions=partitions, files=(), replaced=(), merged=merged)
+    return _commit(job, plan, ready)
 
 
 def _commit(job: LoadJob, plan: LoadPlan, ready: _Ready) -> Commit:

@@ -1,4 +1,4 @@
-"""What a task of a merge does: it writes files anew without the rows that lose.
+"""What a task of a merge does: it writes files again without the rows that lose.
 
 A row loses to a change of its key with a higher offset, in its partition, and to a truncation after
 it; a delete is no row itself. So changes and rows of the table are treated alike.

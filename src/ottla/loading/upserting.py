@@ -1,7 +1,7 @@
 """The latest row of each key: the changes of a load merged with the rows that a table has.
 
 Tasks have written every record of the range (`split_writer.py`), and that was compared with the log
-as for any load. Here other tasks write those files anew that have rows of the changed keys, without
+as for any load. Here other tasks rewrite those files that have rows of the changed keys, without
 the rows that lose (`latest_writer.py`): of one key in one partition the highest offset wins, and a
 delete leaves none. One commit takes the old files out and brings the new ones in. A merge reads the
 changes and the files that may have their keys, never the rest of the table. Keys count by

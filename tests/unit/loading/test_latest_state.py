@@ -1,17 +1,16 @@
 """A table of the latest state: whatever is done to it, of each key the last record of the log."""
 
-import json
 import random
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.engine import OnTasks, Work
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
@@ -19,6 +18,7 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
@@ -135,6 +135,8 @@ class Model:
             with suppress(FileNotFoundError):
                 assert rows_of(self._table, entry.version) == self.latest(ends)
         assert rows_of(self._table) == self.latest(ends)
+        log = open_log(topic_options(self._log, "people"))
+        assert audit(table, log, "people", compare_all=True).differences == []
 
 
 def rows_of(table: str, version: int | None = None) -> list[Row]:

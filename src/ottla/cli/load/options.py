@@ -101,6 +101,18 @@ with_load_options = with_options(
         "--schema-id", type=int, metavar="ID", help="Only schema id to accept, with --confluent."
     ),
     click.option(
+        "--upsert-by",
+        type=click.Choice(["key"]),
+        help="Keep the latest row of each key instead of one for each record; a null value "
+        "deletes. Pinned by the first load.",
+    ),
+    click.option(
+        "--envelope",
+        type=click.Choice(["debezium"]),
+        help="What values are wrapped in, with --upsert-by and --decode: rows are those after "
+        "each change. Pinned by the first load.",
+    ),
+    click.option(
         "--on-error",
         type=click.Choice(["fail", "quarantine", "skip"]),
         default="fail",
@@ -140,6 +152,7 @@ _OF_DECODED = {
     "registry": "avro",
     "subject": "avro",
     "message": "protobuf",
+    "envelope": "json",
 }
 _PACKAGES = {"avro": "fastavro", "protobuf": "google.protobuf"}
 
@@ -174,6 +187,8 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     if decode in _PACKAGES:
         with needed_for(f"--decode {decode}"):  # Before Spark starts, which takes its time.
             import_module(_PACKAGES[decode])
+    if given["envelope"] is not None and given["upsert_by"] is None:
+        raise UserError("--envelope is for changes, which are merged: add --upsert-by key")
     if given["schema_id"] is not None and not given["confluent"]:
         raise UserError("--schema-id is what stands in the prefix: add --confluent")
     if given["partition_field"] is not None and given["partition_by"] is None:
@@ -229,12 +244,13 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
         is_raw=given["decode"] == "raw",
         decoding=_decoding(given),
         partitioning=partitioning,
+        is_latest=given["upsert_by"] is not None,
         login=read_registry_login(given["registry_config"]),
     )
 
 
 def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
-    from ottla.tables.values.decoder import Decoding, ValueFormat
+    from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
     from ottla.tables.values.schema import parse_schema, schema_text
 
     if given["decode"] in (None, "raw"):
@@ -257,6 +273,7 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
         registry=given["registry"] or "",
         subject=given["subject"] or "",
         message=given["message"] or "",
+        envelope=Envelope(given["envelope"] or Envelope.NONE.value),
     )
 
 

@@ -72,7 +72,7 @@ def commit_line(report: "LoadReport") -> str:
     aside = f", {report.quarantined_count:,} set aside" if report.quarantined_count else ""
     ends = ", ".join(f"{one.until_offset:,}" for one in report.partitions)
     return (
-        f"{report.topic}: commit {report.commit_id}, {report.row_count:,} rows{aside} in "
+        f"{report.topic}: commit {report.commit_id}, {_counts(report)}{aside} in "
         f"{report.seconds:.1f} s, up to {ends}"
     )
 
@@ -99,6 +99,15 @@ def summary(report: "LoadReport") -> str:
         rate = f", {report.row_count / report.write_seconds:,.0f} rows/s while writing"
     files = counted(len({file.path for file in report.files}), "Parquet file")
     return (
-        f"{report.row_count:,} rows in {report.seconds:.1f} s{rate}; "
+        f"{_counts(report)} in {report.seconds:.1f} s{rate}; "
         f"{files} of {decimal(report.size)} in {report.into}"
+    )
+
+
+def _counts(report: "LoadReport") -> str:
+    if report.merged is None:
+        return f"{report.row_count:,} rows"
+    return (
+        f"{report.row_count:,} changes merged: {report.merged.upserted:,} rows came and "
+        f"{report.merged.superseded:,} went"
     )

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.auditing.latest import StateAudit, check_merges
 from ottla.loading.auditing.ledger import check_distinct, check_files, check_tiling, check_topic
 from ottla.loading.auditing.report import AuditReport, Difference
 from ottla.loading.auditing.rows import first_difference, stored_rows, without_offsets
@@ -78,24 +79,66 @@ class Audit:
         report.files = len({file.path for file in files})
         report.rows = _row_count(files, FileRole.ROWS)
         report.quarantined = _row_count(files, FileRole.QUARANTINE)
-        report.differences += check_tiling(entries)
+        is_latest = self._table.layout().is_latest
+        report.differences += check_tiling(entries, is_latest=is_latest)
         report.differences += check_topic(entries, self._topic, self._offered)
         wrong_files = check_files(self._table, files)
         report.differences += wrong_files or check_distinct(self._table, files)
-        if not report.differences:
-            # Rows that are not where the ledger has them need not be compared.
-            by_partition = {number: _of_partition(files, number) for number in self._offered}
-            pieces = covered(entries)
-            for number, some in by_partition.items():
-                self._check_pieces(pieces.get(number, []), some)
-            groups = [
-                (group, [file for file in some if file.role is FileRole.QUARANTINE])
-                for some in by_partition.values()
-                for group in interleaved(file for file in some if file.role is FileRole.ROWS)
-            ]
-            for group, aside in groups if seed is None else _some(groups, seed):
-                self._check_rows(group, aside)
+        # Rows that are not where the ledger has them need not be compared.
+        if not report.differences and is_latest:
+            report.differences += check_merges(entries, files)
+            self._check_state(covered(entries), files, seed)
+        elif not report.differences:
+            self._check_records(covered(entries), files, seed)
         return report
+
+    def _check_records(
+        self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile], seed: int | None
+    ) -> None:
+        """Of a table with a row for each record."""
+        by_partition = {number: _of_partition(files, number) for number in self._offered}
+        for number, some in by_partition.items():
+            self._check_pieces(pieces.get(number, []), some)
+        groups = [
+            (group, [file for file in some if file.role is FileRole.QUARANTINE])
+            for some in by_partition.values()
+            for group in interleaved(file for file in some if file.role is FileRole.ROWS)
+        ]
+        for group, aside in groups if seed is None else _some(groups, seed):
+            self._check_rows(group, aside)
+
+    def _check_state(
+        self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile], seed: int | None
+    ) -> None:
+        """Of a table with the latest row of each key."""
+        audits = {
+            number: StateAudit(
+                self._table, self._log, TopicPartition(self._topic, number), offered, self._login
+            )
+            for number, offered in self._offered.items()
+        }
+        for number, one in audits.items():
+            some = pieces.get(number, [])
+            for piece in some:
+                if piece.is_whole:
+                    self._check_there(piece, piece.stated.record_count)
+            try:
+                found = list(one.differences(some, _of_partition(files, number)))
+            except OffsetsGoneError:
+                # Retention takes them while they are read.
+                self._report.unseen += [(number, piece.offsets) for piece in some]
+                found = []
+            self._report.differences += found
+        rows = [one for one in files if one.role is FileRole.ROWS]
+        for file in rows if seed is None else _some(rows, seed):
+            self._report.differences += audits[file.partition].differences_of_rows(file)
+        self._report.rows_compared += sum(one.rows_compared for one in audits.values())
+
+    def _check_there(self, piece: Piece, count: int) -> None:
+        try:
+            self._check_piece(piece, count)
+        except OffsetsGoneError:
+            self._report.unseen.append((piece.stated.partition, piece.offsets))
 
     def _check_pieces(self, pieces: Sequence[Piece], files: Sequence[DataFile]) -> None:
         ranges = [piece.offsets for piece in pieces]
@@ -112,10 +155,7 @@ class Audit:
         for piece, rows, quarantined in zip(pieces, *found, strict=True):
             if piece.is_whole:
                 self._report.differences += _check_stated(piece, rows, quarantined)
-            try:
-                self._check_piece(piece, rows + quarantined)
-            except OffsetsGoneError:
-                self._report.unseen.append((piece.stated.partition, piece.offsets))
+            self._check_there(piece, rows + quarantined)
 
     def _check_piece(self, piece: Piece, count: int) -> None:
         """Raises `OffsetsGoneError` for what is not, or no longer, in the log."""

@@ -1,0 +1,164 @@
+"""Whether a table with the latest row of each key has what its log comes to.
+
+The log is read again up to where it was loaded, and each record put in the place of the one of the
+same key before it, one after another: not as a merge does it. Records that were set aside are left
+out. Where retention or Kafka's own compaction has removed records since, rows that came of them
+cannot be compared.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.auditing.report import Difference
+from ottla.loading.auditing.rows import first_difference, stored_rows
+from ottla.loading.auditing.values import wrong_values
+from ottla.schema_registry.registry import RegistryLogin
+from ottla.sources.log_source import LogPartition, LogSource, read_ranges
+from ottla.tables.coverage import Piece
+from ottla.tables.data_files import read_offsets, read_part
+from ottla.tables.ledger_entries import DataFile, FileRole, LedgerEntry
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.values.decoder import Decoding, open_decoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMNS = ("key", "value", "offset", "headers")
+
+
+def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> list[Difference]:
+    """Whether the table has as many rows as its commits say, if all of them do."""
+    merged = [entry.merged for entry in entries if entry.partitions]
+    if None in merged:
+        return []
+    stated = sum(one.upserted - one.superseded for one in merged if one is not None)
+    found = sum(file.row_count for file in files if file.role is FileRole.ROWS)
+    if found == stated:
+        return []
+    return [Difference(kind="count", text=f"the table has {found} rows, {stated} are stated")]
+
+
+@dataclass(slots=True)
+class StateAudit:
+    """One partition; `offered` is what the log has of it."""
+
+    table: TableDirectory
+    log: LogSource
+    place: TopicPartition
+    offered: LogPartition
+    login: RegistryLogin | None = None
+    rows_compared: int = 0
+    _last: dict[bytes, tuple[int, bool]] = field(default_factory=dict)
+    """By key: the offset of the last record, and whether that deletes the row."""
+    _truncated: int = -1
+
+    def differences(
+        self, pieces: Sequence[Piece], files: Sequence[DataFile]
+    ) -> Iterator[Difference]:
+        """Rows that are missing, are there twice, or should not be there.
+
+        Raises `OffsetsGoneError` when the log loses records meanwhile.
+        """
+        aside = {
+            offset
+            for file in files
+            if file.role is FileRole.QUARANTINE
+            for offset in read_offsets(self.table.store, file).tolist()
+        }
+        layout = self.table.layout()
+        for piece in pieces:
+            wanted = self._offered_of(piece.offsets)
+            if not wanted.is_empty:
+                self._follow(wanted, layout.decoding_of(piece.commit_id), aside)
+        ends = [piece.until_offset for piece in pieces]
+        yield from self._compare(files, max(ends, default=0))
+
+    def differences_of_rows(self, file: DataFile) -> Iterator[Difference]:
+        """What the rows of a file have that their records have not."""
+        wanted = self._offered_of(
+            OffsetRange(from_offset=file.first_offset, until_offset=file.last_offset + 1)
+        )
+        if wanted.is_empty:
+            return
+        import pyarrow.compute as pc
+
+        stored = stored_rows(self.table.store, [file], wanted)
+        log = read_ranges(self.log, {self.place: wanted}, stored.column_names)
+        log = log.filter(pc.is_in(log["offset"], stored["offset"].combine_chunks()))
+        stored = stored.filter(pc.is_in(stored["offset"], log["offset"].combine_chunks()))
+        self.rows_compared += stored.num_rows
+        found = first_difference(stored, log)
+        if found is not None:
+            yield self._difference(*found, file.path)
+            return
+        for offset, text in wrong_values(
+            self.table, file, self.log, self.place, wanted, self.login
+        ):
+            yield self._difference(offset, text, file.path)
+
+    def _offered_of(self, wanted: OffsetRange) -> OffsetRange:
+        start = max(wanted.from_offset, self.offered.start_offset)
+        return OffsetRange(from_offset=start, until_offset=max(start, wanted.until_offset))
+
+    def _follow(self, wanted: OffsetRange, decoding: Decoding | None, aside: set[int]) -> None:
+        for split in self.log.splits({self.place: wanted}):
+            for batch in self.log.read(split, _COLUMNS):
+                self._apply(batch, decoding, aside)
+
+    def _apply(self, batch: "pa.RecordBatch", decoding: Decoding | None, aside: set[int]) -> None:
+        values, truncations = batch["value"], frozenset[int]()
+        if decoding is not None:
+            decoded = open_decoder(decoding, self.login).decode(values, batch["headers"])
+            values, truncations = decoded.rows, decoded.truncations
+        offsets, keys = batch["offset"].to_pylist(), batch["key"].to_pylist()
+        is_deleted = values.is_null().to_pylist()
+        for index, offset in enumerate(offsets):
+            if offset in aside:
+                continue
+            if index in truncations:
+                self._truncated = offset
+                self._last = dict.fromkeys(self._last, (offset, True))
+            elif keys[index] is not None:
+                self._last[keys[index]] = offset, is_deleted[index]
+
+    def _compare(self, files: Sequence[DataFile], end: int) -> Iterator[Difference]:
+        there: dict[bytes, int] = {}
+        rows = [file for file in files if file.role is FileRole.ROWS]
+        for file in rows:
+            found = read_part(self.table.store, file, ["key", "offset"])
+            pairs = zip(found["key"].to_pylist(), found["offset"].to_pylist(), strict=True)
+            for key, offset in pairs:
+                if key in there:
+                    text = f"key {key!r:.60} has a row already, of offset {there[key]}"
+                    yield self._difference(offset, text, file.path)
+                there[key] = offset
+                yield from self._check_row(key, offset, file, end)
+        for key, (offset, is_deleted) in self._last.items():
+            if not is_deleted and key not in there:
+                yield self._difference(offset, f"the table lacks the row of key {key!r:.60}")
+
+    def _check_row(self, key: bytes, offset: int, file: DataFile, end: int) -> Iterator[Difference]:
+        last = self._last.get(key)
+        if last is None:
+            # Its record may be gone since: retention took it, or Kafka compacted it away for one
+            # that is not loaded yet.
+            is_there = self.offered.start_offset <= offset and self.offered.end_offset == end
+            if is_there or offset <= self._truncated:
+                yield self._difference(offset, "the log has no such record", file.path)
+        elif last != (offset, False):
+            what = "deleted" if last[1] else "in the log"
+            text = f"the row of key {key!r:.60} is {what} at offset {last[0]}"
+            yield self._difference(offset, text, file.path)
+
+    def _difference(self, offset: int, text: str, path: str | None = None) -> Difference:
+        where = "" if path is None else f" ({path})"
+        number = self.place.partition
+        return Difference(
+            kind="row",
+            text=f"partition {number}, offset {offset}: {text}{where}",
+            partition=number,
+            offset=offset,
+            path=path,
+        )
