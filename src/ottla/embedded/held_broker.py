@@ -68,10 +68,12 @@ def done_whole(
 
     @functools.wraps(method)
     def whole(self: Holder, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        self._recover_if_torn()
+        if self._is_torn:
+            self._recover_if_torn()
         try:
             with self._lock:
-                self._check_open()
+                if self._refusal is not None:
+                    raise UserError(self._refusal)
                 try:
                     return method(self, *args, **kwargs)
                 except BaseException as error:

@@ -283,7 +283,7 @@ class Log(HeldBroker, ReadableLog):
         batch: RecordBatch,
         now_ms: int,
     ) -> tuple[int, int]:
-        found = self.find_topic(topic)
+        found = self.broker.topics.find(topic) or self.find_topic(topic)
         index = self._choose_partition(found, key) if partition is None else partition
         to = found.partitions.get(index) or self.find_partition(topic, index)
         return index, self._append_to(to, batch, now_ms)

@@ -33,7 +33,6 @@ from ottla.record.layout import (
     HEADER,
     HEADER_SIZE,
     LENGTH_END,
-    TIMESTAMPS,
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -43,9 +42,6 @@ MAX_RECORD_OVERHEAD = 21
 
 USUAL = (bytes, type(None))
 """Fields that a compiled module takes."""
-
-_OF_ONE_RECORD = CHECKED.pack(0, 0, 0, 0, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 1)
-BEFORE_TIMES, AFTER_TIMES = _OF_ONE_RECORD[:6], _OF_ONE_RECORD[6 + TIMESTAMPS.size :]
 
 
 @dataclass(slots=True)
@@ -216,8 +212,8 @@ def single_record_batch(
         [key], [value], [timestamp_ms], {0: headers} if headers else {}
     )
     largest_ms = timestamp_ms if timestamp_ms > NO_TIMESTAMP else NO_TIMESTAMP
-    times = TIMESTAMPS.pack(timestamp_ms, largest_ms)
-    checked = b"".join((BEFORE_TIMES, times, AFTER_TIMES, payload))
+    no_producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+    checked = CHECKED.pack(0, 0, timestamp_ms, largest_ms, *no_producer, 1) + payload
     length = BEFORE_CHECKED.size - LENGTH_END + len(checked)
     return bytearray(BEFORE_CHECKED.pack(0, length, NO_LEADER_EPOCH, 2, crc32c(checked)) + checked)
 

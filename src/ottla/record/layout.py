@@ -50,7 +50,6 @@ BEFORE_CHECKED: Final = struct_of("base_offset", "length", "leader_epoch", "magi
 CHECKED: Final = struct_of(*list(FIELDS)[5:])
 """What of the header the checksum covers."""
 
-TIMESTAMPS: Final = struct_of("base_timestamp", "max_timestamp")
 PLACE: Final = struct_of("base_offset", "length", "leader_epoch")
 
 BASE_OFFSET: Final = struct_of("base_offset")

@@ -43,9 +43,11 @@ class LogOffsets:
         return max(unstable, self.log_start_offset)
 
     def check(self) -> None:
-        """Asserts the order; called after every change."""
-        stable, high_watermark = self.last_stable_offset, self.high_watermark
-        assert 0 <= self.log_start_offset <= stable <= high_watermark <= self.log_end_offset
+        """Asserts the order; called after every change.
+
+        `last_stable_offset` keeps to it by how it is computed.
+        """
+        assert 0 <= self.log_start_offset <= self.high_watermark <= self.log_end_offset
 
     def appended(self, log_end_offset: int) -> None:
         assert log_end_offset >= self.log_end_offset

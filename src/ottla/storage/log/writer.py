@@ -134,7 +134,7 @@ class LogWriter:
         log, offsets = self._log, self._offsets
         first_offset = batches[0].base_offset
         last_offset = batches[-1].last_offset
-        largest = _largest_timestamp(batches)
+        largest = _largest_timestamp(batches, last_offset)
         size = len(records)
         # What must be opened is opened here: a shortage refuses the append before it has begun.
         segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
@@ -292,9 +292,11 @@ class LogWriter:
         offsets.flushed(offsets.log_end_offset)
 
 
-def _largest_timestamp(batches: Sequence[Batch]) -> TimestampOffset:
+def _largest_timestamp(batches: Sequence[Batch], last_offset: int) -> TimestampOffset:
     latest = batches[0]
-    for batch in batches if len(batches) > 1 else ():
+    if len(batches) == 1:  # As nearly always, and every produced batch comes by.
+        return TimestampOffset(latest.max_timestamp_ms, last_offset)
+    for batch in batches:
         if batch.max_timestamp_ms > latest.max_timestamp_ms:
             latest = batch
     return TimestampOffset(latest.max_timestamp_ms, latest.last_offset)

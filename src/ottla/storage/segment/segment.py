@@ -155,7 +155,8 @@ class Segment(SegmentView):
         size = self.log.size
         if size == 0:
             self._first_timestamp_ms = largest.timestamp_ms
-        self.take_largest(largest)
+        if largest.timestamp_ms > (self._max or self.largest).timestamp_ms:
+            self._max = largest
         if self._tail.size > self._config.index_interval_bytes:
             self._add_index_entries(last_offset, size)
             self._tail.indexed()
