@@ -16,6 +16,6 @@ def alter_group(
 
 def alter_quota(broker: Broker, alteration: QuotaAlteration) -> None:
     """Raises what it is refused with."""
-    (refusal,) = broker.admin.alter_quotas([lambda: alteration])
+    (refusal,) = broker.admin.alter_quotas([alteration], lambda one: one)
     if refusal is not None:
         raise refusal

@@ -5,8 +5,8 @@ and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
@@ -28,6 +28,8 @@ from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
+
+T = TypeVar("T")
 
 
 class Configured(Protocol):
@@ -220,23 +222,23 @@ class Admin:
 
     def alter_quotas(
         self,
-        alterations: Iterable[Callable[[], QuotaAlteration]],
+        entries: Sequence[T],
+        alteration_of: Callable[[T], QuotaAlteration],
         *,
         validate_only: bool = False,
     ) -> list[ApiError | None]:
-        """Changes the quotas of entities, each named once, with one write for all of them.
+        """Changes the quotas of entities, each named in one entry, with one write for all of them.
 
         Returns why each was refused, if it was.
         """
         results: list[ApiError | None] = []
-        made = list(alterations)
 
         def changed(state: ClusterState) -> ClusterState:
             of_entities: dict[QuotaEntity, Mapping[str, float]] = freed_in_turns({})
             results.clear()
-            for make in in_turns(made):
+            for entry in in_turns(entries):
                 try:
-                    entity, limits = make().apply(state.quotas)
+                    entity, limits = alteration_of(entry).apply(state.quotas)
                     of_entities[entity] = limits
                     results.append(None)
                 except ApiError as error:

@@ -214,7 +214,10 @@ def test_a_quota_that_another_request_sets_meanwhile_is_kept(broker: Broker) -> 
         return QuotaAlteration(names=quota_entity({"user": "u"}), limits={"request_percentage": 3})
 
     first = QuotaAlteration(names=ANYBODY, limits={"producer_byte_rate": 1.0})
-    assert broker.admin.alter_quotas([lambda: first, meanwhile]) == [None, None]
+    assert broker.admin.alter_quotas([lambda: first, meanwhile], lambda make: make()) == [
+        None,
+        None,
+    ]
     wanted = QuotaFilter(components=[], is_strict=False)
     assert dict(broker.admin.select_quotas(wanted)) == {
         ANYBODY: {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},

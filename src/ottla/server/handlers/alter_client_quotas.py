@@ -7,7 +7,6 @@ Left out: quotas of addresses (`connection_creation_rate`) and of changes to top
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -31,9 +30,12 @@ Names = tuple[tuple[str, str | None], ...]
 def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     context.may_take_long()
     counts = freed_in_turns(Counter(_names(entry) for entry in in_turns(request.entries)))
-    wanted = (partial(_alteration, entry, counts) for entry in request.entries)
     errors = freed_in_turns(
-        context.broker.admin.alter_quotas(wanted, validate_only=request.validate_only)
+        context.broker.admin.alter_quotas(
+            request.entries,
+            lambda entry: _alteration(entry, counts),
+            validate_only=request.validate_only,
+        )
     )
     return AlterClientQuotasResponse(
         entries=[

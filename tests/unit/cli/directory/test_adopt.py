@@ -337,7 +337,7 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
     assert broker.security.state.acls == (ACL,)
     assert broker.security.state.credentials == {("alice", "SCRAM-SHA-256"): CREDENTIAL}
     broker.admin.alter_quotas(
-        [lambda: QuotaAlteration(names=kept, limits={"producer_byte_rate": 9.0})]
+        [QuotaAlteration(names=kept, limits={"producer_byte_rate": 9.0})], lambda one: one
     )
     assert broker.allocate_producer_id() >= 3000
     broker.close()
