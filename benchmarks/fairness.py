@@ -49,7 +49,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.apis import APIS
+from ottla.server.apis import APIS, Api
 
 COUNT = 100_000
 PAUSE_S = 0.003
@@ -247,24 +247,25 @@ def burdens(topic: str, scale: Scale) -> Iterator[Burden]:
 
 def _of_all(topic: str, scale: Scale) -> Iterator[Burden]:
     for api in APIS.values():
-        for burden in largest_of(ApiKey(api.key), api.newest, topic, scale.of(COUNT, 30)):
+        for burden in largest_of(api, topic, scale.of(COUNT, 30)):
             yield burden
             if scale.is_tiny:
                 break
 
 
-def largest_of(key: ApiKey, version: int, topic: str, count: int) -> Iterator[Burden]:
-    """Each array large in turn; an API without any, pipelined."""
-    message = request_class(key)
-    paths = list(_arrays(message, version))
-    for path in paths:
+def largest_of(api: Api, topic: str, count: int) -> Iterator[Burden]:
+    """Each array large, in the newest version that has it; an API without any, pipelined."""
+    name, message = ApiKey(api.key).name, request_class(ApiKey(api.key))
+    versions: dict[tuple[str, ...], int] = {}
+    for version in range(api.newest, api.oldest - 1, -1):
+        for path in _arrays(message, version):
+            versions.setdefault(path, version)
+    for path, version in versions.items():
         request = _filled(message, version, path, topic, count)
-        name = f"{key.name}, {'.'.join(path)}"
-        yield Burden(name=name, frame=frame_of(request, version))
-    if not paths:
-        request = _filled(message, version, (), topic, 1)
-        frame = frame_of(request, version) * PIPELINED
-        yield Burden(name=f"{key.name}, pipelined", frame=frame, is_pipelined=True)
+        yield Burden(name=f"{name}, {'.'.join(path)}", frame=frame_of(request, version))
+    if not versions:
+        frame = frame_of(_filled(message, api.newest, (), topic, 1), api.newest) * PIPELINED
+        yield Burden(name=f"{name}, pipelined", frame=frame, is_pipelined=True)
 
 
 def _arrays(struct: Any, version: int) -> Iterator[tuple[str, ...]]:

@@ -271,7 +271,7 @@ def test_neither_a_slice_nor_the_garbage_of_a_request_grows_with_its_elements(
 def check_stretches(server: Server, key: ApiKey, count: int, stretches: Stretches) -> None:
     """Each stretch is as short as in the best of all tries: the host delays one here, one there."""
     with without_collections():
-        for burden in largest_of(key, APIS[key].newest, "t", count):
+        for burden in largest_of(APIS[key], "t", count):
             best: list[float] = []
             for _ in range(MOST_TRIES):
                 ask(server, burden.frame, 1)
@@ -400,7 +400,7 @@ def test_a_long_request_leaves_nothing_to_the_collector(
 
 
 def check_what_is_left_to_the_collector(server: Server, key: ApiKey) -> None:
-    for burden in largest_of(key, APIS[key].newest, "t", FEW):
+    for burden in largest_of(APIS[key], "t", FEW):
         ask(server, burden.frame, 1)  # what the first one loads stays
         with without_collections():
             ask(server, burden.frame, 1)

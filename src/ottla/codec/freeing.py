@@ -22,6 +22,14 @@ def free_in_turns(message: Message) -> None:
         _free(message, turn)
 
 
+def free_all(request: Message) -> None:
+    """A request that is over, and before it what its handler has made: that holds parts of it."""
+    turn = CURRENT.get()
+    if turn is not None:
+        turn.free()
+        _free(request, turn)
+
+
 def _free(struct: Struct, turn: Turn) -> None:
     for name, has_structs in _arrays(type(struct)):
         if _holders(struct, name) != _ALONE:

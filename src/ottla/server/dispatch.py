@@ -11,9 +11,9 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import Scout, TurnsNeededError
+from ottla.base.turns import Scout, TurnsNeededError, kept
 from ottla.broker.broker import Broker
-from ottla.codec.freeing import free_in_turns
+from ottla.codec.freeing import free_all, free_in_turns
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
@@ -22,7 +22,7 @@ from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import APIS, CLUSTER_APIS, Api
 from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
-from ottla.server.turns import LongAnswer, LongRequests
+from ottla.server.turns import CancelledError, LongAnswer, LongRequests
 
 SHORT_SIZE: Final = 1024
 """Requests that are read without counting their elements."""
@@ -141,9 +141,17 @@ class Dispatcher:
             if route.looks_into_logs and self._broker.has_pending:
                 self._broker.write_out()
             context = RequestContext(self._broker, self._at, header, client, False)
-            later = self._take(route.handle(request, context), header, output, received_ms)
+            try:
+                later = self._take(route.handle(request, context), header, output, received_ms)
+            except (ProtocolError, CancelledError) as error:
+                # Its frames hold parts of the request, which are freed in turns only when nobody
+                # else holds them.
+                error.__cause__ = error.__context__ = error.__traceback__ = None
+                with kept():
+                    free_all(request)
+                raise
             if later is None:
-                free_in_turns(request)
+                free_all(request)
             return later
 
         return self._long_requests.add(work, len(frame))

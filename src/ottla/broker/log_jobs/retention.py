@@ -35,9 +35,10 @@ from ottla.storage.retention.retention import (
 
 logger = logging.getLogger(__name__)
 
-LOGS_PER_SLICE = 200
+LOGS_PER_SLICE = 64
+"""Of each that has records a file may have to be opened, which takes 0.06 ms."""
 PLANNED_PER_SLICE = 500
-SEGMENTS_PER_SLICE = 100
+SEGMENTS_PER_SLICE = 32
 """Each costs a few renames, which clients wait for."""
 CHANGED_LOGS_PER_SLICE = 8
 """Each costs a few fsyncs."""

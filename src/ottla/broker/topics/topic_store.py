@@ -384,7 +384,7 @@ class TopicStore:
         """Copies first: one without its log might be taken for all that is left."""
         for key in in_turns([key for key in directory.futures if key[0] in names]):
             self.removals.add(directory, directory.delete_future(*key))
-        keys = [key for key in directory.logs if key[0] in names]
+        keys = [key for key in in_turns([*directory.logs]) if key[0] in names]
         for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
             self._delete_some(directory, part)
 
@@ -520,7 +520,7 @@ class TopicStore:
         missing = [
             (topic, index)
             for topic in topics
-            for index in range(topic.partition_count)
+            for index in in_turns(range(topic.partition_count))
             if index not in topic.partitions and index not in topic.offline_indexes
         ]
         for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
@@ -558,10 +558,11 @@ class TopicStore:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def _forget(self, name: str, indexes: Iterable[int]) -> None:
-        keys = [TopicPartition(name, index) for index in indexes]
-        for directory in self._directories:
-            if keys and not directory.is_offline:
-                directory.checkpoints.forget(keys)
+        for part in parts_in_turns(indexes):
+            keys = [TopicPartition(name, index) for index in part]
+            for directory in self._directories:
+                if not directory.is_offline:
+                    directory.checkpoints.forget(keys)
 
     def _undo(self, made: Sequence[tuple[Topic, Sequence[int]]]) -> None:
         """Removes what was made; what a failing disk keeps of it, the next start deals with."""

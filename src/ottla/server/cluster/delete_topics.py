@@ -17,7 +17,7 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ottla.server.cluster.applying import membership_of, replicas_of
-from ottla.server.handlers.delete_topics import refuse
+from ottla.server.handlers.delete_topics import refuse, wanted_topics
 from ottla.server.request_context import PendingAnswer, RequestContext
 
 
@@ -26,10 +26,9 @@ def handle(
 ) -> DeleteTopicsResponse | PendingAnswer:
     context.may_take_long()
     cache = replicas_of(context).metadata
-    wanted = [*(DeleteTopicState(name=name) for name in request.topic_names), *request.topics]
     results: list[DeletableTopicResult] = []
     going: dict[str, DeletableTopicResult] = {}
-    for one in in_turns(wanted):
+    for one in in_turns(wanted_topics(request)):
         result = DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_message=None)
         results.append(result)
         try:
@@ -52,7 +51,7 @@ def handle(
                 refuse(result, ApiError(answer.error), context)
         return response
 
-    events = [DeleteTopic(pending_id=None, topic=name) for name in going]
+    events = [DeleteTopic(pending_id=None, topic=name) for name in in_turns(going)]
     return PendingAnswer(membership_of(context).ask(events), answered)
 
 

@@ -3,10 +3,13 @@
 Kafka's counterpart: `ControllerApis.deleteTopics`.
 """
 
+from collections.abc import Iterator
+from itertools import chain
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.topics.topics import Topic
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -21,15 +24,11 @@ FIRST_DISABLED_VERSION = 3
 
 
 def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
-    wanted = [
-        *(DeleteTopicState(name=name) for name in request.topic_names),
-        *request.topics,
-    ]
     context.may_take_long()
     results: list[DeletableTopicResult] = []
-    topics: dict[str, Topic] = {}
-    going: list[DeletableTopicResult] = []
-    for one in in_turns(wanted):
+    topics: dict[str, Topic] = freed_in_turns({})
+    going: list[DeletableTopicResult] = freed_in_turns([])
+    for one in in_turns(wanted_topics(request)):
         result = DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_message=None)
         results.append(result)
         try:
@@ -50,6 +49,11 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         for result in going:
             refuse(result, error, context)
     return DeleteTopicsResponse(responses=results)
+
+
+def wanted_topics(request: DeleteTopicsRequest) -> Iterator[DeleteTopicState]:
+    """Those of a request in any version; the older ones have names alone."""
+    return chain((DeleteTopicState(name=name) for name in request.topic_names), request.topics)
 
 
 def refuse(result: DeletableTopicResult, error: ApiError, context: RequestContext) -> None:

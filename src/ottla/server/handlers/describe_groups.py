@@ -27,7 +27,7 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
         groups=[_describe(one, context) for one in in_turns(request.groups)]
     )
     if request.include_authorized_operations:
-        for group in response.groups:
+        for group in in_turns(response.groups):
             if not group.error_code:
                 group.authorized_operations = GROUP_OPERATIONS
     return response

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns, sorted_in_turns
+from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
 from ottla.broker.topics.topics import Topic, check_name
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -65,8 +65,8 @@ def page(
 
 def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
     """Whether a page can begin there: the topic, if any are named, must be one of them."""
-    names = {topic.name for topic in in_turns(request.topics)}
-    return cursor.partition_index >= 0 and (not names or cursor.topic_name in names)
+    names = (topic.name for topic in in_turns(request.topics))
+    return cursor.partition_index >= 0 and (not request.topics or cursor.topic_name in names)
 
 
 def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -84,7 +84,8 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 
 def _names(request: DescribeTopicPartitionsRequest, every: Iterable[str]) -> Iterable[str]:
     """What is asked for, or every topic, from the cursor on."""
-    names: Iterable[str] = {topic.name for topic in in_turns(request.topics)} or every
+    named = freed_in_turns(dict.fromkeys(topic.name for topic in in_turns(request.topics)))
+    names: Iterable[str] = named or every
     first = "" if request.cursor is None else request.cursor.topic_name
     return sorted_in_turns(name for name in names if name >= first)
 

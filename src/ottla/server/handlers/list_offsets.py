@@ -43,7 +43,10 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
     isolation = Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK
     if request.replica_id != CONSUMER and context.broker.replicas is not None:
         isolation = Isolation.LOG_END
-    if any(_is_search(one.timestamp) for topic in request.topics for one in topic.partitions):
+    wanted_times = (
+        one.timestamp for topic in in_turns(request.topics) for one in in_turns(topic.partitions)
+    )
+    if any(map(_is_search, wanted_times)):
         context.may_take_long()
     topics = []
     for topic in in_turns(request.topics):

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import PART_SIZE, in_turns
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
 from ottla.broker.topics.topics import NewTopic, Topic, check_name
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
@@ -43,7 +43,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if request.include_topic_authorized_operations:
-        for topic in response.topics:
+        for topic in in_turns(response.topics):
             if not topic.error_code:
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     return response
@@ -55,14 +55,14 @@ def _topics(request: MetadataRequest, context: RequestContext) -> list[MetadataR
         context.may_take_long()
     if wanted is None or (context.api_version == 0 and not wanted):
         return [_describe(topic, context) for topic in in_turns(list(context.broker.topics))]
-    answers = {}
+    answers: dict[tuple[str | None, Uuid], MetadataResponseTopic] = freed_in_turns({})
     finder = _TopicFinder(request, context)
     finder.make_missing(wanted)
     for one in in_turns(wanted):
         key = (one.name, one.topic_id)
         if key not in answers:
             answers[key] = _describe_wanted(one, finder, context)
-    return list(answers.values())
+    return [*in_turns(answers.values())]
 
 
 def _is_long(request: MetadataRequest, context: RequestContext) -> bool:

@@ -20,9 +20,11 @@ def largest_without_indexes(
 ) -> tuple[int, int] | None:
     """The largest timestamp of a segment whose indexes nobody has open, and its batch's offset.
 
-    A short log is read whole; of another the time index's last entry is taken. `None` when there
-    is none, or the log does not say the same. Raises `OSError`.
+    Of an empty log no file is opened. A short one is read whole; of another the time index's last
+    entry is taken. `None` when there is none, or the log does not say the same. Raises `OSError`.
     """
+    if not log.size:
+        return NO_TIMESTAMP, base_offset
     if log.size <= scan.FIRST_CHUNK_SIZE:
         return _largest_of(log)
     stem = log.path.removesuffix(FileKind.LOG.value)
