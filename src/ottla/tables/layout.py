@@ -187,6 +187,7 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
                 "subject": one.decoding.subject,
                 "message": one.decoding.message,
                 "envelope": one.decoding.envelope.value,
+                "is_rescuing": one.decoding.is_rescuing,
             }
             for one in layout.decodings
         ],
@@ -232,6 +233,7 @@ def _parse_pinned(fields: Mapping[str, Any]) -> PinnedDecoding:
             subject=str(fields.get("subject", "")),
             message=str(fields.get("message", "")),
             envelope=Envelope(fields.get("envelope", Envelope.NONE.value)),
+            is_rescuing=bool(fields.get("is_rescuing", False)),
         ),
     )
 

@@ -1,6 +1,7 @@
 """JSON values as columns: what is decoded, and that every broken value is found, alone."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,11 +12,18 @@ from ottla.base.errors import UserError
 
 pa = pytest.importorskip("pyarrow")
 
-from ottla.tables.values.decoder import Decoded, Decoding, ValueFormat, open_decoder  # noqa: E402
+from ottla.tables.values.decoder import (  # noqa: E402
+    Decoded,
+    Decoding,
+    Envelope,
+    ValueFormat,
+    open_decoder,
+)
 from ottla.tables.values.inference import infer_schema  # noqa: E402
 from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
 from ottla.tables.values.schema import check_evolution, parse_schema, schema_text  # noqa: E402
 
+MAPS = "who struct<m: map<string, array<map<string, decimal(20,2)>>>, x: double>"
 SCHEMA = (
     "id bigint, small int, price double, exact decimal(5,2), name string, ok boolean, "
     "at timestamp, tags array<string>, who struct<x: bigint, y: string>"
@@ -210,7 +218,7 @@ def test_a_prefix_of_a_registry_is_taken_off_and_checked() -> None:
         ("id bigint, ID string", "names field id twice"),
         ("who struct<>", "name is missing"),
         ("at date", "date cannot be checked in JSON"),
-        ("m map<string, int>", "cannot be checked in JSON"),
+        ("m map<string, date>", "value.m{}: date cannot be checked in JSON"),
         ("id bigint; drop", "mean nothing"),
     ],
 )
@@ -274,3 +282,96 @@ def test_a_schema_may_grow_and_nothing_else() -> None:
     ):
         with pytest.raises(UserError, match=words):
             check_evolution(before, parse_schema(text))
+
+
+def test_maps_are_objects_whose_names_are_keys() -> None:
+    found = decoded(
+        b'{"who": {"m": {"a": [{"b": 123456789012345678.25, "c": null}, null], "\\u00e9": []}}}',
+        None,
+        b'{"who": {"m": null, "x": 0.1}}',
+        b'{"who": {"m": [{"key": "a", "value": []}]}}',
+        b'{"who": {"m": {"a": 1}}}',
+        b'{"who": {"m": {"a": [], "a": []}}}',
+        b'{"who": {"m": {"a": [{"b": "x"}]}}}',
+        b"{",
+        b'{"who": {}}',
+        schema=MAPS,
+    )
+    found.rows.validate(full=True)
+    assert found.rows.type == parse_schema(MAPS)
+    rows = found.rows.to_pylist()
+    exact = Decimal("123456789012345678.25")
+    assert rows[0]["who"] == {
+        "m": [("a", [[("b", exact), ("c", None)], None]), ("é", [])],
+        "x": None,
+    }
+    assert (rows[2]["who"], rows[8]["who"]) == ({"m": None, "x": 0.1}, {"m": None, "x": None})
+    assert sorted(found.faults) == [3, 4, 5, 6, 7]
+    assert "value.who.m is" in found.faults[3]
+    assert "value.who.m{} is 1, not of the kind array" in found.faults[4]
+    assert "a name is there twice" in found.faults[5]
+
+
+def rescued(*values: bytes | None, schema: str = "id bigint") -> list[Any]:
+    found = JsonDecoder(schema, is_rescuing=True).decode(pa.array(values, pa.binary()))
+    assert found.faults == {}
+    return [row and row["_rescued"] for row in found.rows.to_pylist()]
+
+
+def test_what_the_schema_does_not_name_is_kept_as_json() -> None:
+    schema = (
+        "id bigint, who struct<name: string>, lines array<struct<a: int>>, "
+        "m map<string, struct<a: int>>"
+    )
+    assert rescued(
+        b'{"id": 1, "who": {"name": "a"}, "lines": [{"a": 1}], "m": {"k": {"a": 1}}}',
+        None,
+        b'{"x": 1.10, "y": {"z": [null, true, "\\u00e9\\n"]}, "n": 123456789012345678901.50}',
+        b'{"who": {"name": "a", "age": 3}, "lines": [{"a": 1}, {"b": 2}, null]}',
+        b'{"m": {"k": {"c": 1}, "l": {"a": 1}}}',
+        b'{"ID": 1, "_rescued": null}',
+        schema=schema,
+    ) == [
+        None,
+        None,
+        '{"x":1.10,"y":{"z":[null,true,"é\\n"]},"n":123456789012345678901.50}',
+        '{"who":{"age":3},"lines":[null,{"b":2},null]}',
+        '{"m":{"k":{"c":1}}}',
+        '{"ID":1,"_rescued":null}',
+    ]
+
+
+def test_a_broken_value_is_a_fault_among_those_that_have_more_than_the_schema_names() -> None:
+    values = [b'{"x": 1}', *BROKEN.values(), b'{"id": 1}', b'{"x": 2}']
+    found = JsonDecoder(SCHEMA, is_rescuing=True).decode(pa.array(values, pa.binary()))
+    assert sorted(found.faults) == list(range(1, len(BROKEN) + 1))
+    rows = found.rows.to_pylist()
+    assert [rows[place]["_rescued"] for place in (0, -2, -1)] == ['{"x":1}', None, '{"x":2}']
+
+
+def test_what_is_nested_too_deep_to_be_kept_is_a_fault() -> None:
+    deep = b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    found = JsonDecoder("id bigint", is_rescuing=True).decode(pa.array([deep, b"{}"], pa.binary()))
+    assert list(found.faults) == [0]
+
+
+def test_a_schema_that_names_the_column_of_the_rest_is_refused() -> None:
+    with pytest.raises(UserError, match="--no-rescued"):
+        JsonDecoder("id bigint, _Rescued string", is_rescuing=True)
+
+
+@pytest.mark.parametrize("around", ["%s", '{"schema": {"x": 1}, "payload": %s}'])
+def test_of_an_envelope_what_its_row_has_more_is_kept_and_nothing_else(around: str) -> None:
+    decoding = Decoding(
+        format=ValueFormat.JSON,
+        schema="id bigint",
+        envelope=Envelope.DEBEZIUM,
+        is_rescuing=True,
+    )
+    changes = ['{"op": "c", "after": {"id": 1, "x": 2}, "ts": 3}', '{"op": "d", "after": null}']
+    changes.append('{"op": "u", "after": {"id": 3}, "source": {}}')
+    values = [(around % one).encode() for one in changes]
+    found = open_decoder(decoding).decode(pa.array([*values, None], pa.binary()))
+    found.rows.validate(full=True)
+    one, two = {"id": 1, "_rescued": '{"x":2}'}, {"id": 3, "_rescued": None}
+    assert (found.rows.to_pylist(), found.faults) == ([one, None, two, None], {})

@@ -80,9 +80,10 @@ with_load_options = with_options(
     click.option(
         "--schema",
         metavar="SCHEMA-OR-FILE",
-        help="JSON: 'id bigint, at timestamp' (inferred and pinned by the first load, if left "
-        "out). Avro: a file with the schema. Protobuf: a .proto file, or a descriptor set. With "
-        "--registry that of all versions of the subject, if left out. May grow later.",
+        help="JSON: 'id bigint, at timestamp', or a JSON Schema (inferred and pinned by the first "
+        "load, if left out). Avro: a file with the schema. Protobuf: a .proto file, or a "
+        "descriptor set. With --registry that of all versions of the subject, if left out. May "
+        "grow later.",
     ),
     click.option(
         "--message",
@@ -90,7 +91,12 @@ with_load_options = with_options(
         help="Message of the Protobuf schema that values are; its only one, or with --registry "
         "its first, by default.",
     ),
-    *registry_options("which values name by id, with --decode avro or protobuf"),
+    click.option(
+        "--no-rescued",
+        is_flag=True,
+        help="Leave out what the schema of JSON does not name; value._rescued keeps it by default.",
+    ),
+    *registry_options("which values name by id, with --decode avro, json or protobuf"),
     click.option(
         "--subject",
         metavar="NAME",
@@ -171,10 +177,8 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
             if given[name]:
                 option = "--" + name.replace("_", "-")
                 raise UserError(f"{option} is for values that are decoded: add --decode {wanted}")
-    if decode == "json" and given["registry"]:
-        raise UserError(
-            "--registry is for --decode avro or protobuf: JSON says itself what it holds"
-        )
+    if decode != "json" and given["no_rescued"]:
+        raise UserError("--no-rescued is for JSON: add --decode json")
     if decode in _PACKAGES and given["schema"] is None and given["registry"] is None:
         raise UserError(
             f"--decode {decode} needs the schema that values are written in: --schema FILE, or "
@@ -251,11 +255,12 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
 
 def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
     from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
-    from ottla.tables.values.schema import parse_schema, schema_text
+    from ottla.tables.values.schema import schema_text
 
     if given["decode"] in (None, "raw"):
         return None
     value_format = ValueFormat(given["decode"])
+    is_json = value_format is ValueFormat.JSON
     if value_format is ValueFormat.PROTOBUF and given["schema"]:
         from ottla.schema_registry.protobuf_schemas import descriptor_set
         from ottla.tables.values.protobuf_values import schema_of
@@ -263,8 +268,8 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
         schema = schema_of(descriptor_set(Path(given["schema"])))
     else:
         schema = _text_or_file(given["schema"] or "")
-    if schema and value_format is ValueFormat.JSON:
-        schema = schema_text(parse_schema(schema))
+    if schema and is_json:
+        schema = schema_text(_json_type(schema))
     return Decoding(
         format=value_format,
         schema=schema,
@@ -274,7 +279,18 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
         subject=given["subject"] or "",
         message=given["message"] or "",
         envelope=Envelope(given["envelope"] or Envelope.NONE.value),
+        is_rescuing=is_json and not given["no_rescued"],
     )
+
+
+def _json_type(schema: str) -> Any:
+    from ottla.schema_registry.registry import JSON, RegisteredSchema
+    from ottla.tables.values.json_schema import is_json_schema, json_schema_type
+    from ottla.tables.values.schema import parse_schema
+
+    if is_json_schema(schema):
+        return json_schema_type(RegisteredSchema(text=schema, kind=JSON))
+    return parse_schema(schema)
 
 
 def _text_or_file(text: str) -> str:

@@ -16,6 +16,8 @@ from ottla.tables.values.decoder import (
     ValueFormat,
     require,
 )
+from ottla.tables.values.json_rest import RESCUED_COLUMN, with_rescued
+from ottla.tables.values.json_texts import read_last, write
 from ottla.tables.values.schema import parse_schema, schema_text
 
 _WITH_ROW = ("c", "r", "u")
@@ -29,8 +31,8 @@ def envelope_decoding(decoding: Decoding) -> Decoding:
     import pyarrow as pa
 
     bare = replace(decoding, envelope=Envelope.NONE)
-    if decoding.format is not ValueFormat.JSON:
-        return bare
+    if decoding.format is not ValueFormat.JSON or decoding.subject:
+        return bare  # A subject's schema is that of the envelopes.
     fields = [("op", pa.string()), ("after", parse_schema(decoding.schema))]
     return replace(bare, schema=schema_text(pa.struct([*fields, ("payload", pa.struct(fields))])))
 
@@ -48,7 +50,10 @@ def bare_row(value: bytes | None) -> bytes | None:
 
 
 class DebeziumDecoder:
-    """See `ValueDecoder`; `inner` decodes the envelopes."""
+    """See `ValueDecoder`; `inner` decodes the envelopes.
+
+    What it has rescued of an envelope is kept as far as it is of the row.
+    """
 
     def __init__(self, inner: ValueDecoder) -> None:
         import pyarrow.types as types
@@ -62,6 +67,9 @@ class DebeziumDecoder:
             "--envelope debezium: the values' schema has no op and no record after",
         )
         self._type = inner.type.field(index).type
+        self._is_rescuing = inner.type.get_field_index(RESCUED_COLUMN) >= 0
+        if self._is_rescuing:
+            self._type = with_rescued(self._type)
 
     @property
     def type(self) -> Any:
@@ -74,6 +82,15 @@ class DebeziumDecoder:
 
         decoded = self._inner.decode(values, headers)
         op, after = self._fields(decoded.rows)
+        if self._is_rescuing:
+            rescued = _of_rows(pc.struct_field(decoded.rows, RESCUED_COLUMN))
+            columns = [
+                *(pc.struct_field(after, [number]) for number in range(len(after.type))),
+                rescued,
+            ]
+            after = pa.StructArray.from_arrays(
+                columns, fields=list(self._type), mask=pc.is_null(after)
+            )
         is_row = pc.and_(
             pc.fill_null(pc.is_in(op, pa.array(_WITH_ROW, op.type)), False), pc.is_valid(after)
         )
@@ -107,6 +124,18 @@ class DebeziumDecoder:
             pc.coalesce(op, pc.struct_field(payload, "op")),
             pc.coalesce(after, pc.struct_field(payload, "after")),
         )
+
+
+def _of_rows(rescued: Any) -> Any:
+    """What is left of rows, of texts with what is left of envelopes."""
+    import pyarrow as pa
+
+    found: list[str | None] = []
+    for text in rescued.to_pylist():
+        left = {} if text is None else read_last(text)
+        row = (left.get("payload") or left).get("after")
+        found.append(None if row is None else write(row))
+    return pa.array(found, pa.string())
 
 
 def _fault(kind: str | None) -> str:

@@ -54,6 +54,8 @@ class Decoding:
     message: str = ""
     """The name of Protobuf's message; empty: the schema's only one."""
     envelope: Envelope = Envelope.NONE
+    is_rescuing: bool = False
+    """Whether what the schema of JSON does not name is kept, in one more column `_rescued`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> Valu
         case ValueFormat.JSON:
             from ottla.tables.values.json_values import JsonDecoder
 
-            decoder = JsonDecoder(decoding.schema)
+            decoder = JsonDecoder(decoding.schema, is_rescuing=decoding.is_rescuing)
         case ValueFormat.AVRO:
             from ottla.tables.values.avro_values import AvroDecoder
 

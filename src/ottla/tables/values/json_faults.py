@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from ottla.tables.values.json_texts import refuse_constant
+
 Check = Callable[[Any, str], str | None]
 """Takes a parsed value and its place; gives what is wrong with it."""
 
@@ -18,7 +20,7 @@ _RANGES = {32: range(-(2**31), 2**31), 64: range(-(2**63), 2**63)}
 def json_fault(text: str, check: Check) -> str | None:
     """Why the text is no JSON object of the schema that `check` was made of; `None`: ask Arrow."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=refuse_constant)
         return check(value, "value")
     except RecursionError:
         return None
@@ -29,7 +31,7 @@ def json_fault(text: str, check: Check) -> str | None:
 def is_json(text: str) -> bool:
     """Whether the text is one JSON value, and not nested too deep for Python to parse."""
     try:
-        json.loads(text, parse_constant=_refuse_constant)
+        json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return False
     return True
@@ -43,6 +45,8 @@ def check_of(kind: Any) -> Check:
         return _struct_check({field.name: check_of(field.type) for field in kind})
     if types.is_list(kind):
         return _list_check(check_of(kind.value_type))
+    if types.is_map(kind):
+        return _map_check(check_of(kind.item_type))
     if types.is_integer(kind):
         return _int_check(_RANGES[kind.bit_width])
     if types.is_boolean(kind):
@@ -79,6 +83,16 @@ def _list_check(inner: Check) -> Check:
     return check
 
 
+def _map_check(inner: Check) -> Check:
+    def check(value: Any, place: str) -> str | None:
+        if not isinstance(value, dict):
+            return _other("object", value, place)
+        found = (inner(one, f"{place}{{}}") for one in value.values() if one is not None)
+        return next((fault for fault in found if fault is not None), None)
+
+    return check
+
+
 def _int_check(bounds: range) -> Check:
     def check(value: Any, place: str) -> str | None:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -98,7 +112,3 @@ def _kind_check(word: str, *kinds: type) -> Check:
 
 def _other(word: str, value: Any, place: str) -> str:
     return f"{place} is {json.dumps(value):.40}, not of the kind {word}"
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")

@@ -13,6 +13,8 @@ from typing import Any
 
 from ottla.tables.values.decoder import Decoded, merged, require
 from ottla.tables.values.json_faults import check_of, is_json, json_fault
+from ottla.tables.values.json_maps import as_maps, has_maps, listed_type, rewriter
+from ottla.tables.values.json_rest import rest_texts, with_rescued
 from ottla.tables.values.schema import parse_schema, type_text
 
 _SPACE = " \t\n\r"
@@ -26,14 +28,19 @@ _NOT_UTF8 = "it is not UTF-8"
 
 
 class JsonDecoder:
-    """See `ValueDecoder`. Fields that the schema does not name are left out; those that it names
-    and a value lacks are null. Nothing is converted: `"1"` is no number, 1 no string, 1.0 no int.
+    """See `ValueDecoder`. Fields that the schema does not name are left out, or with `is_rescuing`
+    kept in one more column (`json_rest`); those that it names and a value lacks are null. Nothing
+    is converted: `"1"` is no number, 1 no string, 1.0 no int.
     """
 
-    def __init__(self, schema: str) -> None:
-        self._type = parse_schema(schema)
-        _check_types(self._type, "value")
-        self._check = check_of(self._type)
+    def __init__(self, schema: str, *, is_rescuing: bool = False) -> None:
+        self._named = parse_schema(schema)
+        _check_types(self._named, "value")
+        self._check = check_of(self._named)
+        self._listed = listed_type(self._named)
+        self._rewrite = rewriter(self._named) if has_maps(self._named) else None
+        self._rest_texts = rest_texts(self._named) if is_rescuing else None
+        self._type = with_rescued(self._named) if is_rescuing else self._named
 
     @property
     def type(self) -> Any:
@@ -101,12 +108,47 @@ class JsonDecoder:
         """One struct for each text; `None`, and why, when not every one is a sound object."""
         import pyarrow as pa
         import pyarrow.compute as pc
-        import pyarrow.json as arrow_json
 
         is_suspicious = pc.any(pc.match_substring_regex(texts, _SUSPICIOUS)).as_py()
         # Only of one text alone can Python's parser say whether it is sound.
         if is_suspicious and (len(texts) > 1 or not is_json(texts[0].as_py())):
             return None, _NOT_ONE_OBJECT
+        read = texts
+        if self._rewrite is not None:
+            try:
+                read = pa.array(self._rewrite(texts.to_pylist()), pa.string())
+            except (ValueError, RecursionError) as error:
+                return None, f"{_NOT_ONE_OBJECT}: {error}"
+        if self._rest_texts is None:
+            columns, reason = self._columns(read, "ignore")
+            return columns and self._struct(columns), reason
+        # Most batches have nothing that is not named, and are parsed once.
+        columns, reason = self._columns(read, "error")
+        if columns is not None:
+            return self._struct([*columns, pa.nulls(len(texts), pa.string())]), ""
+        columns, reason = self._columns(read, "ignore")
+        if columns is None:
+            return None, reason
+        try:
+            rest = pa.array(self._rest_texts(texts.to_pylist()), pa.string())
+        except (ValueError, RecursionError) as error:
+            return None, f"what the schema does not name cannot be kept: {error}"
+        return self._struct([*columns, rest]), ""
+
+    def _struct(self, columns: list[Any]) -> Any:
+        import pyarrow as pa
+
+        return pa.StructArray.from_arrays(columns, fields=list(self._type))
+
+    def _columns(self, texts: Any, unexpected: str) -> tuple[list[Any] | None, str]:
+        """The named columns of texts; `None`, and why, when not every one is a sound object.
+
+        `unexpected`: what happens to fields that are not named.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.json as arrow_json
+
         lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
         joined = pc.binary_join(lists, "\n").cast(pa.binary())[0].as_buffer()
         try:
@@ -114,17 +156,21 @@ class JsonDecoder:
                 pa.BufferReader(joined),
                 arrow_json.ReadOptions(use_threads=False, block_size=joined.size + 1),
                 arrow_json.ParseOptions(
-                    explicit_schema=pa.schema(list(self._type)),
+                    explicit_schema=pa.schema(list(self._listed)),
                     newlines_in_values=True,
-                    unexpected_field_behavior="ignore",
+                    unexpected_field_behavior=unexpected,
                 ),
             )
         except pa.ArrowInvalid as error:
             return None, _ROW_NUMBER.sub("", str(error))
         if table.num_rows != len(texts):
             return None, _NOT_ONE_OBJECT
-        columns = [table.column(field.name).combine_chunks() for field in self._type]
-        return pa.StructArray.from_arrays(columns, fields=list(self._type)), ""
+        columns = [table.column(field.name).combine_chunks() for field in self._named]
+        if self._rewrite is not None:
+            columns = [
+                as_maps(one, field.type) for one, field in zip(columns, self._named, strict=True)
+            ]
+        return columns, ""
 
 
 def _only_utf8(values: Any, faults: dict[int, str]) -> Any:
@@ -151,8 +197,10 @@ def _check_types(kind: Any, place: str) -> None:
             _check_types(field.type, f"{place}.{field.name}")
     elif types.is_list(kind):
         _check_types(kind.value_type, f"{place}[]")
+    elif types.is_map(kind):
+        _check_types(kind.item_type, f"{place}{{}}")
     else:
-        is_offered = not (types.is_map(kind) or types.is_binary(kind) or types.is_date(kind))
+        is_offered = not (types.is_binary(kind) or types.is_date(kind))
         require(
             is_offered,
             f"{place}: {type_text(kind)} cannot be checked in JSON; take string, or a struct",

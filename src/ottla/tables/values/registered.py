@@ -15,6 +15,7 @@ from ottla.schema_registry.framing import VALUE_HEADER, framed, schema_headers
 from ottla.schema_registry.opening import open_registry
 from ottla.schema_registry.registry import (
     AVRO,
+    JSON,
     PROTOBUF,
     RegisteredSchema,
     RegistryLogin,
@@ -26,7 +27,7 @@ from ottla.tables.values.decoder import Decoding, ValueDecoder, ValueFormat, req
 from ottla.tables.values.schema import schema_text
 from ottla.tables.values.writers import UNFRAMED, Writers
 
-_KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.PROTOBUF: PROTOBUF}
+_KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.JSON: JSON, ValueFormat.PROTOBUF: PROTOBUF}
 
 
 def open_registered(
@@ -46,7 +47,12 @@ def open_registered(
             return RegisteredProtobufDecoder(
                 decoding.schema, decoding.message, registry, is_whole=is_whole, header=header
             )
-    raise UserError("--registry is for --decode avro or protobuf")
+        case ValueFormat.JSON:
+            from ottla.tables.values.json_values import JsonDecoder
+            from ottla.tables.values.registered_json import RegisteredJsonDecoder
+
+            inner = JsonDecoder(decoding.schema, is_rescuing=decoding.is_rescuing)
+            return RegisteredJsonDecoder(inner, registry, is_whole=is_whole, header=header)
 
 
 def with_schema_of_subject(decoding: Decoding, registry: SchemaRegistry) -> Decoding:
@@ -67,6 +73,10 @@ def with_schema_of_subject(decoding: Decoding, registry: SchemaRegistry) -> Deco
 def _of_versions(decoding: Decoding, versions: Sequence[RegisteredSchema]) -> Decoding:
     if decoding.format is ValueFormat.AVRO:
         return replace(decoding, schema=grown(versions))
+    if decoding.format is ValueFormat.JSON:
+        from ottla.tables.values.json_schema import type_of_versions
+
+        return replace(decoding, schema=schema_text(type_of_versions(versions)))
     from ottla.tables.values.registered_protobuf import message_of_subject
 
     kind, message = message_of_subject(versions, decoding.message)

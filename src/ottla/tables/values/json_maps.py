@@ -1,0 +1,103 @@
+"""Maps in JSON values: objects whose names are keys and no columns.
+
+Arrow's parser knows no such objects. So texts are written again with a list of keys and values in
+place of each, which it reads, and which is a map in Arrow's memory.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.tables.values.json_texts import read, write
+
+Rewrite = Callable[[Any], Any]
+_NO_MAP = True
+"""In place of what is no object: Arrow refuses a truth value where a list is to be."""
+
+
+def has_maps(kind: Any) -> bool:
+    return _rewrite_of(kind) is not None
+
+
+def listed_type(kind: Any) -> Any:
+    """A type with a list of structs in place of each map."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if types.is_struct(kind):
+        return pa.struct([(field.name, listed_type(field.type)) for field in kind])
+    if types.is_list(kind):
+        return pa.list_(listed_type(kind.value_type))
+    if types.is_map(kind):
+        entry = [("key", kind.key_type), ("value", listed_type(kind.item_type))]
+        return pa.list_(pa.struct(entry))
+    return kind
+
+
+def rewriter(kind: Any) -> Callable[[list[str]], list[str]]:
+    """For texts of a struct type, the texts of its `listed_type`.
+
+    Raises `ValueError` or `RecursionError` where one of the texts is no JSON.
+    """
+    found = _rewrite_of(kind)
+    assert found is not None
+    rewrite = found
+    return lambda texts: [write(rewrite(read(one))) for one in texts]
+
+
+def _rewrite_of(kind: Any) -> Rewrite | None:
+    """`None` for types without a map."""
+    import pyarrow.types as types
+
+    if types.is_struct(kind):
+        inner = {field.name: _rewrite_of(field.type) for field in kind}
+        concerned = {name: one for name, one in inner.items() if one is not None}
+        return _in_struct(concerned) if concerned else None
+    if types.is_list(kind):
+        of_element = _rewrite_of(kind.value_type)
+        return None if of_element is None else _in_list(of_element)
+    return _in_map(_rewrite_of(kind.item_type)) if types.is_map(kind) else None
+
+
+def _in_struct(members: dict[str, Rewrite]) -> Rewrite:
+    def rewrite(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: members[name](one) if name in members else one for name, one in value.items()}
+
+    return rewrite
+
+
+def _in_list(inner: Rewrite) -> Rewrite:
+    return lambda value: [inner(one) for one in value] if isinstance(value, list) else value
+
+
+def _in_map(inner: Rewrite | None) -> Rewrite:
+    def rewrite(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            return _NO_MAP
+        return [
+            {"key": name, "value": one if inner is None else inner(one)}
+            for name, one in value.items()
+        ]
+
+    return rewrite
+
+
+def as_maps(array: Any, kind: Any) -> Any:
+    """An array of the `listed_type` of a type, in that type: the same buffers."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    assert array.offset == 0
+    if types.is_struct(kind):
+        children = [as_maps(array.field(number), one.type) for number, one in enumerate(kind)]
+    elif types.is_list(kind):
+        children = [as_maps(array.values, kind.value_type)]
+    elif types.is_map(kind):
+        children = [as_maps(array.values, pa.struct([kind.key_field, kind.item_field]))]
+    else:
+        return array
+    buffers = array.buffers()[: 1 if types.is_struct(kind) else 2]
+    return pa.Array.from_buffers(kind, len(array), buffers, array.null_count, 0, children)

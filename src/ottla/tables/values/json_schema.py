@@ -1,0 +1,251 @@
+"""JSON Schema as columns: what of a schema says which type a value has, and nothing of the rest.
+
+Values are not validated: `pattern`, `minimum`, `required` and their like are passed over. What has
+several types, or none, or contains itself, gets no column, and stays in what is rescued.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.schema_registry.registry import RegisteredSchema
+from ottla.tables.values.growth import ConflictError, merged_type
+from ottla.tables.values.schema import struct_type
+
+_MOST_NESTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An object's fields, and which of them each value has."""
+
+    fields: Mapping[str, "Node"]
+    required: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An array, or with `is_map` an object whose names are keys."""
+
+    inner: "Node"
+    is_map: bool = False
+
+
+Node = Shape | Repeated | Any
+"""Or an Arrow type; `None` for what no column can have."""
+
+
+def is_json_schema(text: str) -> bool:
+    """Whether that is not a schema in Spark's words."""
+    return text.lstrip().startswith("{")
+
+
+def json_schema_type(schema: RegisteredSchema) -> Any:
+    """The Arrow struct type of a schema's values; raises `UserError`."""
+    return _column_type(_shape(schema))
+
+
+def type_of_versions(versions: Sequence[RegisteredSchema]) -> Any:
+    """The columns for all versions, the oldest first; one that does not go with those before it is
+    left out. Raises `UserError`."""
+    accepted: list[Shape] = []
+    kind: Any = None
+    for version in versions:
+        shape = _shape(version)
+        if any(_seems_renamed(one, shape) for one in accepted):
+            continue
+        try:
+            now = _column_type(shape)
+            kind = now if kind is None else merged_type(kind, now)
+        except ConflictError:
+            continue
+        accepted.append(shape)
+    return kind
+
+
+def _seems_renamed(before: Node, now: Node) -> bool:
+    """Whether a field that each value had is gone, and another is there that was not."""
+    match before, now:
+        case Shape(fields=of_before), Shape(fields=of_now):
+            gone = before.required - of_now.keys()
+            return bool(gone and of_now.keys() - of_before.keys()) or any(
+                _seems_renamed(of_before[name], of_now[name])
+                for name in of_before.keys() & of_now.keys()
+            )
+        case Repeated(inner=one), Repeated(inner=other):
+            return _seems_renamed(one, other)
+    return False
+
+
+def _shape(schema: RegisteredSchema) -> Shape:
+    try:
+        node = _Reader(schema).node(json.loads(schema.text), "", 0)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the JSON Schema is not JSON: {error}") from error
+    except (TypeError, AttributeError) as error:
+        raise UserError(f"this is no JSON Schema: {error}") from error
+    if not isinstance(node, Shape) or _column_type(node) is None:
+        raise UserError("the JSON Schema's outermost type must be an object with properties")
+    return node
+
+
+def _column_type(node: Node) -> Any:
+    """`None` for what no column can have; raises `UserError` for a struct of nothing."""
+    import pyarrow as pa
+
+    match node:
+        case Shape():
+            kinds = {name: _column_type(one) for name, one in node.fields.items()}
+            known = [(name, kind) for name, kind in kinds.items() if kind is not None]
+            return struct_type(known) if known else None
+        case Repeated():
+            inner = _column_type(node.inner)
+            if inner is None:
+                return None
+            return pa.map_(pa.string(), inner) if node.is_map else pa.list_(inner)
+    return node
+
+
+class _Reader:
+    """Reads one schema; `references` are those of a registry, by the names that `$ref` uses."""
+
+    def __init__(self, schema: RegisteredSchema) -> None:
+        self._roots = {name: json.loads(text) for name, text in schema.references.items()}
+        self._roots[""] = json.loads(schema.text)
+        self._open: list[tuple[str, str]] = []
+
+    def node(self, schema: Any, root: str, depth: int) -> Node:
+        """`root` is the document that the schema is in."""
+        if not isinstance(schema, dict) or depth > _MOST_NESTED:
+            return None
+        if "$ref" in schema:
+            return self._referred(str(schema["$ref"]), root, depth + 1)
+        for word in ("oneOf", "anyOf"):
+            if word in schema and isinstance(schema[word], list):
+                nodes = [self.node(one, root, depth + 1) for one in _not_null(schema[word])]
+                return _one_of(nodes)
+        if isinstance(schema.get("allOf"), list):
+            rest = {name: one for name, one in schema.items() if name != "allOf"}
+            parts = [*schema["allOf"], *([rest] if "properties" in rest else [])]
+            return _all_of([self.node(one, root, depth + 1) for one in parts])
+        return self._typed(schema, root, depth)
+
+    def _typed(self, schema: Mapping[str, Any], root: str, depth: int) -> Node:
+        import pyarrow as pa
+
+        match _type_word(schema):
+            case "object":
+                return self._object(schema, root, depth + 1)
+            case "array":
+                inner = self.node(schema.get("items"), root, depth + 1)
+                return None if inner is None else Repeated(inner)
+            case "string" if schema.get("format") == "date-time":
+                return pa.timestamp("us", "UTC")
+            case "string":
+                return pa.string()
+            case "integer":
+                return pa.int64()
+            case "number":
+                return pa.float64()
+            case "boolean":
+                return pa.bool_()
+        return None
+
+    def _object(self, schema: Mapping[str, Any], root: str, depth: int) -> Node:
+        properties = schema.get("properties")
+        if isinstance(properties, dict) and properties:
+            required = schema.get("required")
+            return Shape(
+                {name: self.node(one, root, depth) for name, one in properties.items()},
+                frozenset(map(str, required)) if isinstance(required, list) else frozenset(),
+            )
+        inner = self.node(schema.get("additionalProperties"), root, depth)
+        return None if inner is None else Repeated(inner, is_map=True)
+
+    def _referred(self, reference: str, root: str, depth: int) -> Node:
+        document, _, path = reference.partition("#")
+        name = document or root
+        if (name, path) in self._open or (not path and name == root):
+            return None  # It contains itself.
+        found = self._roots.get(name)
+        for part in path.strip("/").split("/") if path else ():
+            key = part.replace("~1", "/").replace("~0", "~")
+            found = found.get(key) if isinstance(found, dict) else None
+        if found is None:
+            raise UserError(f"the JSON Schema refers to {reference}, which is not there")
+        self._open.append((name, path))
+        try:
+            return self.node(found, name, depth)
+        finally:
+            self._open.pop()
+
+
+def _type_word(schema: Mapping[str, Any]) -> str | None:
+    """The one type that is not null; that of its constants where none is named."""
+    word = schema.get("type")
+    if word is None and ("properties" in schema or "additionalProperties" in schema):
+        return "object"
+    if word is None and "items" in schema:
+        return "array"
+    if word is None:
+        constants = schema.get("enum", [schema["const"]] if "const" in schema else [])
+        word = [_word_of(one) for one in constants] if isinstance(constants, list) else []
+    words = {one for one in ([word] if isinstance(word, str) else word) if one != "null"}
+    if words == {"integer", "number"}:
+        return "number"
+    return str(words.pop()) if len(words) == 1 else None
+
+
+def _word_of(constant: Any) -> str:
+    match constant:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+    return ""
+
+
+def _not_null(schemas: Iterable[Any]) -> list[Any]:
+    return [one for one in schemas if not (isinstance(one, dict) and one.get("type") == "null")]
+
+
+def _one_of(nodes: Sequence[Node]) -> Node:
+    """Of one type alone that type, of objects one with all fields, and nothing for others."""
+    import pyarrow as pa
+
+    if not nodes or any(one is None for one in nodes):
+        return None
+    if len(nodes) == 1:
+        return nodes[0]
+    shapes = [one for one in nodes if isinstance(one, Shape)]
+    if len(shapes) == len(nodes):
+        always = frozenset.intersection(*(one.required for one in shapes))
+        return Shape(_both_fields(shapes), always)
+    if all(one == nodes[0] for one in nodes):
+        return nodes[0]
+    return pa.float64() if {*map(str, nodes)} == {"int64", "double"} else None
+
+
+def _all_of(nodes: Sequence[Node]) -> Node:
+    """Objects that a value is at once, and other types that say no more than the first."""
+    shapes = [one for one in nodes if isinstance(one, Shape)]
+    if not shapes:
+        return next((one for one in nodes if one is not None), None)
+    return Shape(_both_fields(shapes), frozenset().union(*(one.required for one in shapes)))
+
+
+def _both_fields(shapes: Sequence[Shape]) -> dict[str, Node]:
+    """Fields of all; one that has two types has no column."""
+    found: dict[str, Node] = {}
+    for shape in shapes:
+        for name, node in shape.fields.items():
+            found[name] = node if found.get(name, node) == node else None
+    return found

@@ -1,0 +1,186 @@
+"""JSON Schema as columns, and JSON values that name theirs in a registry."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from ottla.base.errors import UserError  # noqa: E402
+from ottla.loading.registered_schema import with_registered_schema  # noqa: E402
+from ottla.schema_registry.framing import PREFIX  # noqa: E402
+from ottla.schema_registry.registry import JSON, RegisteredSchema  # noqa: E402
+from ottla.tables.layout import RAW, LayoutOptions  # noqa: E402
+from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder  # noqa: E402
+from ottla.tables.values.json_schema import json_schema_type  # noqa: E402
+from ottla.tables.values.schema import schema_text  # noqa: E402
+
+STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
+
+
+def an_object(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def columns_of(schema: Any, **references: Any) -> str:
+    texts = {name: json.dumps(one) for name, one in references.items()}
+    found = RegisteredSchema(text=json.dumps(schema), kind=JSON, references=texts)
+    return schema_text(json_schema_type(found))
+
+
+@pytest.mark.parametrize(
+    ("schema", "columns"),
+    [
+        (STRING, "a string"),
+        ({"type": ["null", "integer"]}, "a bigint"),
+        ({"type": ["integer", "number"]}, "a double"),
+        ({"type": "boolean", "description": "x"}, "a boolean"),
+        ({"type": "string", "format": "date-time"}, "a timestamp"),
+        ({"type": "string", "format": "date"}, "a string"),
+        ({"type": "array", "items": NUMBER}, "a array<double>"),
+        ({"type": "object", "additionalProperties": INTEGER}, "a map<string, bigint>"),
+        (
+            {"type": "object", "additionalProperties": an_object(x=STRING)},
+            "a map<string, struct<x: string>>",
+        ),
+        ({**an_object(x=STRING), "additionalProperties": INTEGER}, "a struct<x: string>"),
+        ({"oneOf": [{"type": "null"}, an_object(x=STRING)]}, "a struct<x: string>"),
+        (
+            {"oneOf": [an_object(x=STRING, k=STRING), an_object(y=INTEGER, k=INTEGER)]},
+            "a struct<x: string, y: bigint>",
+        ),
+        ({"anyOf": [INTEGER, NUMBER]}, "a double"),
+        (
+            {"allOf": [an_object(x=STRING)], "properties": {"y": INTEGER}},
+            "a struct<x: string, y: bigint>",
+        ),
+        ({"enum": ["a", "b", None]}, "a string"),
+        ({"const": 1}, "a bigint"),
+        ({"$ref": "#/$defs/in"}, "a struct<x: bigint>"),
+        ({"$ref": "other#/definitions/a~1b"}, "a boolean"),
+    ],
+)
+def test_a_type_is_a_column(schema: Any, columns: str) -> None:
+    outer = {**an_object(a=schema), "$defs": {"in": an_object(x=INTEGER)}}
+    other = {"definitions": {"a/b": {"type": "boolean"}}}
+    assert columns_of(outer, other=other) == columns
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {},
+        {"type": ["string", "integer"]},
+        {"anyOf": [STRING, INTEGER]},
+        {"type": "object"},
+        {"type": "array"},
+        {"type": "array", "items": [STRING, INTEGER]},
+        {"enum": ["a", 1]},
+        {"$ref": "#"},
+        {"$ref": "#/$defs/tree"},
+        {"type": "null"},
+    ],
+)
+def test_what_has_no_type_that_a_column_has_gets_none(schema: Any) -> None:
+    tree = an_object(inner={"$ref": "#/$defs/tree"})
+    outer = {**an_object(a=schema, b=STRING), "$defs": {"tree": tree}}
+    assert columns_of(outer) == "b string"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "must be an object with properties"),
+        ('{"type": "string"}', "must be an object with properties"),
+        ('{"properties": {"a": true}}', "must be an object with properties"),
+        ('{"properties": {"a": {"type": 5}}}', "no JSON Schema"),
+        ('{"properties": {"a": {"$ref": "gone"}}}', "refers to gone, which is not there"),
+        ('{"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}', "names field a"),
+    ],
+)
+def test_what_is_no_schema_of_a_table_is_refused(text: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        json_schema_type(RegisteredSchema(text=text, kind=JSON))
+
+
+def register(directory: Path, *versions: Any) -> None:
+    for number, schema in enumerate(versions, 1):
+        for name in (number, f"t-value.{number}"):
+            (directory / f"{name}.json").write_text(json.dumps(schema))
+
+
+def of_subject(directory: Path, *versions: Any) -> Decoding:
+    register(directory, *versions)
+    asked = Decoding(format=ValueFormat.JSON, schema="", registry=str(directory), is_rescuing=True)
+    found = with_registered_schema(LayoutOptions(decoding=asked), RAW, "t").decoding
+    assert found is not None
+    return found
+
+
+def written(value: Any, schema_id: int = 1) -> bytes:
+    return PREFIX.pack(0, schema_id) + json.dumps(value).encode()
+
+
+def decoded(of: Decoding, *values: bytes | None, headers: Any = None) -> tuple[Any, dict[int, str]]:
+    found = open_decoder(of).decode(pa.array(values, pa.binary()), headers)
+    return found.rows.to_pylist(), dict(found.faults)
+
+
+def test_a_table_has_the_columns_of_all_versions_and_keeps_what_none_names(tmp_path: Path) -> None:
+    of = of_subject(tmp_path, an_object(a=INTEGER), an_object(b=STRING, a=INTEGER))
+    assert of.schema == "a bigint, b string"
+    rows, faults = decoded(of, written({"a": 1, "x": [1.0]}), None, written({"a": 2, "b": "y"}, 2))
+    assert (rows, faults) == (
+        [
+            {"a": 1, "b": None, "_rescued": '{"x":[1.0]}'},
+            None,
+            {"a": 2, "b": "y", "_rescued": None},
+        ],
+        {},
+    )
+
+
+def test_a_renamed_field_is_refused_where_the_new_name_begins(tmp_path: Path) -> None:
+    old = an_object("first", "last", first=STRING, last=STRING)
+    new = an_object("first", "surname", first=STRING, surname=STRING)
+    of = of_subject(tmp_path, old, new)
+    rows, faults = decoded(
+        of,
+        written({"first": "Alan", "last": "Turing"}),
+        written({"first": "Alan", "surname": "Turing"}, 2),
+    )
+    assert (rows[0], list(faults)) == ({"first": "Alan", "last": "Turing", "_rescued": None}, [1])
+    assert "its value.surname is not in the table" in faults[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (b"{}", "does not begin with the prefix"),
+        (written({"a": 1}, 9), "has no schema id 9"),
+        (written({"a": "1"}), "value.a is"),
+        (written([]), "not a JSON object"),
+        (written({"a": 1}, 2), "schema 2, which is AVRO and not JSON"),
+    ],
+)
+def test_a_value_that_cannot_be_shown_has_a_fault_that_says_why(
+    tmp_path: Path, value: bytes, fault: str
+) -> None:
+    of = of_subject(tmp_path, an_object(a=INTEGER))
+    (tmp_path / "2.avsc").write_text('"int"')
+    rows, faults = decoded(of, value, written({"a": 2}))
+    assert (rows, list(faults)) == ([None, {"a": 2, "_rescued": None}], [0])
+    assert fault in faults[0]
+
+
+def test_a_guid_in_a_header_names_the_schema_too(tmp_path: Path) -> None:
+    guid = "89791762-2336-4186-9674-299b90a802e2"
+    of = of_subject(tmp_path, an_object(a=INTEGER))
+    (tmp_path / f"{guid}.json").write_text(json.dumps(an_object(a=INTEGER)))
+    header = b"\1" + bytes.fromhex(guid.replace("-", ""))
+    headers = pa.array([[{"key": "__value_schema_id", "value": header}]])
+    assert decoded(of, b'{"a": 1}', headers=headers) == ([{"a": 1, "_rescued": None}], {})
