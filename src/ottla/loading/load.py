@@ -88,6 +88,11 @@ class LoadReport:
         return sum(partition.quarantined_count for partition in self.partitions)
 
     @property
+    def rescued_count(self) -> int:
+        """Rows with something that the schema does not name; a merge's are the table's own."""
+        return 0 if self.merged else sum(file.rescued_count for file in self.files)
+
+    @property
     def size(self) -> int:
         """Bytes of Parquet."""
         return total_size(self.files)

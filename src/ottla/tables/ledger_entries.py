@@ -72,6 +72,8 @@ class DataFile:
     """The first and the last timestamp, in microseconds; `None` where not all rows have one."""
     keys: tuple[bytes, bytes] | None = None
     """Between which all keys lie, both included; only of tables that have one row for each."""
+    rescued_count: int = 0
+    """Rows with something that the schema does not name, which the column `_rescued` keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +308,8 @@ def _file_fields(file: DataFile) -> dict[str, Any]:
         fields["times"] = list(file.times)
     if file.keys is not None:
         fields["keys"] = [base64.b64encode(one).decode("ascii") for one in file.keys]
+    if file.rescued_count:
+        fields["rescued_count"] = file.rescued_count
     return fields
 
 
@@ -365,6 +369,7 @@ def _parse_file(fields: Mapping[str, Any]) -> DataFile:
         values=values,
         times=None if times is None else (int(times[0]), int(times[1])),
         keys=_parse_keys(_optional(fields, "keys", list)),
+        rescued_count=_count_or_0(fields, "rescued_count"),
     )
 
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from ottla.base.errors import TaskError
 from ottla.tables.ledger_entries import QUARANTINE_DIRECTORY, DataFile, FileRole
 from ottla.tables.store import TableStore
+from ottla.tables.values.json_rest import RESCUED_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,6 +72,7 @@ def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> lis
             last_offset=last_offset,
             times=_times(group),
             keys=_keys(group) if with_keys else None,
+            rescued_count=_rescued_count(group),
         )
         before = found.get(partition)
         found[partition] = part if before is None else _joined(before, part)
@@ -92,6 +94,7 @@ def _joined(one: DataFile, other: DataFile) -> DataFile:
         last_offset=max(one.last_offset, other.last_offset),
         times=times,
         keys=keys,
+        rescued_count=one.rescued_count + other.rescued_count,
     )
 
 
@@ -250,6 +253,13 @@ def _keys(group: Any) -> tuple[bytes, bytes] | None:
             return None
         last = prefix[:-1] + bytes([prefix[-1] + 1])
     return first[:KEY_SIZE], last
+
+
+def _rescued_count(group: Any) -> int:
+    found = _statistics(group, f"value.{RESCUED_COLUMN}")
+    if found is None or not found.has_null_count:
+        return 0
+    return int(group.num_rows - found.null_count)
 
 
 def _microseconds(time: datetime) -> int:

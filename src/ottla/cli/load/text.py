@@ -46,6 +46,11 @@ def show_report(console: "Console", report: "LoadReport") -> None:
             )
     if report.quarantined_count:
         console.print(aside_words(report))
+    if report.rescued_count:
+        console.print(
+            f"{report.rescued_count:,} rows have fields that the schema does not name: "
+            f"value._rescued keeps them (--schema with those fields adds columns)"
+        )
     console.print(summary(report))
     if report.is_short and report.start_seconds >= SHOWN_START_S:
         console.print(
@@ -70,6 +75,8 @@ def show_offsets(console: "Console", title: str, report: "LoadReport") -> None:
 def commit_line(report: "LoadReport") -> str:
     """One commit of those that follow each other."""
     aside = f", {report.quarantined_count:,} set aside" if report.quarantined_count else ""
+    if report.rescued_count:
+        aside += f", {report.rescued_count:,} with fields that the schema does not name"
     ends = ", ".join(f"{one.until_offset:,}" for one in report.partitions)
     return (
         f"{report.topic}: commit {report.commit_id}, {_counts(report)}{aside} in "

@@ -1,0 +1,129 @@
+"""`ottla load --decode`: what the options come to, in tables that are read again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ottla
+from ottla.cli.main import cli
+
+pytest.importorskip("deltalake")
+
+pytestmark = pytest.mark.slow  # The first load of a process imports Arrow and Delta.
+
+ORDER_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "tags": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
+
+
+def fill(path: Path, *values: bytes) -> None:
+    with ottla.open(path / "log") as log:
+        if "orders" not in log.topics():
+            log.create_topic("orders")
+        log.append_many("orders", list(values))
+
+
+def load(path: Path, *words: str, into: str = "table") -> Result:
+    arguments = ["load", str(path / "log"), "orders", "--into", str(path / into)]
+    return CliRunner().invoke(cli, [*arguments, "--engine", "local", *words])
+
+
+def rows(path: Path, into: str = "table") -> list[Any]:
+    found = ottla.table.dataset(str(path / into)).to_table().sort_by("offset")
+    return [row["value"] for row in found.to_pylist()]
+
+
+def test_a_json_schemas_fields_are_columns_and_what_it_does_not_name_is_counted_and_kept(
+    tmp_path: Path,
+) -> None:
+    fill(tmp_path, b'{"id": 1, "tags": {"a": "x"}}', b'{"id": 2, "more": [1.50]}', b'{"x": 1}')
+    schema = tmp_path / "order.schema.json"
+    schema.write_text(json.dumps(ORDER_SCHEMA))
+    first = load(tmp_path, "--decode", "json", "--schema", str(schema))
+    assert first.exit_code == 0, first.output
+    assert "2 rows have fields that the schema does not name" in first.output
+    assert rows(tmp_path) == [
+        {"id": 1, "tags": [("a", "x")], "_rescued": None},
+        {"id": 2, "tags": None, "_rescued": '{"more":[1.50]}'},
+        {"id": None, "tags": None, "_rescued": '{"x":1}'},
+    ]
+    audited = CliRunner().invoke(
+        cli, ["audit", str(tmp_path / "log"), "orders", "--table", str(tmp_path / "table")]
+    )
+    assert audited.exit_code == 0, audited.output
+    fill(tmp_path, b'{"id": 4, "more": [2]}')
+    grown = {"properties": {**ORDER_SCHEMA["properties"], "more": {"items": {"type": "number"}}}}
+    schema.write_text(json.dumps(grown))
+    second = load(tmp_path, "--decode", "json", "--schema", str(schema))
+    assert second.exit_code == 0, second.output
+    assert "does not name" not in second.output
+    last = rows(tmp_path)[-1]
+    assert (last["id"], last["more"], last["_rescued"]) == (4, [2.0], None)
+
+
+def test_what_a_schema_does_not_name_is_left_out_on_request(tmp_path: Path) -> None:
+    fill(tmp_path, b'{"id": 1, "x": 1, "_rescued": 5}')
+    schema = "id bigint, _rescued bigint"
+    refused = load(tmp_path, "--decode", "json", "--schema", schema)
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+    assert "--no-rescued" in refused.stderr
+    assert load(tmp_path, "--decode", "json", "--schema", schema, "--no-rescued").exit_code == 0
+    assert rows(tmp_path) == [{"id": 1, "_rescued": 5}]
+
+
+def test_protobuf_is_decoded_by_a_file_and_by_a_registry(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: pip install 'ottla[protobuf]'")
+    from tests.support.protobuf import message, proto, registered
+
+    text = proto("message Order { int64 id = 1; repeated string teas = 2; } message Other {}")
+    schema = tmp_path / "order.proto"
+    schema.write_text(text)
+    order = {"id": 7, "teas": ["green"]}
+    fill(tmp_path, message(text, "Order")(**order).SerializeToString())
+    ambiguous = load(tmp_path, "--decode", "protobuf", "--schema", str(schema))
+    assert (ambiguous.exit_code, ambiguous.stderr.count("name one of Order, Other")) == (2, 1)
+    words = ["--decode", "protobuf", "--schema", str(schema), "--message", "Order"]
+    done = load(tmp_path, *words)
+    assert done.exit_code == 0, done.output
+    assert rows(tmp_path) == [order]
+
+    registry = tmp_path / "schemas"
+    registry.mkdir()
+    for name in ("1.proto", "orders-value.1.proto"):
+        (registry / name).write_text(text)
+    grown = text.replace("repeated", "string note = 3; repeated")
+    fill(tmp_path, registered(message(text, "Order")(**order)))
+    by_ids = ["--decode", "protobuf", "--registry", str(registry), "--from", "1"]
+    assert load(tmp_path, *by_ids, into="grown").exit_code == 0
+    for name in ("2.proto", "orders-value.2.proto"):
+        (registry / name).write_text(grown)
+    fill(tmp_path, registered(message(grown, "Order")(**order, note="hot"), 2))
+    assert load(tmp_path, into="grown").exit_code == 0
+    assert rows(tmp_path, "grown") == [{**order, "note": None}, {**order, "note": "hot"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (["--message", "Order"], "add --decode protobuf"),
+        (["--decode", "json", "--message", "Order"], "add --decode protobuf"),
+        (["--decode", "protobuf"], "--schema FILE, or --registry"),
+        (["--decode", "protobuf", "--schema", "gone.proto"], "gone.proto: No such file"),
+        (["--decode", "avro", "--schema", "x", "--no-rescued"], "add --decode json"),
+        (["--decode", "json", "--schema", '{"type": "string"}'], "an object with properties"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_in_one_line(
+    tmp_path: Path, words: list[str], fix: str
+) -> None:
+    fill(tmp_path, b"{}")
+    refused = load(tmp_path, *words)
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+    assert fix in refused.stderr
