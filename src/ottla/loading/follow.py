@@ -1,19 +1,30 @@
 """Loads without an end: each table gets what is new when that is enough, or old enough.
 
 Small commits make small files, rare ones late rows: so a commit waits until it would fill a file
-of the target's size, or until the oldest record seen has waited `max_age_s`. When it is
-stopped, a last commit takes all that is there.
+of the target's size, or until the oldest record seen has waited `max_age_s`. Tables are looked at
+in turns. One that fails is left alone for a while, longer each time, and then opened again, while
+the others go on; a topic that is not there yet is waited for. When the follower is stopped, a last
+commit of each table takes all that is there.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from ottla.loading.job import LoadJob, LoadPlan, TableState
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.errors import OttlaError
+from ottla.loading.job import LoadJob, LoadPlace, LoadPlan, TableState
 from ottla.loading.load import LoadReport, claimed, load_planned, plan_new, with_newest_schema
 from ottla.tables.parquet_files import TARGET_SIZE
+
+FIRST_PAUSE_S = 1.0
+LAST_PAUSE_S = 60.0
+"""How long a table that fails is left alone, after its first failure and at most."""
+
+SEARCH_S = 10.0
+"""How often a pattern is compared with the topics that there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,33 +49,216 @@ class Stop(Protocol):
         """Returns when it shall end, or the time is over."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A table to follow a topic with; `open` is called when it is first looked at, and again
+    after a failure."""
+
+    place: LoadPlace
+    open: Callable[[], LoadJob]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowStatus:
+    """How one table stands after a look at its topic."""
+
+    topic: str
+    into: str
+    lag_records: int = 0
+    """Offsets in the log that are not in the table, when the log was last asked."""
+    complete_ms: int
+    """When the table last had all that was in the log; at first when a load last asked."""
+    commits: int = 0
+    rows: int = 0
+    errors: int = 0
+    """Commits, rows and failed looks since the follower began."""
+    error: str | None = None
+    """Why the last look failed, or what is waited for."""
+
+    def lag_s(self, now_ms: int) -> float:
+        """How old a record in the log may be without being in the table."""
+        if self.lag_records or self.error is not None:
+            return max(0, now_ms - self.complete_ms) / 1000
+        return 0.0
+
+
+OnStatus = Callable[[FollowStatus], None]
+"""Is called after each look at a table."""
+
+
+@dataclass(slots=True, kw_only=True)
 class _Followed:
-    """A table that is claimed, and since when records have waited for it (monotonic clock)."""
+    """A table that is claimed while it is open, and how it stands."""
 
-    job: LoadJob
-    state: TableState
+    wanted: Wanted
+    rule: FollowRule
+    claim: ExitStack | None = None
+    job: LoadJob | None = None
+    state: TableState | None = None
     waiting_since: float | None = None
+    """Since when records have waited for a commit, by the monotonic clock."""
+    complete_ms: int = 0
+    lag_records: int = 0
+    commits: int = 0
+    rows: int = 0
+    errors: int = 0
+    failures: int = 0
+    """In a row."""
+    retry_at: float = 0.0
+    error: OttlaError | OSError | str | None = None
 
-    def due(self, rule: FollowRule, now: float) -> LoadPlan | None:
-        """What to load now, if it is time."""
+    def look(self, now: float, *, at_once: bool = False) -> LoadReport | None:
+        """Loads what is due, or all that is new; keeps the error where that fails."""
+        if now < self.retry_at:
+            return None
+        try:
+            report = self._load(now, at_once=at_once or self.job is None)
+            self.failures = 0
+        except (OttlaError, OSError) as error:
+            self.close()
+            self.error = error
+            self.errors += 1
+            self.retry_at = now + min(FIRST_PAUSE_S * 2**self.failures, LAST_PAUSE_S)
+            self.failures += 1
+            return None
+        return report
+
+    def _load(self, now: float, *, at_once: bool) -> LoadReport | None:
+        if self.job is None and not self._open():
+            return None
+        assert self.job is not None
+        assert self.state is not None
         plan = plan_new(self.job, self.state)
+        self.error = None
+        self.lag_records = plan.offset_count
+        if not at_once and not self._is_due(plan, now):
+            return None
+        # Asked after the plan: all that it reads was written with versions that are there now.
+        report, self.state = load_planned(self.job, with_newest_schema(self.job, plan))
+        self.waiting_since = None
+        self.lag_records, self.complete_ms = 0, plan.asked_ms
+        if report.nothing_new:
+            return None
+        self.commits += 1
+        self.rows += report.row_count
+        return report
+
+    def _is_due(self, plan: LoadPlan, now: float) -> bool:
         if not plan.offset_count:
             self.waiting_since = None
             # Nothing new may still be news: a gap that is allowed, an hour that is over.
-            return plan
+            return True
         if self.waiting_since is None:
             self.waiting_since = now
-        waited_s = now - self.waiting_since
-        return plan if rule.is_due(plan.expected_size, waited_s) else None
+        return self.rule.is_due(plan.expected_size, now - self.waiting_since)
 
-    def load(self, plan: LoadPlan) -> Iterator[LoadReport]:
-        """Gives the commit that came of it, if any did."""
-        # Asked after the plan: all that it reads was written with versions that are there now.
-        report, self.state = load_planned(self.job, with_newest_schema(self.job, plan))
-        if not report.nothing_new:
-            yield report
-        self.waiting_since = None
+    def _open(self) -> bool:
+        """Claims the table, if its topic is there."""
+        job = self.wanted.open()
+        if not job.log.partitions(allow_missing=True):
+            self.error = f"there is no topic {job.place.topic} yet"
+            return False
+        with ExitStack() as stack:
+            self.state = stack.enter_context(claimed(job))
+            self.claim = stack.pop_all()
+        self.job = job
+        self.complete_ms = self.state.asked_ms or self.complete_ms
+        return True
+
+    def close(self) -> None:
+        claim, self.claim, self.job, self.state = self.claim, None, None, None
+        if claim is not None:
+            claim.close()
+
+    def status(self) -> FollowStatus:
+        return FollowStatus(
+            topic=self.wanted.place.topic,
+            into=self.wanted.place.into,
+            lag_records=self.lag_records,
+            complete_ms=self.complete_ms,
+            commits=self.commits,
+            rows=self.rows,
+            errors=self.errors,
+            error=None if self.error is None else str(self.error),
+        )
+
+
+class Follower:
+    """Follows the tables that `find` returns; it is asked again for those that are new."""
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[Wanted]],
+        rule: FollowRule,
+        *,
+        on_status: OnStatus = lambda _: None,
+        clock: Clock | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._find = find
+        self._rule = rule
+        self._on_status = on_status
+        self._clock = clock or SystemClock()
+        self._now = monotonic
+        self._tables: dict[LoadPlace, _Followed] = {}
+        self._search_at = 0.0
+
+    def run(self, stop: Stop) -> Iterator[LoadReport]:
+        """Gives each commit as it is made, until `stop` is set.
+
+        What is there at the beginning is loaded at once. Where then no table can be loaded, the
+        first error is raised, as `load` raises it; from then on none is. In the end the tables
+        that lack something are those of `statuses` with an error.
+        """
+        with ExitStack() as stack:
+            stack.callback(self._close)
+            yield from self._round(at_once=True)
+            self._refuse_if_all_fail()
+            while not stop.is_set():
+                stop.wait(self._rule.interval_s)
+                yield from self._round()
+            yield from self._round(at_once=True)
+
+    def statuses(self) -> list[FollowStatus]:
+        return [one.status() for one in self._tables.values()]
+
+    def _round(self, *, at_once: bool = False) -> Iterator[LoadReport]:
+        self._search()
+        for table in list(self._tables.values()):
+            report = table.look(self._now(), at_once=at_once)
+            self._on_status(table.status())
+            if report is not None:
+                yield report
+
+    def _search(self) -> None:
+        """Where topics cannot be listed now, the tables that are known say so themselves."""
+        now = self._now()
+        if self._tables and now < self._search_at:
+            return
+        self._search_at = now + SEARCH_S
+        try:
+            wanted = list(self._find())
+        except (OttlaError, OSError):
+            if not self._tables:
+                raise
+            return
+        for one in wanted:
+            if one.place not in self._tables:
+                self._tables[one.place] = _Followed(
+                    wanted=one,
+                    rule=self._rule,
+                    complete_ms=self._clock.now_ms(),
+                )
+
+    def _refuse_if_all_fail(self) -> None:
+        errors = [one.error for one in self._tables.values()]
+        faults = [one for one in errors if isinstance(one, Exception)]
+        if faults and len(faults) == len(errors):
+            raise faults[0]
+
+    def _close(self) -> None:
+        for table in self._tables.values():
+            table.close()
 
 
 def follow(
@@ -73,22 +267,6 @@ def follow(
     stop: Stop,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[LoadReport]:
-    """Claims the tables and gives each commit as it is made, until `stop` is set.
-
-    What is there at the beginning is loaded at once. Raises as `load` does.
-    """
-    with ExitStack() as stack:
-        followed = [_Followed(one, stack.enter_context(claimed(one))) for one in jobs]
-        yield from _load_all(followed)
-        while not stop.is_set():
-            stop.wait(rule.interval_s)
-            for table in followed:
-                plan = table.due(rule, clock())
-                if plan is not None:
-                    yield from table.load(plan)
-        yield from _load_all(followed)
-
-
-def _load_all(followed: Sequence[_Followed]) -> Iterator[LoadReport]:
-    for table in followed:
-        yield from table.load(plan_new(table.job, table.state))
+    """Follows with jobs that are open: gives each commit as it is made, until `stop` is set."""
+    wanted = [Wanted(one.place, lambda one=one: one) for one in jobs]  # type: ignore[misc]
+    return Follower(lambda: wanted, rule, monotonic=clock).run(stop)

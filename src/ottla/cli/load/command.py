@@ -1,29 +1,31 @@
 """`ottla load`: what is new in topics, into tables, with Spark or in this process."""
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.base.errors import UserError
 from ottla.cli.engines import open_engine
-from ottla.cli.load.options import (
-    check_load_options,
-    follow_rule,
-    load_options,
-    with_load_options,
-)
-from ottla.cli.load.text import commit_line, progress_words, show_report
-from ottla.cli.terminal import ExampleCommand, ProgressLine, Stopping, new_console
+from ottla.cli.load.following import run_follower
+from ottla.cli.load.objects import report_object
+from ottla.cli.load.options import check_load_options, load_options, with_load_options
+from ottla.cli.load.places import matching_places, named_places
+from ottla.cli.load.text import progress_words, show_report
+from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.loading.engine import Engine
-    from ottla.loading.job import LoadJob, OnProgress, Progress
+    from ottla.loading.job import LoadJob, LoadPlace, Progress
 
 
 @click.command(
-    "load", cls=ExampleCommand, examples=("ottla load data/ orders --into tables/orders",)
+    "load",
+    cls=ExampleCommand,
+    examples=(
+        "ottla load data/ orders --into tables/orders",
+        "ottla load localhost:9092 --pattern 'shop[.].*' --into tables/ --follow --engine local",
+    ),
 )
 @click.argument("source", metavar="DIR-OR-BOOTSTRAP")
 @click.argument("topic_arguments", metavar="[TOPIC]...", nargs=-1)
@@ -37,14 +39,19 @@ def load_command(
     again to load what was appended since, or use --follow; a load that is killed leaves the table
     unchanged.
 
+    --follow keeps the tables of any number of topics fresh. A table that cannot be loaded, or whose
+    topic is not there yet, is tried again with growing pauses, while the others go on.
+
     With --rerun, records that were loaded before are read again, all of them or a range. Readers
     see the old rows or the new ones, never both.
     """
     topics = (*topic_arguments, *topics)
     check_load_options(topics, given)
     console = new_console()
+    named = named_places(source, topics, given)
+    words = ", ".join(one.topic for one in named) or given["pattern"]
     with (
-        ProgressLine(console, f"looking at {', '.join(topics)}") as line,
+        ProgressLine(console, f"looking at {words}") as line,
         open_engine(given["engine"]) as engine,
     ):
 
@@ -53,31 +60,24 @@ def load_command(
             if words is not None:
                 line.say(words, progress.tasks_done, progress.task_count)
 
-        jobs = [
-            topic_job(source, topic, topics, engine, show, given) for topic in dict.fromkeys(topics)
-        ]
+        def places() -> "list[LoadPlace]":
+            return [*named, *(matching_places(source, given) if given["pattern"] else ())]
+
+        def open_job(place: "LoadPlace") -> "LoadJob":
+            from ottla.loading.load import load_job
+
+            return load_job(place, engine, show, load_options(given, place.topic))
+
+        if given["follow"]:
+            run_follower(console, places, open_job, given)
+            return
+        jobs = [open_job(one) for one in places()]
+        if not jobs:
+            raise UserError(f"{source} has no topic that fits {given['pattern']}")
         if given["rerun"]:
             _rerun(console, jobs[0], given)
-        elif given["follow"]:
-            _follow(console, jobs, given)
         else:
-            _load(console, jobs)
-
-
-def topic_job(
-    source: str,
-    topic: str,
-    topics: tuple[str, ...],
-    engine: "Engine",
-    show: "OnProgress",
-    given: dict[str, Any],
-) -> "LoadJob":
-    """The load of one topic: of several, each has a directory of its own."""
-    from ottla.loading.job import LoadPlace
-    from ottla.loading.load import load_job
-
-    into = given["into"] if len(set(topics)) == 1 else os.path.join(given["into"], topic)
-    return load_job(LoadPlace(source, topic, into), engine, show, load_options(given, topic))
+            _load(console, jobs, as_json=given["as_json"])
 
 
 def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any]) -> None:
@@ -85,21 +85,19 @@ def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any]) -> None:
     from ottla.loading.rerun import rerun
     from ottla.loading.rerun_plan import rerun_range
 
-    show_rerun(console, rerun(job, rerun_range(given["start"], given["end"], job.place.topic)))
+    report = rerun(job, rerun_range(given["start"], given["end"], job.place.topic))
+    if given["as_json"]:
+        print_json(report_object(report))
+    else:
+        show_rerun(console, report)
 
 
-def _load(console: "Console", jobs: list["LoadJob"]) -> None:
+def _load(console: "Console", jobs: "list[LoadJob]", *, as_json: bool) -> None:
     from ottla.loading.load import load
 
     for job in jobs:
-        show_report(console, load(job))
-
-
-def _follow(console: "Console", jobs: list["LoadJob"], given: dict[str, Any]) -> None:
-    from ottla.loading.follow import follow
-
-    rule = follow_rule(given)
-    with Stopping() as stop:
-        for report in follow(jobs, rule, stop):
-            console.print(commit_line(report))
-    console.print("stopped: everything appended so far is loaded")
+        report = load(job)
+        if as_json:
+            print_json(report_object(report))
+        else:
+            show_report(console, report)

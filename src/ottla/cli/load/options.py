@@ -10,8 +10,9 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.cli.engines import engine_option
+from ottla.cli.load.places import check_places
 from ottla.cli.settings_files import read_registry_login, registry_options
-from ottla.cli.terminal import parse_seconds, parse_size, with_options
+from ottla.cli.terminal import json_option, parse_seconds, parse_size, with_options
 
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
@@ -28,8 +29,20 @@ with_load_options = with_options(
         help="Topic to load; repeatable. Of several, each has its own table, PATH/TOPIC.",
     ),
     click.option(
+        "--pattern",
+        metavar="REGEX",
+        help="Topics to load, by a regular expression for their whole names; with --follow those "
+        "made later too. Each has its own table, PATH/TOPIC.",
+    ),
+    click.option(
+        "--table",
+        "tables",
+        multiple=True,
+        metavar="TOPIC=PATH",
+        help="Topic to load, and its table; repeatable.",
+    ),
+    click.option(
         "--into",
-        required=True,
         type=click.Path(file_okay=False),
         metavar="PATH",
         help="Table directory, created if missing, an object store: s3://BUCKET/TABLE, or "
@@ -148,6 +161,12 @@ with_load_options = with_options(
     ),
     click.option("--min-partitions", type=click.IntRange(min=1), help="Least number of tasks."),
     engine_option,
+    click.option(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="Address of /metrics for Prometheus, with the lag of each table, with --follow.",
+    ),
+    json_option,
 )
 
 
@@ -166,9 +185,11 @@ _PACKAGES = {"avro": "fastavro", "protobuf": "google.protobuf"}
 def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that have no meaning together."""
     decode = given["decode"]
-    if not topics:
-        raise UserError("name a topic to load: ottla load SOURCE TOPIC --into PATH")
-    if given["rerun"] and (given["follow"] or len(topics) > 1):
+    check_places(topics, given)
+    several = given["pattern"] or len({*topics, *given["tables"]}) > 1
+    if given["metrics"] is not None and not given["follow"]:
+        raise UserError("--metrics shows how tables are followed: add --follow")
+    if given["rerun"] and (given["follow"] or several):
         raise UserError("--rerun reads one topic's range once: leave out --follow and other topics")
     if given["follow"] and given["end"] is not None:
         raise UserError("--follow has no end: leave out --to, or --follow")

@@ -46,6 +46,8 @@ def histogram(name: str, labels: tuple[str, ...], text: str, kafka: str = "-") -
     return MetricName(f"ottla_{name}", Kind.HISTOGRAM, labels, text, kafka)
 
 
+TABLE = ("topic", "table")
+
 SECTIONS = (
     Section(
         "Topics",
@@ -391,6 +393,25 @@ SECTIONS = (
                 "are left out.",
                 "FetcherLagMetrics ConsumerLag",
             ),
+        ),
+    ),
+    Section(
+        "Tables that are followed (`ottla load --follow`, `ottla serve --table`)",
+        (
+            gauge(
+                "table_lag_records",
+                TABLE,
+                "Offsets of the topic that were not in the table when the log was last asked.",
+            ),
+            gauge(
+                "table_lag_seconds",
+                TABLE,
+                "Time since the table had all that was in the log; 0 while it has.",
+            ),
+            gauge("table_up", TABLE, "1 when the last look at topic and table succeeded."),
+            counter("table_commits", TABLE, "Commits since the process began."),
+            counter("table_rows", TABLE, "Rows that these commits brought."),
+            counter("table_errors", TABLE, "Looks that failed, each of which is tried again."),
         ),
     ),
 )

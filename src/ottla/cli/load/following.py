@@ -1,0 +1,96 @@
+"""`ottla load --follow`: what it prints and exports while tables are kept fresh."""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.addresses import parse_address
+from ottla.base.clock import SystemClock
+from ottla.cli.endings import EXIT_FAILED
+from ottla.cli.load.objects import report_object, status_object
+from ottla.cli.load.options import follow_rule
+from ottla.cli.load.text import commit_line
+from ottla.cli.terminal import Stopping, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.loading.follow import Follower, FollowStatus
+    from ottla.loading.job import LoadJob, LoadPlace
+
+Places = Callable[[], "list[LoadPlace]"]
+
+
+def run_follower(
+    console: "Console",
+    places: Places,
+    open_job: "Callable[[LoadPlace], LoadJob]",
+    given: Mapping[str, Any],
+) -> None:
+    """Until a signal stops it; exits with 1 where a table then lacks what could not be loaded."""
+    from ottla.loading.follow import Follower, Wanted
+
+    watcher = _Watcher(as_json=given["as_json"])
+    follower = Follower(
+        lambda: [Wanted(one, lambda one=one: open_job(one)) for one in places()],  # type: ignore[misc]
+        follow_rule(given),
+        on_status=watcher.see,
+    )
+    with ExitStack() as stack:
+        stop = stack.enter_context(Stopping())
+        if given["metrics"] is not None:
+            stack.callback(_serve_metrics(given["metrics"], follower, watcher))
+        for report in follower.run(stop):
+            if given["as_json"]:
+                print_json(report_object(report))
+            else:
+                console.print(commit_line(report))
+    failed = [one for one in follower.statuses() if one.error is not None]
+    for one in failed:
+        click.echo(f"ottla: {one.topic} is not loaded to its end: {one.error}", err=True)
+    if failed:
+        sys.exit(EXIT_FAILED)
+    if not given["as_json"]:
+        console.print("stopped: everything appended so far is loaded")
+
+
+class _Watcher:
+    """Says what changes: each new error on standard error, and the lag as JSON if asked to."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._clock = SystemClock()
+        self._seen: dict[str, FollowStatus] = {}
+        self.is_ready = False
+
+    def see(self, status: "FollowStatus") -> None:
+        before = self._seen.get(status.into)
+        self._seen[status.into] = status
+        self.is_ready = True
+        if status.error is not None and (before is None or before.error != status.error):
+            click.echo(f"{status.topic}: {status.error}; it is tried again", err=True)
+        if before is not None and before.error is not None and status.error is None:
+            click.echo(f"{status.topic}: it is loaded now", err=True)
+        if self._as_json and (before is None or _told(before) != _told(status)):
+            print_json(status_object(status, self._clock.now_ms()))
+
+
+def _told(status: "FollowStatus") -> tuple[object, ...]:
+    """What is worth a line when it changes: a look that found nothing is not."""
+    return status.lag_records, status.commits, status.errors, status.error
+
+
+def _serve_metrics(address: str, follower: "Follower", watcher: _Watcher) -> Callable[[], None]:
+    """Returns what ends it; raises `UserError`."""
+    from ottla.cli.metrics.http import MetricsServer
+    from ottla.cli.metrics.tables import TableCollector
+
+    def why_not_ready() -> str | None:
+        return None if watcher.is_ready else "the tables are opened"
+
+    server = MetricsServer(parse_address(address), why_not_ready)
+    server.serve(TableCollector(follower.statuses, SystemClock()))
+    return server.close

@@ -1,0 +1,59 @@
+"""Which topics `ottla load` is asked for, and the table that each goes into."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UserError
+
+if TYPE_CHECKING:
+    from ottla.loading.job import LoadPlace
+
+
+def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Raises `UserError` for options that do not say which table a topic goes into."""
+    if not topics and not given["tables"] and not given["pattern"]:
+        raise UserError("name a topic to load: ottla load SOURCE TOPIC --into PATH")
+    if given["into"] is None and (topics or given["pattern"]):
+        raise UserError("say where the table is to be: --into PATH")
+    if given["into"] is not None and not topics and not given["pattern"]:
+        raise UserError("--into is for topics that are named without a path: name one, or --table")
+    if given["pattern"] and topics:
+        raise UserError("--pattern chooses the topics: leave out the names, or --pattern")
+
+
+def named_places(source: str, topics: Sequence[str], given: Mapping[str, Any]) -> "list[LoadPlace]":
+    """The topics that are named, of which each has its own table; raises `UserError`."""
+    from ottla.loading.job import LoadPlace
+
+    names = dict.fromkeys(topics)
+    into = given["into"]
+    found = {one: into if len(names) == 1 else os.path.join(into, one) for one in names}
+    places = [LoadPlace(source, topic, path) for topic, path in found.items()]
+    places += [LoadPlace(source, *table_pair(text)) for text in given["tables"]]
+    paths = [one.into for one in places]
+    if len(set(paths)) < len(paths):
+        raise UserError("a table holds one topic: give each topic another path")
+    return places
+
+
+def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
+    """The topics that the pattern fits now; raises `UserError`."""
+    from ottla.loading.job import LoadPlace
+    from ottla.sources.opening import open_log, source_options
+    from ottla.sources.options import parse_options
+
+    options = parse_options({**source_options(source), "subscribePattern": given["pattern"]})
+    offered = open_log(options).partitions(allow_missing=True)
+    return [
+        LoadPlace(source, topic, os.path.join(given["into"], topic))
+        for topic in dict.fromkeys(one.topic for one in offered)
+    ]
+
+
+def table_pair(text: str) -> tuple[str, str]:
+    """Topic and path of `--table TOPIC=PATH`; raises `UserError`."""
+    topic, sign, path = text.partition("=")
+    if not (topic and sign and path):
+        raise UserError(f"--table takes TOPIC=PATH, such as orders=tables/orders, not {text!r}")
+    return topic, path
