@@ -52,6 +52,18 @@ class ZooKeeper:
             self.kill()
             raise
 
+    def make(self, path: str) -> None:
+        """A node, and those above it."""
+        client = self._client_module.KazooClient(self.address)
+        client.start(timeout=TIMEOUT_S)
+        client.ensure_path(path)
+        client.stop()
+        client.close()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

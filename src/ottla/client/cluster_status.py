@@ -37,6 +37,8 @@ class PartitionStatus:
     min_in_sync: int
     ends: Mapping[int, int]
     reassignment: Reassignment | None = None
+    offline: tuple[int, ...] = ()
+    """The replicas whose broker or directory is not there."""
 
     @property
     def is_offline(self) -> bool:
@@ -120,6 +122,7 @@ def cluster_status(admin: Admin, topics: Sequence[str] | None = None) -> Cluster
             min_in_sync=int(settings.get(place.topic, {}).get(MIN_ISR) or 1),
             ends={broker: ends[broker][place] for broker in one.replicas if place in ends[broker]},
             reassignment=moves.get(place),
+            offline=one.offline,
         )
         for place, one in sorted(found.items())
     )

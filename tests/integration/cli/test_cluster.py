@@ -15,9 +15,11 @@ import ottla
 from ottla.cli.cluster.local import read_cluster
 from ottla.cli.main import cli
 from tests.support.patience import PATIENCE_S
+from tests.support.zookeeper_server import ZooKeeper
 
 pytestmark = pytest.mark.slow
 
+ROLES = ("leader", "follower")
 SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
@@ -38,9 +40,10 @@ class Cluster:
         assert may_fail or result.exit_code == 0, result.output
         return result.output
 
-    def up(self) -> str:
+    def up(self, *more: str, brokers: int = 3) -> str:
         settings = [word for one in SETTINGS.items() for word in ("-o", "=".join(one))]
-        return self.run("up", "--brokers", "3", "--data", "DIR", "--quiet", *settings).strip()
+        words = ("up", "--brokers", str(brokers), "--data", "DIR", "--quiet", *settings, *more)
+        return self.run(*words).strip()
 
     def objects(self, kind: str) -> list[dict[str, Any]]:
         lines = self.run("status", "DIR", "--json", may_fail=True).splitlines()
@@ -54,6 +57,11 @@ class Cluster:
 
     def partitions(self, topic: str) -> list[dict[str, Any]]:
         return [one for one in self.objects("partition") if one["topic"] == topic]
+
+    def stuck(self, target: str, topic: str) -> list[dict[str, Any]]:
+        output = CliRunner().invoke(cli, ["explain", "stuck", target, topic, "--json"]).output
+        found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return [one for one in found if one["type"] == "replica"]
 
     def kill(self, broker: int) -> None:
         known = read_cluster(Path(self.folder))
@@ -114,6 +122,8 @@ def test_three_brokers_serve_on_when_one_is_killed_and_it_comes_back(cluster: Cl
     assert summary["under_replicated"] == len(cluster.objects("partition"))
     doctor = CliRunner().invoke(cli, ["doctor", addresses])
     assert "broker 2: is not up" in doctor.output
+    stuck = CliRunner().invoke(cli, ["explain", "stuck", addresses, "t", "-p", "0"])
+    assert "t-0: the replica of broker 2 is not in sync: the broker is not up" in stuck.output
     assert cluster.up() == addresses, "it keeps its port"
     cluster.wait_until(
         lambda: all(one["in_sync"] and len(one["in_sync"]) == 3 for one in cluster.partitions("t"))
@@ -125,3 +135,57 @@ def test_three_brokers_serve_on_when_one_is_killed_and_it_comes_back(cluster: Cl
     assert read(addresses, "others", 6) == ["a", "b", "c", "d", "e", "f"]
     assert cluster.run("down", "--data", "DIR").startswith("stopped 3 brokers")
     assert "nothing runs" in cluster.run("down", "--data", "DIR", may_fail=True)
+
+
+BLOCK = 500_000
+BLOCKS = 64
+SLOW, FAST = 1 << 14, 1 << 30
+"""Bytes a second: at the slow rate the copy would take half an hour."""
+
+
+def test_a_throttled_move_is_slow_until_more_is_allowed_on_a_zookeeper_that_runs_already(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with ZooKeeper(tmp_path / "zookeeper") as zookeeper:
+        connect = f"{zookeeper.address}/a/chroot"
+        refused = cluster.run(
+            "up", "--brokers", "2", "--data", "DIR", "--zookeeper", connect, may_fail=True
+        )
+        assert "there is no node /a/chroot; create it" in refused
+        zookeeper.make("/a/chroot")
+        addresses = cluster.up("--zookeeper", connect, brokers=2)
+        with ottla.Admin(addresses) as admin:
+            admin.create_topic("t", partitions=1, replication_factor=1)
+            cluster.wait_until(lambda: len(cluster.partitions("t")) == 1)
+            (old,) = cluster.partitions("t")[0]["replicas"]
+            new = 3 - old
+            with ottla.Producer(addresses) as producer:
+                for _ in range(BLOCKS):
+                    producer.send("t", value=os.urandom(BLOCK))
+            move = ("reassign", "DIR", "t", "--to", str(new), "--yes")
+            assert "the moves have begun" in cluster.run(
+                *move, "--throttle", str(SLOW), "--no-wait"
+            )
+            cluster.wait_until(lambda: bool(cluster.stuck(addresses, "t")[0]["since_ms"]))
+            (found,) = cluster.stuck(addresses, "t")
+            assert (found["broker"], found["why"], found["is_adding"]) == (new, "throttled", True)
+            assert (found["throttled_rate"], 0 < found["lag"] < BLOCKS + 1) == (SLOW, True)
+            assert f"to come {new}" in cluster.run("reassign", "DIR")
+            rates = {f"{one}.replication.throttled.rate": str(FAST) for one in ROLES}
+            for broker in (old, new):
+                admin.alter_configs(ottla.ResourceKind.BROKER, str(broker), rates)
+            cluster.wait_until(lambda: cluster.partitions("t")[0]["in_sync"] == [new])
+            # A move that is waited for takes its throttle back.
+            back = cluster.run(
+                "reassign", "DIR", "t", "--to", str(old), "--yes", "--throttle", "1Gi"
+            )
+            assert back.endswith("moved 1 partition\n")
+            for name in ROLES:
+                settings = admin.topic_overrides(["t"])["t"]
+                assert f"{name}.replication.throttled.replicas" not in settings
+        cluster.run("down", "--data", "DIR")
+        other = cluster.run(
+            "up", "--data", "DIR", "--zookeeper", "127.0.0.1:1/other", may_fail=True
+        )
+        assert f"its brokers are registered in {connect}" in other
+        assert zookeeper.is_running, "it is somebody else's"

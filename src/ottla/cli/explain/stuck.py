@@ -1,5 +1,5 @@
 """`ottla explain stuck`: which producer holds the last stable offset back, since when, and what
-frees it."""
+frees it; and which replicas are not in sync, and why."""
 
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,15 @@ from ottla.cli.terminal import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ottla.client.stuck_replicas import StuckReplica
     from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, PartitionHeld
 
 
-@click.command("stuck", cls=TargetCommand, examples=("ottla explain stuck data/ orders",))
+@click.command(
+    "stuck",
+    cls=TargetCommand,
+    examples=("ottla explain stuck data/ orders", "ottla explain stuck localhost:9092 orders -p 0"),
+)
 @target_argument(directories=True)
 @click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
 @click.option("--partition", "-p", type=int, help="Partition to read; all by default.")
@@ -32,15 +37,25 @@ if TYPE_CHECKING:
 def stuck_command(target: Target, topic: str, partition: int | None, as_json: bool) -> None:
     """Find the open transaction that read_committed consumers of TOPIC wait for, and what ends it.
 
+    Brokers are also asked for the replicas of TOPIC that are not in sync, and why: the broker is
+    not up, or the replica is behind, throttled or without a leader.
+
     TARGET is a data directory, also that of a running broker, or HOST:PORT of a broker. Nothing is
     written.
     """
-    held, view = _on_disk(target, topic) if target.is_directory else _at_broker(target, topic)
+    replicas: list[StuckReplica] = []
+    if target.is_directory:
+        held, view = _on_disk(target, topic)
+    else:
+        held, view, replicas = _at_broker(target, topic)
     chosen = [one for one in held if partition in (None, one.partition)]
-    if not chosen:
+    replicas = [one for one in replicas if partition in (None, one.place.partition)]
+    if not chosen and not replicas:
         have = [one.partition for one in held]
         raise UserError(f"topic {topic} has no partition {partition} here; it has {have}")
-    _show(chosen, view, "HOST:PORT" if target.is_directory else target.text, as_json)
+    address = "HOST:PORT" if target.is_directory else target.text
+    _show(chosen, view, address, as_json)
+    _show_replicas(replicas, address, as_json)
 
 
 def _on_disk(target: Target, topic: str) -> "tuple[list[PartitionHeld], CoordinatorView]":
@@ -55,13 +70,20 @@ def _on_disk(target: Target, topic: str) -> "tuple[list[PartitionHeld], Coordina
     )
 
 
-def _at_broker(target: Target, topic: str) -> "tuple[list[PartitionHeld], CoordinatorView]":
+def _at_broker(
+    target: Target, topic: str
+) -> "tuple[list[PartitionHeld], CoordinatorView, list[StuckReplica]]":
     from ottla.client.admin import Admin
-    from ottla.storage.diagnosis.open_transactions import seen_twice
+    from ottla.client.stuck_replicas import Why, stuck_replicas
+    from ottla.storage.diagnosis.open_transactions import NO_COORDINATOR, seen_twice
 
     with target.open() as cluster:
         admin = Admin(cluster)
-        return seen_twice(lambda: admin.held_partitions(topic), admin.coordinator_view)
+        replicas = stuck_replicas(admin, topic)
+        if any(one.why is Why.NO_LEADER for one in replicas):
+            return [], NO_COORDINATOR, replicas  # Nobody can be asked for transactions.
+        held, view = seen_twice(lambda: admin.held_partitions(topic), admin.coordinator_view)
+        return held, view, replicas
 
 
 # On a screen
@@ -85,6 +107,17 @@ def _show(
     console = new_console()
     for each, ones in zip(held, judged, strict=True):
         _show_partition(console, each, ones, bootstrap)
+
+
+def _show_replicas(replicas: "list[StuckReplica]", target: str, as_json: bool) -> None:
+    from ottla.cli.explain.stuck_replicas import replica_fields, replica_lines
+
+    for one in replicas:
+        if as_json:
+            print_json(replica_fields(one, target))
+        else:
+            for line in replica_lines(one, target):
+                click.echo(line)
 
 
 def _partition_fields(held: "PartitionHeld") -> dict[str, object]:

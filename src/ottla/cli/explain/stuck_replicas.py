@@ -1,0 +1,101 @@
+"""What `ottla explain stuck` says of replicas that are not in sync: which, why, and what helps."""
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.texts import size_text
+from ottla.base.times import second_text
+from ottla.cli.terminal import counted
+
+if TYPE_CHECKING:
+    from ottla.client.stuck_replicas import StuckReplica
+
+
+def replica_fields(one: "StuckReplica", target: str) -> dict[str, Any]:
+    """One object of `--json`."""
+    throttle = one.throttle
+    return {
+        "type": "replica",
+        "topic": one.place.topic,
+        "partition": one.place.partition,
+        "broker": one.broker,
+        "leader": one.leader,
+        "in_sync": list(one.in_sync),
+        "why": one.why.value,
+        "lag": one.lag,
+        "since_ms": one.since_ms,
+        "is_adding": one.is_adding,
+        "throttled_by": throttle and f"{throttle.setting} of broker {throttle.broker}",
+        "throttled_rate": throttle and throttle.rate,
+        "ways_out": ways_out(one, target),
+    }
+
+
+def replica_lines(one: "StuckReplica", target: str) -> list[str]:
+    role = "is to be added, and is not in sync" if one.is_adding else "is not in sync"
+    return [
+        f"{one.place.topic}-{one.place.partition}: the replica of broker {one.broker} {role}: "
+        f"{why_text(one)}",
+        *(f"  - {line}" for line in ways_out(one, target)),
+    ]
+
+
+def why_text(one: "StuckReplica") -> str:
+    from ottla.client.stuck_replicas import Why
+
+    behind = f"it is {counted(one.lag or 0, 'offset')} behind"
+    if one.since_ms is not None:
+        behind += f", and lacks what was written since {second_text(one.since_ms)} UTC"
+    match one.why:
+        case Why.NOT_UP:
+            return "the broker is not up"
+        case Why.NO_LEADER:
+            return f"the partition has no leader to follow; last in sync: {in_sync_text(one)}"
+        case Why.DIRECTORY_OFFLINE:
+            return "its directory is offline"
+        case Why.THROTTLED:
+            assert one.throttle is not None
+            return (
+                f"{behind}; throttled to {size_text(one.throttle.rate)}/s by "
+                f"{one.throttle.setting} of broker {one.throttle.broker}"
+            )
+        case Why.BEHIND:
+            return behind
+        case Why.CAUGHT_UP:
+            return f"it has caught up; leader {one.leader} has not added it yet"
+        case Why.UNKNOWN:
+            return "how far it is cannot be seen: its broker does not say where its log ends"
+
+
+def in_sync_text(one: "StuckReplica") -> str:
+    return ", ".join(map(str, one.in_sync)) or "none"
+
+
+def ways_out(one: "StuckReplica", target: str) -> list[str]:
+    from ottla.client.stuck_replicas import Why
+
+    match one.why:
+        case Why.NOT_UP:
+            move = f"ottla cluster drain {target} {one.broker}"
+            return [f"start broker {one.broker}, or have others take its replicas: {move}"]
+        case Why.NO_LEADER:
+            elect = f"ottla cluster elect {target} {one.place.topic} --unclean"
+            return [
+                f"start a broker that was in sync last: {in_sync_text(one)}",
+                f"or lose the records that the other replicas lack: {elect}",
+            ]
+        case Why.DIRECTORY_OFFLINE:
+            return [f"repair the disk, and start broker {one.broker} again (its log says why)"]
+        case Why.THROTTLED:
+            assert one.throttle is not None
+            limit = f"--broker {one.throttle.broker} {one.throttle.setting}=BYTES"
+            return [f"wait, or allow more: ottla configs set {target} {limit}"]
+        case Why.BEHIND:
+            again = f"ottla cluster status {target} {one.place.topic}"
+            return [
+                f"look again whether it comes closer: {again}",
+                f"if not, the log of broker {one.broker} says what its fetches fail with",
+            ]
+        case Why.CAUGHT_UP:
+            return ["wait: it joins with the next fetch, when the controller has agreed"]
+        case Why.UNKNOWN:
+            return [f"look into the log of broker {one.broker}"]

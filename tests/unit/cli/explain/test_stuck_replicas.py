@@ -1,0 +1,89 @@
+"""Why a replica is not in sync, judged on what brokers say, and in words."""
+
+import pytest
+
+from ottla.base.partitions import TopicPartition
+from ottla.cli.explain.stuck_replicas import replica_fields, replica_lines
+from ottla.client.administration.replicas import Reassignment
+from ottla.client.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
+from ottla.client.stuck_replicas import StuckReplica, Throttle, Why, judge
+
+ORDERS = TopicPartition("orders", 0)
+THROTTLE = Throttle(broker=3, setting="follower.replication.throttled.rate", rate=10_240)
+
+
+def judged(
+    *,
+    up: tuple[int, ...] = (1, 2, 3),
+    leader: int = 1,
+    ends: dict[int, int] | None = None,
+    offline: tuple[int, ...] = (),
+    throttle: Throttle | None = None,
+    adding: tuple[int, ...] = (),
+) -> StuckReplica:
+    """The replica of broker 3."""
+    partition = PartitionStatus(
+        place=ORDERS,
+        leader=leader,
+        leader_epoch=4,
+        replicas=(1, 2, 3),
+        in_sync=(1, 2),
+        min_in_sync=2,
+        ends={1: 100, 2: 100, 3: 90} if ends is None else ends,
+        reassignment=Reassignment(replicas=(1, 2, 3), adding=adding, removing=()),
+        offline=offline,
+    )
+    brokers = tuple(
+        BrokerStatus(
+            broker=one,
+            address=("host", 9092) if one in up else None,
+            replica_count=1,
+            leader_count=0,
+            preferred_count=0,
+            largest_lag=None,
+        )
+        for one in (1, 2, 3)
+    )
+    status = ClusterStatus(cluster_id="c", controller=1, brokers=brokers, partitions=(partition,))
+    return judge(partition, 3, status, throttle)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why", "sentence"),
+    [
+        ({"up": (1, 2), "ends": {1: 100}}, Why.NOT_UP, "the broker is not up"),
+        ({"leader": -1}, Why.NO_LEADER, "no leader to follow; last in sync: 1, 2"),
+        ({"offline": (3,)}, Why.DIRECTORY_OFFLINE, "its directory is offline"),
+        ({}, Why.BEHIND, "it is 10 offsets behind"),
+        ({"throttle": THROTTLE}, Why.THROTTLED, "throttled to 10.0 KiB/s by follower.replication"),
+        ({"ends": {1: 100, 3: 100}}, Why.CAUGHT_UP, "leader 1 has not added it yet"),
+        ({"ends": {1: 100}}, Why.UNKNOWN, "its broker does not say where its log ends"),
+    ],
+)
+def test_each_reason_has_a_sentence_and_a_way_out(facts: dict, why: Why, sentence: str) -> None:
+    found = judged(**facts)
+    assert found.why is why
+    first, *ways = replica_lines(found, "host:9092")
+    assert first.startswith("orders-0: the replica of broker 3 is not in sync: ")
+    assert sentence in first
+    assert ways
+
+
+def test_a_replica_that_a_move_adds_is_named_so() -> None:
+    (first, *_) = replica_lines(judged(adding=(3,)), "host:9092")
+    assert "broker 3 is to be added, and is not in sync" in first
+
+
+def test_a_throttle_does_not_explain_a_replica_that_has_all() -> None:
+    found = judged(ends={1: 100, 3: 100}, throttle=THROTTLE)
+    assert (found.why, found.throttle) == (Why.CAUGHT_UP, None)
+
+
+def test_the_object_has_the_lag_and_the_limit() -> None:
+    fields = replica_fields(judged(throttle=THROTTLE), "host:9092")
+    assert (fields["why"], fields["lag"], fields["throttled_rate"]) == ("throttled", 10, 10_240)
+    assert fields["throttled_by"] == "follower.replication.throttled.rate of broker 3"
+    assert fields["ways_out"] == [
+        "wait, or allow more: ottla configs set host:9092 --broker 3 "
+        "follower.replication.throttled.rate=BYTES"
+    ]
