@@ -1,6 +1,7 @@
 """A worker of Kafka Connect in distributed mode: `python -m tests.compat.connect_worker FILE`.
 
-FILE is JSON: `worker` holds its settings, `connectors` those of connectors by name. It is put
+FILE is JSON: `worker` holds its settings, `connectors` those of connectors by name, `jars` the
+names of those that the connectors need. It is put
 together as `org.apache.kafka.connect.cli.ConnectDistributed` does it, but without the REST server:
 the jars for that are not all there (see docs/compatibility.md). When its input ends it waits until
 its connectors run, tells how they are, as JSON in its last line, and stops.
@@ -124,7 +125,7 @@ def states(herder: Any, name: str) -> list[str]:
 
 def main() -> None:
     told = json.loads(Path(sys.argv[1]).read_text())
-    start(jars(*JARS))
+    start(jars(*JARS, *told.get("jars", ())))
     herder = make_herder(told["worker"])
     herder.start()
     for name, settings in told["connectors"].items():

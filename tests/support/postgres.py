@@ -22,8 +22,11 @@ def _tool(name: str) -> str | None:
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
-    """Its URL. Skips the test, with the reason, where there is no server to start."""
+def postgres(*settings: str) -> Iterator[str]:
+    """Its URL, with settings such as `wal_level=logical`.
+
+    Skips the test, with the reason, where there is no server to start.
+    """
     initdb, control = _tool("initdb"), _tool("pg_ctl")
     if initdb is None or control is None:
         pytest.skip("no PostgreSQL here: apt-get install postgresql")
@@ -36,7 +39,7 @@ def postgres() -> Iterator[str]:
         data, port = f"{directory}/data", free_port()
         options = (
             f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-        )
+        ) + "".join(f" -c {one}" for one in settings)
 
         def run(*command: str) -> None:
             done = subprocess.run(
