@@ -6,7 +6,7 @@
 
 A test is a field (`fields.py`), one of `= == != < <= > >= ~ !~`, and a literal: a quoted text, a
 number, `true`, `false`, `null`, or a word without spaces. A field alone is true where it is there
-and neither null nor false. `~` searches a regular expression. What a record lacks is null: equal to
+and neither null nor false. `~` searches a regular expression (`patterns.py`). What a record lacks is null: equal to
 null only, and neither less nor greater than anything. `and`, `or`, `not` and parentheses combine.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
+from ottla.browsing.patterns import compiled
 from ottla.browsing.positions import parse_time
 
 Filter = Callable[[FieldReader, Entry], bool]
@@ -140,9 +141,9 @@ class _Parser:
 
     def _search(self, field: Field, literal: Literal, *, is_wanted: bool) -> Filter:
         try:
-            pattern = re.compile(literal.text.encode())
-        except re.error as error:
-            raise self._wrong(f"{literal.text} is no regular expression ({error})") from error
+            pattern = compiled(literal.text)
+        except UserError as error:
+            raise self._wrong(str(error)) from error
 
         def test(reader: FieldReader, entry: Entry) -> bool:
             data = as_bytes(reader.get(entry, field))

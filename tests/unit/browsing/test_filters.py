@@ -90,6 +90,17 @@ def test_nulls_and_bytes_that_are_no_json_have_no_members() -> None:
     assert holds("timestamp = null", entry(timestamp_ms=-1, timestamp_type=None))
 
 
+def test_an_expression_takes_no_longer_than_the_value_is_long() -> None:
+    """Python's own engine would take years for this one."""
+    assert not holds("value ~ '(a+)+b'", entry(b"a" * 100))
+
+
+@pytest.mark.parametrize("expression", ["(?=a)", "(?!a)b", r"(a)\\1"])
+def test_what_only_backtracking_can_match_is_refused(expression: str) -> None:
+    with pytest.raises(UserError, match="no regular expression of RE2"):
+        parse_filter(f"value ~ '{expression}'", NOW_MS)
+
+
 def test_all_of_several_tests_must_hold() -> None:
     tests = [parse_filter(one, NOW_MS) for one in ("key = alice", ".total > 500")]
     both = all_of(tests)

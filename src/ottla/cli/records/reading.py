@@ -15,6 +15,7 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Filter, all_of, parse_filter
+from ottla.browsing.patterns import Match, Pattern, compiled
 from ottla.browsing.positions import (
     FROM_START,
     Position,
@@ -74,7 +75,7 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
             "with and, or, not. Repeatable: all must hold.",
         ),
         click.option(
-            "--grep", "-g", metavar="REGEX", help="Print what matches only, and highlight it."
+            "--grep", "-g", metavar="REGEX", help="Print only what matches an expression of RE2, and highlight it."
         ),
         click.option(
             "--format",
@@ -304,14 +305,14 @@ class Printer:
         out.flush()
 
 
-def _pattern(text: str) -> re.Pattern[bytes]:
+def _pattern(text: str) -> Pattern:
     try:
-        return re.compile(text.encode("utf-8", "surrogateescape"), re.MULTILINE)
-    except re.error as error:
-        raise UserError(f"--grep {text}: this is no regular expression: {error}") from error
+        return compiled(text, is_by_line=True)
+    except UserError as error:
+        raise UserError(f"--grep {error}") from error
 
 
-def _red(found: re.Match[bytes]) -> bytes:
+def _red(found: Match) -> bytes:
     return MATCH + found[0] + PLAIN if found[0] else b""
 
 

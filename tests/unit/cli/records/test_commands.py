@@ -77,7 +77,7 @@ def test_times_offsets_and_ends_bound_what_is_read(same_broker: Administered) ->
         (("consume", "TARGET"), (2, "name a topic, or a pattern such as")),
         (("consume", "TARGET", "orders", "-p", "9"), (2, "topic orders has no partition 9")),
         (("consume", "TARGET", "orders", "-f", "-e"), (2, "leave one out")),
-        (("consume", "TARGET", "orders", "-g", "["), (2, "--grep [: this is no regular")),
+        (("consume", "TARGET", "orders", "-g", "["), (2, "--grep [ is no regular expression")),
         (
             ("consume", "TARGET", "orders", "--value", "json", "-n", "1"),
             (1, "its value is not json"),
