@@ -6,8 +6,9 @@
 
 A test is a field (`fields.py`), one of `= == != < <= > >= ~ !~`, and a literal: a quoted text, a
 number, `true`, `false`, `null`, or a word without spaces. A field alone is true where it is there
-and neither null nor false. `~` searches a regular expression (`patterns.py`). What a record lacks is null: equal to
-null only, and neither less nor greater than anything. `and`, `or`, `not` and parentheses combine.
+and neither null nor false. `~` searches a regular expression (`patterns.py`). What a record lacks
+is null: equal to null only, and neither less nor greater than anything. `and`, `or`, `not` and
+parentheses combine.
 """
 
 import json

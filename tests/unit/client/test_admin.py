@@ -121,6 +121,8 @@ def test_a_broker_and_its_directories_are_described(log: Log, admin: Admin, tmp_
     (directory,) = admin.log_directories()
     assert directory.path == str(tmp_path / "d")
     assert ORDERS in directory.sizes
+    (directory,) = admin.log_directories({ORDERS.topic: [ORDERS.partition]})
+    assert list(directory.sizes) == [ORDERS]
     assert admin.describe_cluster().cluster_id
     admin.elect_leaders()
     admin.elect_leaders([ORDERS])

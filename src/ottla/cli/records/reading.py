@@ -75,7 +75,10 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
             "with and, or, not. Repeatable: all must hold.",
         ),
         click.option(
-            "--grep", "-g", metavar="REGEX", help="Print only what matches an expression of RE2, and highlight it."
+            "--grep",
+            "-g",
+            metavar="REGEX",
+            help="Print only what matches an expression of RE2, and highlight it.",
         ),
         click.option(
             "--format",

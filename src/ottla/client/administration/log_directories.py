@@ -1,6 +1,6 @@
 """The disks of brokers: directories, their sizes, and moves between them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,7 +13,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
-from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +75,22 @@ class LogDirectoryAdmin(Asking):
         """
         return self.describe_cluster().cluster_id
 
-    def log_directories(self) -> list[LogDirectoryDescription]:
-        """The log directories of all brokers.
+    def log_directories(
+        self, partitions: Mapping[str, Sequence[int]] | None = None
+    ) -> list[LogDirectoryDescription]:
+        """The log directories of all brokers, with the sizes of some topics' partitions, or all.
 
         >>> directory, = admin.log_directories()
         >>> directory.sizes[ottla.TopicPartition("orders", 0)]
         238
         """
-        request = DescribeLogDirsRequest(topics=None)
+        wanted = None
+        if partitions is not None:
+            wanted = [
+                DescribableLogDirTopic(topic=topic, partitions=list(indexes))
+                for topic, indexes in partitions.items()
+            ]
+        request = DescribeLogDirsRequest(topics=wanted)
         return [
             LogDirectoryDescription(
                 broker=node_id,

@@ -1,6 +1,6 @@
 """Topics: the list, the figures that are filled in later, and the page of one topic."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import uuid_text
@@ -12,7 +12,6 @@ from ottla.client.refusals import RefusedError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.places import Place
 from ottla.console.views.view import View
-from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.words.settings import retention_text
 
 PER_PAGE = 100
@@ -29,12 +28,23 @@ def topics(ask: Ask) -> Page:
     """Names, partitions and sizes of all; rates and lags of those on the page, or by a script."""
     wanted = ask.query.get("q", "").strip()
     shows_internal = ask.query.get("internal") == "1"
-    rows = [
-        row
-        for row in _rows(ask.place)
-        if (shows_internal or not row["is_internal"]) and wanted.lower() in row["name"].lower()
-    ]
     sort = ask.query.get("sort", "name")
+    partitions = {
+        name: indexes
+        for name, indexes in _partitions(ask.place).items()
+        if (shows_internal or not name.startswith(INTERNAL)) and wanted.lower() in name.lower()
+    }
+    rows: list[Fields] = [
+        {
+            "name": name,
+            "partitions": len(indexes),
+            "size": None,
+            "is_internal": name.startswith(INTERNAL),
+        }
+        for name, indexes in sorted(partitions.items())
+    ]
+    if sort == "size":
+        _fill_in_sizes(ask.place, rows, partitions)
     if sort in SORTS[1:]:
         rows.sort(key=lambda row: (-(row[sort] or 0), row["name"]))
     per = ask.number("per", PER_PAGE, least=1, most=MOST_PER_PAGE)
@@ -44,6 +54,8 @@ def topics(ask: Ask) -> Page:
     figures: dict[str, Fields] = {}
     if ask.query.get("figures") == "1":
         figures = _figures(ask, [row["name"] for row in shown])
+    if sort != "size":
+        _fill_in_sizes(ask.place, shown, partitions)
     for row in shown:
         row.update(figures.get(row["name"], {"records": None, "rate": None, "lag": None}))
     return Page(
@@ -65,39 +77,37 @@ def topics(ask: Ask) -> Page:
     )
 
 
-def _rows(place: Place) -> list[Fields]:
-    if not place.has_broker:
+def _partitions(place: Place) -> Mapping[str, Sequence[int]]:
+    if place.has_broker:
+        with place.admin() as admin:
+            return admin.partitions()
+    files = place.files()
+    assert files is not None
+    return {name: [log.partition for log in files.logs(name)] for name in files.topics}
+
+
+def _fill_in_sizes(
+    place: Place, rows: Sequence[Fields], partitions: Mapping[str, Sequence[int]]
+) -> None:
+    names = [row["name"] for row in rows]
+    if place.has_broker:
+        with place.admin() as admin:
+            sizes = _sizes(admin, {name: partitions[name] for name in names})
+    else:
         files = place.files()
         assert files is not None
-        return [_row_of_files(files, name) for name in files.topics]
-    with place.admin() as admin:
-        partitions = admin.partitions()
-        sizes = _sizes(admin)
-    return [
-        {
-            "name": name,
-            "partitions": len(indexes),
-            "size": sizes.get(name),
-            "is_internal": name.startswith(INTERNAL),
+        sizes = {
+            name: sum(segment.size for log in files.logs(name) for segment in log.segments)
+            for name in names
         }
-        for name, indexes in sorted(partitions.items())
-    ]
+    for row in rows:
+        row["size"] = sizes.get(row["name"])
 
 
-def _row_of_files(files: Directories, name: str) -> Fields:
-    logs = files.logs(name)
-    return {
-        "name": name,
-        "partitions": len(logs),
-        "size": sum(segment.size for log in logs for segment in log.segments),
-        "is_internal": name.startswith(INTERNAL),
-    }
-
-
-def _sizes(admin: Admin) -> dict[str, int]:
+def _sizes(admin: Admin, partitions: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """Of one replica each: the largest is nearest to the leader's."""
     largest: dict[TopicPartition, int] = {}
-    for directory in admin.log_directories():
+    for directory in admin.log_directories(partitions):
         for place, size in directory.sizes.items():
             if size > largest.get(place, -1):
                 largest[place] = size
