@@ -293,6 +293,10 @@ class Stopping:
         """Handles the signals for as long as the process runs."""
         self.__enter__()
 
+    def set(self) -> None:
+        """Asks for the end, from any thread."""
+        self._is_set = True
+
     def is_set(self) -> bool:
         """Whether the end was asked for."""
         return self._is_set

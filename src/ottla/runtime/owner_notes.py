@@ -2,7 +2,10 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ottla.base.addresses import Address, address_text
 from ottla.base.files import OsFileSystem
@@ -45,11 +48,19 @@ class OwnerNotes:
         self._files = OsFileSystem()
         self._paths = [one.path for one in directories if not one.is_offline]
         texts = tuple(address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
-        owner = Owner(pid=os.getpid(), addresses=texts, command=command)
-        self._in_each(lambda path: write_owner_note(self._files, path, owner))
+        self._owner = Owner(pid=os.getpid(), addresses=texts, command=command)
+        self._lock = threading.Lock()
+        self._in_each(lambda path: write_owner_note(self._files, path, self._owner))
+
+    def note_tables(self, tables: Sequence[Mapping[str, Any]]) -> None:
+        """Adds how tables beside the broker stand; may be called in any thread."""
+        with self._lock:
+            owner = replace(self._owner, tables=tuple(tables))
+            self._in_each(lambda path: write_owner_note(self._files, path, owner))
 
     def remove(self) -> None:
-        self._in_each(lambda path: remove_owner_note(self._files, path))
+        with self._lock:
+            self._in_each(lambda path: remove_owner_note(self._files, path))
 
     def _in_each(self, deed: Callable[[str], None]) -> None:
         for path in self._paths:

@@ -47,10 +47,13 @@ def open_client(options: ReadOptions) -> "WireClient":
 def source_options(source: str) -> dict[str, str]:
     """The data source's option for a data directory or a broker's address, as a person writes it.
 
-    A directory that is there is one, whatever it is called. Raises `UserError` for anything else.
+    A directory that is there is one, whatever it is called; of several the comma-separated paths
+    are one log, as in Kafka's log.dirs. Raises `UserError` for anything else.
     """
     if os.path.isdir(source):
         return {"path": os.path.abspath(source)}
+    if all(os.path.isdir(one) for one in source.split(",")):
+        return {"path": ",".join(os.path.abspath(one) for one in source.split(","))}
     if all(_ADDRESS.fullmatch(address) for address in source.split(",")):
         return {BOOTSTRAP_OPTION: source}
     raise UserError(f"{source} is neither a directory that exists nor HOST:PORT of a broker")

@@ -1,6 +1,7 @@
 """`ottla load --follow`: what it prints and exports while tables are kept fresh."""
 
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,8 @@ def run_follower(
     )
     with ExitStack() as stack:
         stop = stack.enter_context(Stopping())
+        if given["until_eof"]:
+            threading.Thread(target=_stop_at_eof, args=(stop,), daemon=True).start()
         if given["metrics"] is not None:
             stack.callback(_serve_metrics(given["metrics"], follower, watcher))
         for report in follower.run(stop):
@@ -55,6 +58,12 @@ def run_follower(
         sys.exit(EXIT_FAILED)
     if not given["as_json"]:
         console.print("stopped: everything appended so far is loaded")
+
+
+def _stop_at_eof(stop: Stopping) -> None:
+    """The process that has started this one is gone, or wants it to end."""
+    sys.stdin.read()
+    stop.set()
 
 
 class _Watcher:

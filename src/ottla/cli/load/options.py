@@ -167,6 +167,7 @@ with_load_options = with_options(
         help="Address of /metrics for Prometheus, with the lag of each table, with --follow.",
     ),
     json_option,
+    click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input."),
 )
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from ottla.base.addresses import address_text, parse_address
-from ottla.base.errors import StorageError
+from ottla.base.errors import StorageError, UserError
 from ottla.base.events import OnEvent
 from ottla.cli.serve.control import DEFAULT_DIRECTORY
 from ottla.cli.serve.observing import Observing, observing_options
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from ottla.base.clock import Clock
     from ottla.broker.broker import Broker
     from ottla.cli.serve.clustered import Clustered
-    from ottla.cli.serve.schema_registry import ServedRegistry
+    from ottla.cli.serve.metrics.serving import ServedMetrics
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener
+    from ottla.runtime.owner_notes import OwnerNotes
     from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -90,12 +92,20 @@ class ServeCommand(ExampleCommand):
     metavar="HOST:PORT",
     help="Serve a schema registry for development too, with its schemas in the topic _schemas.",
 )
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="TOPIC=PATH",
+    help="Keep a table of the topic fresh, as ottla load --follow does; repeatable.",
+)
 @observing_options
 def serve_command(
     directory: str | None,
     data_dirs: tuple[str, ...],
     background: bool,
     registry_address: str | None,
+    tables: tuple[str, ...],
     observing: Observing,
     **given: Any,
 ) -> None:
@@ -121,7 +131,9 @@ def serve_command(
         arguments: list[str] = click.get_current_context().meta[ARGUMENTS]
         serve_in_background(arguments, log_path_of(paths[0]))
         return
-    serve(values, config, paths, observing, registry_address)
+    beside = Beside(registry_address, tables)
+    beside.check(config)
+    serve(values, config, paths, observing, beside)
 
 
 def serve_settings(
@@ -142,7 +154,7 @@ def serve(
     config: "BrokerConfig",
     paths: Sequence[str],
     observing: Observing,
-    registry_address: str | None = None,
+    beside: "Beside",
 ) -> None:
     """Until a signal stops it."""
     from ottla.base.files import OsFileSystem
@@ -155,14 +167,12 @@ def serve(
     from ottla.runtime.flusher import Flusher
     from ottla.runtime.open_files import allow_open_files
     from ottla.runtime.owner_notes import OwnerNotes, addresses_for_commands
-    from ottla.server.acceptors import check_tls
     from ottla.server.embedding import Embedding
     from ottla.server.listener import Server
 
     started = time.monotonic()
     listeners = client_listeners(config)
-    check_tls(config)
-    _warn_of(config)
+    _check(config)
     allow_open_files()
     clock = machine_clock()
     progress = RecoveryProgress(clock)
@@ -186,13 +196,14 @@ def serve(
         observing.observe(broker, server, events)
         server.start()
         own = addresses_for_commands(broker.config, listeners, server.addresses)
-        stack.callback(OwnerNotes(broker.directories, own, "serve").remove)
+        notes = OwnerNotes(broker.directories, own, "serve")
+        stack.callback(notes.remove)
         server.upkeep = Collector()
         stack.callback(place.close)
         place.start(broker, listeners, server, lock)
         Stopping(partial(place.stop, server)).install()
-        if registry_address is not None:
-            stack.callback(_registry(registry_address, listeners, server).close)
+        beside.start_registry(stack, listeners, server)
+        beside.start_tables(stack, paths, notes, metrics)
         click.echo(_ready_line(server, broker, paths, time.monotonic() - started))
         console = observing.open_console(listeners, server.addresses)
         if console is not None:
@@ -217,10 +228,48 @@ def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s
     )
 
 
-def _registry(address: str, listeners: Sequence["Listener"], server: "Server") -> "ServedRegistry":
-    from ottla.cli.serve.schema_registry import ServedRegistry
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What runs beside the broker, if it is asked for."""
 
-    return ServedRegistry(address, listeners, server.addresses)
+    registry_address: str | None = None
+    tables: tuple[str, ...] = ()
+
+    def check(self, config: "BrokerConfig") -> None:
+        """Raises `UserError`."""
+        if self.tables and config.zookeeper_connect:
+            raise UserError(
+                "--table reads the directories of a broker that is alone; in a cluster run "
+                "ottla load BROKERS --follow --engine local"
+            )
+
+    def start_registry(
+        self, stack: ExitStack, listeners: Sequence["Listener"], server: "Server"
+    ) -> None:
+        """Until the stack is closed; raises `UserError`."""
+        if self.registry_address is None:
+            return
+        from ottla.cli.serve.schema_registry import ServedRegistry
+
+        registry = ServedRegistry(self.registry_address, listeners, server.addresses)
+        stack.callback(registry.close)
+
+    def start_tables(
+        self,
+        stack: ExitStack,
+        paths: Sequence[str],
+        notes: "OwnerNotes",
+        metrics: "ServedMetrics | None",
+    ) -> None:
+        """Until the stack is closed; raises `UserError`."""
+        if not self.tables:
+            return
+        from ottla.cli.serve.tables import ServedTables
+
+        tables = ServedTables(self.tables, paths, notes.note_tables)
+        stack.callback(tables.close)
+        if metrics is not None:
+            metrics.serve_tables(tables.statuses)
 
 
 class Alone:
@@ -264,10 +313,13 @@ def _place_of(config: "BrokerConfig", paths: Sequence[str], clock: "Clock") -> "
     return Clustered(config, paths, clock)
 
 
-def _warn_of(config: "BrokerConfig") -> None:
-    """Of what the settings ask and one broker cannot give."""
+def _check(config: "BrokerConfig") -> None:
+    """Raises `UserError` for keys and certificates that cannot serve; warns of what the settings
+    ask and one broker cannot give."""
     from ottla.config.one_broker import shortfalls
+    from ottla.server.acceptors import check_tls
 
+    check_tls(config)
     for shortfall in shortfalls(config):
         logger.warning("%s", shortfall)
     if config.without_effect:

@@ -4,10 +4,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import click
 
+from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.cli.target import check_directory
@@ -46,6 +49,7 @@ def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
                 "pid": owner.pid if owner else None,
                 "addresses": list(owner.addresses) if owner else [],
                 "command": owner.command if owner else None,
+                "tables": [_table_fields(one) for one in owner.tables] if owner else [],
             }
         )
     elif is_quiet:
@@ -57,6 +61,8 @@ def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
         command = "ottla serve" if owner.command == "serve" else "a program with ottla.open"
         addresses = ",".join(owner.addresses)
         click.echo(f"running {addresses} pid={owner.pid} data={directory} ({command})")
+        for one in owner.tables:
+            click.echo(_table_line(_table_fields(one)))
     else:
         click.echo(f"in use pid={owner.pid or '?'} data={directory}; it does not listen")
     sys.exit(0 if owner is not None else 1)
@@ -94,6 +100,28 @@ def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
         sys.exit(EXIT_TIMED_OUT)
     if not is_quiet:
         click.echo(f"stopped pid={owner.pid} data={directory}")
+
+
+def _table_fields(noted: Mapping[str, Any]) -> dict[str, Any]:
+    """How a table stands that `ottla serve --table` keeps fresh."""
+    is_behind = noted["lag_records"] or noted["error"] is not None
+    lag_ms = SystemClock().now_ms() - noted["complete_ms"] if is_behind else 0
+    return {
+        "topic": noted["topic"],
+        "table": noted["into"],
+        "lag_records": noted["lag_records"],
+        "lag_seconds": max(0, lag_ms) / 1000,
+        "rows": noted["rows"],
+        "error": noted["error"],
+    }
+
+
+def _table_line(fields: Mapping[str, Any]) -> str:
+    error = "" if fields["error"] is None else f": {fields['error']}"
+    return (
+        f"table {fields['topic']}={fields['table']} lag={fields['lag_records']} records, "
+        f"{fields['lag_seconds']:.1f} s{error}"
+    )
 
 
 def _owner(directory: str) -> Owner | None:

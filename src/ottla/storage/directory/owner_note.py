@@ -6,7 +6,10 @@ that a crash left names a process that does not hold the lock, and is not believ
 durable nor needed for anything else. Format page: docs/format/filenames.md. Kafka has none.
 """
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
@@ -26,6 +29,8 @@ class Owner:
     """0 where the process cannot be seen from here, as from another container."""
     addresses: tuple[str, ...] = ()
     command: str = ""
+    tables: tuple[Mapping[str, Any], ...] = ()
+    """How the tables stand that are filled beside the broker, as `ottla status` prints them."""
 
     @property
     def text(self) -> str:
@@ -56,6 +61,7 @@ def write_owner_note(file_system: FileSystem, directory: str, owner: Owner) -> N
         "pid": str(owner.pid),
         "addresses": ",".join(owner.addresses),
         "command": owner.command,
+        **({"tables": json.dumps(owner.tables)} if owner.tables else {}),
     }
     text = "".join(f"{properties_line(name, value)}\n" for name, value in fields.items())
     replace_file(file_system, join(directory, OWNER), text.encode(), durably=False)
@@ -73,6 +79,7 @@ def _read_note(file_system: FileSystem, directory: str) -> Owner | None:
             pid=int(fields["pid"]),
             addresses=tuple(filter(None, fields["addresses"].split(","))),
             command=fields["command"],
+            tables=tuple(json.loads(fields.get("tables", "[]"))),
         )
     except (OSError, ValueError, KeyError):
         return None

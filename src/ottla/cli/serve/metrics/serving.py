@@ -1,12 +1,17 @@
 """The metrics of one `ottla serve`: on from before the directories are recovered to the stop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock
 from ottla.broker.broker import Broker
 from ottla.cli.metrics.http import MetricsServer
+from ottla.cli.metrics.tables import TableCollector
 from ottla.cli.serve.metrics.collector import BrokerCollector, Collected
 from ottla.server.listener import Server
+
+if TYPE_CHECKING:
+    from ottla.loading.follow import FollowStatus
 
 
 class ServedMetrics:
@@ -45,6 +50,10 @@ class ServedMetrics:
             is_ready=lambda: self.why_not_ready() is None,
         )
         self._server.serve(BrokerCollector(self._of))
+
+    def serve_tables(self, statuses: "Callable[[], Iterable[FollowStatus]]") -> None:
+        """Adds the lag of tables that are filled beside the broker."""
+        self._server.serve(TableCollector(statuses, self._clock))
 
     def why_not_ready(self) -> str | None:
         """Why clients are not served, if they are not."""

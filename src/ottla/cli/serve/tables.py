@@ -1,0 +1,137 @@
+"""`ottla serve --table`: tables that a process beside the broker keeps fresh.
+
+It is `ottla load --follow --engine local` over the broker's directories: it reads segment files,
+so neither the loop nor the broker's lock knows of it, and it commits what is left after the broker
+has answered its last client. A thread takes the lines in which it says how far it is, and starts
+another one where it dies.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from typing import IO, Any
+
+from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
+from ottla.loading.follow import FIRST_PAUSE_S, LAST_PAUSE_S, FollowStatus
+
+logger = logging.getLogger(__name__)
+
+GOODBYE_S = 30.0
+
+
+class ServedTables:
+    """Runs from when it is made until `close`, or until this process ends, however it does."""
+
+    def __init__(
+        self,
+        pairs: Sequence[str],
+        paths: Sequence[str],
+        on_change: Callable[[Sequence[dict[str, Any]]], None],
+    ) -> None:
+        """`on_change` is called in a thread, with the statuses as objects. Raises `UserError`."""
+        self._command = _command(pairs, paths)
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._statuses: dict[str, FollowStatus] = {}
+        self._pause_s = FIRST_PAUSE_S
+        self._thread = threading.Thread(target=self._run, name="ottla-tables", daemon=True)
+        self._thread.start()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process that loads now."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def statuses(self) -> list[FollowStatus]:
+        """How each table stands, as far as it was heard."""
+        return list(self._statuses.values())
+
+    def close(self) -> None:
+        """Has what is left committed, and waits for that."""
+        with self._lock:
+            self._stopping.set()
+            process = self._process
+        if process is not None:
+            _end_input(process)
+            try:
+                process.wait(GOODBYE_S)
+            except subprocess.TimeoutExpired:
+                logger.warning("tables: their last commit takes too long, and is left out")
+                process.kill()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                self._process = process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                    start_new_session=True,  # Ctrl-C is for the broker, which ends this.
+                )
+            assert process.stdout is not None
+            self._hear(process.stdout)
+            code = process.wait()
+            _end_input(process)
+            process.stdout.close()
+            if self._stopping.is_set():
+                return
+            self._report(code)
+            self._stopping.wait(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LAST_PAUSE_S)
+
+    def _hear(self, lines: IO[str]) -> None:
+        for line in lines:
+            fields = json.loads(line)
+            if fields.pop("event") != "lag":
+                continue
+            fields["into"] = fields.pop("table")
+            del fields["lag_seconds"]
+            status = FollowStatus(**fields)
+            if status.error is None:
+                self._pause_s = FIRST_PAUSE_S
+            self._note({**self._statuses, status.into: status})
+
+    def _report(self, code: int) -> None:
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+        reason = f"the process that loads {how}"
+        logger.warning("tables: %s; another one starts in %g s", reason, self._pause_s)
+        known = self._statuses.items()
+        self._note({into: replace(one, error=reason) for into, one in known})
+
+    def _note(self, statuses: dict[str, FollowStatus]) -> None:
+        self._statuses = statuses
+        self._on_change([asdict(one) for one in statuses.values()])
+
+
+def _command(pairs: Sequence[str], paths: Sequence[str]) -> list[str]:
+    with needed_for("--table"):
+        if find_spec("deltalake") is None:
+            raise ModuleNotFoundError("deltalake", name="deltalake")
+    for one in pairs:
+        topic, sign, path = one.partition("=")
+        if not (topic and sign and path):
+            raise UserError(f"--table takes TOPIC=PATH, such as orders=tables/orders, not {one!r}")
+    tables = [f"--table={one}" for one in pairs]
+    source = ",".join(os.path.abspath(one) for one in paths)
+    start = [sys.executable, "-m", "ottla", "load", source, "--follow", "--engine", "local"]
+    return [*start, "--json", "--until-eof", *tables]
+
+
+def _end_input(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()

@@ -1,0 +1,95 @@
+"""`ottla serve --table`: tables kept fresh by a process beside the broker."""
+
+import json
+import os
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import ottla
+from ottla.cli.main import cli
+from ottla.table import dataset
+from tests.integration.cli.support import run_ottla, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
+from tests.support.running_cluster import wait_until
+
+pytest.importorskip("deltalake")
+pytestmark = pytest.mark.slow
+
+
+def tables_of(data: Path) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(cli, ["status", str(data), "--json"])
+    found: list[dict[str, Any]] = json.loads(result.stdout)["tables"]
+    return found
+
+
+def rows(table: Path) -> int:
+    return int(dataset(str(table)).count_rows()) if any(table.glob("_delta_log/*.json")) else 0
+
+
+def produce(address: str, topic: str, count: int) -> None:
+    with ottla.Producer(address) as producer:
+        for number in range(count):
+            producer.send(topic, b"%d" % number)
+
+
+def loader_of(broker: int) -> int | None:
+    """The process id of the broker's process that loads; `None` while there is none."""
+    for one in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (one / "cmdline").read_bytes().split(b"\0")
+            parent = int((one / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue  # It has ended meanwhile.
+        if parent == broker and b"--follow" in command:
+            return int(one.name)
+    return None
+
+
+def test_a_table_gets_what_is_produced_also_after_its_process_was_killed(tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client")
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("the loading process is looked for in /proc, which is Linux's")
+    data, table = tmp_path / "data", tmp_path / "orders"
+    metrics = f"127.0.0.1:{free_port()}"
+    options = ["--table", f"orders={table}", "--metrics", metrics]
+    with serving(data, *options) as (address, process):
+        wait_until(
+            lambda: [one["error"] for one in tables_of(data)] == ["there is no topic orders yet"],
+            "the table waits for its topic",
+        )
+        with ottla.Admin(address) as admin:
+            admin.create_topic("orders", partitions=2)
+        produce(address, "orders", 20)
+        killed = loader_of(process.pid)
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: loader_of(process.pid) not in (None, killed), "another process loads")
+        wait_until(
+            lambda: (
+                [(one["lag_records"], one["error"]) for one in tables_of(data)] == [(0, None)]
+                and rows(table) == 20
+            ),
+            lambda: f"20 rows are loaded, and that is said: {tables_of(data)}",
+        )
+        with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
+            scraped = answer.read().decode()
+        assert f'ottla_table_lag_records{{table="{table}",topic="orders"}} 0.0' in scraped
+        assert f'ottla_table_up{{table="{table}",topic="orders"}} 1.0' in scraped
+        assert f"table orders={table} lag=0 records" in run_ottla("status", data).stdout
+        produce(address, "orders", 7)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    # What came last was committed before it ended.
+    assert rows(table) == 27
+
+
+def test_a_table_without_a_path_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    done = run_ottla("serve", tmp_path, "--listen", "127.0.0.1:0", "--table", "orders")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ottla: --table takes TOPIC=PATH")
