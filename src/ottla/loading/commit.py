@@ -8,7 +8,7 @@ from ottla.loading.carrying import carry_all
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step, TableState
 from ottla.loading.upserting import changes_in, merge_changes
 from ottla.loading.writing import WrittenFiles
-from ottla.tables.layout import TableLayout, table_schema
+from ottla.tables.layout import TableLayout
 from ottla.tables.ledger_entries import (
     Action,
     DataFile,
@@ -116,7 +116,7 @@ def _commit(job: LoadJob, plan: LoadPlan, ready: _Ready) -> Commit:
         action=plan.action,
         replaces=tuple(dict.fromkeys(file.path for file in ready.replaced)),
         asked_ms=plan.asked_ms,
-        schema=table_schema(layout.value_type) if layout.decodings else None,
+        schema=layout.row_schema if layout.decodings else None,
         merged=ready.merged,
     )
     try:

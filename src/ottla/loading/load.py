@@ -188,8 +188,9 @@ def _layout_now(job: LoadJob, before: TableLayout, commit_id: int) -> TableLayou
 def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
     """The plan of a table that grows with a registry's subject, with the versions of now."""
     state = plan.state
-    decoding = state.layout.decoding
-    if decoding is None or not decoding.subject or not plan.offset_count:
+    has = state.layout.record_decoding
+    grows = any(one is not None and one.subject for one in (has.value, has.key))
+    if not grows or not plan.offset_count:
         return plan
     layout = _layout_now(job, state.layout, state.commit_id)
     return replace(plan, state=replace(state, layout=layout))

@@ -9,7 +9,7 @@ from ottla.loading.plan import PlannedRange
 from ottla.record.columns import COLUMNS
 from ottla.schema_registry.framing import PREFIX
 from ottla.sources.log_source import LogSource, read_ranges
-from ottla.tables.layout import PinnedDecoding, TableLayout, check_partitioning
+from ottla.tables.layout import TableLayout, check_partitioning
 from ottla.tables.values.debezium import bare_row
 from ottla.tables.values.decoder import Decoding, Envelope
 from ottla.tables.values.inference import infer_schema
@@ -52,11 +52,10 @@ def parquet_row_size(sample: "pa.Table") -> float:
 def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout:
     """The layout with the schema of the sample's values; raises `UserError` when there is none."""
     (pinned,) = layout.decodings
+    assert pinned.decoding is not None
     values = _bare(sample["value"].to_pylist(), pinned.decoding)
     decoding = replace(pinned.decoding, schema=schema_text(infer_schema(values)))
-    found = replace(
-        layout, decodings=(PinnedDecoding(since_commit=pinned.since_commit, decoding=decoding),)
-    )
+    found = replace(layout, decodings=(replace(pinned, decoding=decoding),))
     check_partitioning(found)
     return found
 

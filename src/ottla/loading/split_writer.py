@@ -18,7 +18,7 @@ from ottla.sources.splits import SplitOptions, even_pieces
 from ottla.tables.columns import aside_columns, change_columns, row_columns
 from ottla.tables.ledger_entries import changes_of, quarantine_of
 from ottla.tables.store import open_store
-from ottla.tables.values.decoder import ValueDecoder, open_decoder
+from ottla.tables.values.record_decoder import HEADER, RecordDecoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,11 +55,9 @@ class SplitRows:
     def __init__(self, task: LoadTask, split: Split, aside: TaskFiles) -> None:
         self._task = task
         self._split = split
-        self._decoder: ValueDecoder | None = None
-        if task.decoding is not None:
-            self._decoder = open_decoder(task.decoding, task.login)
+        self._decoder = RecordDecoder(task.decoding, task.login)
         columns = change_columns if task.is_latest else row_columns
-        self._schema = columns(None if self._decoder is None else self._decoder.type)
+        self._schema = columns(self._decoder.types)
         self._maker = RowMaker(task.topic, split.place.partition, _source_schema(self._schema))
         self._aside = _Aside(task, split, aside)
 
@@ -71,17 +69,16 @@ class SplitRows:
 
     def _decoded(self, decoded: "pa.RecordBatch") -> "tuple[pa.RecordBatch, Mapping[int, str]]":
         """The records with decoded values in place of the bytes, and why some are no rows."""
-        rows = decoded
-        faults: Mapping[int, str] = {}
-        truncations: frozenset[int] = frozenset()
-        if self._decoder is not None:
-            index = decoded.schema.get_field_index("value")
-            headers = decoded.column(decoded.schema.get_field_index("headers"))
-            found = self._decoder.decode(decoded.column(index), headers)
-            rows = decoded.set_column(index, "value", found.rows)
-            faults, truncations = found.faults, found.truncations
+        found = self._decoder.decode(decoded)
+        rows, faults = decoded, found.faults
+        for name, column in found.columns.items():
+            index = rows.schema.get_field_index(name)
+            if index < 0:
+                rows = rows.append_column(name, column)
+            else:
+                rows = rows.set_column(index, name, column)
         if self._task.is_latest:
-            faults = {**self._unkeyed(decoded, truncations), **faults}
+            faults = {**self._unkeyed(decoded, found.truncations), **faults}
         return rows, faults
 
     def _unkeyed(self, decoded: "pa.RecordBatch", truncations: frozenset[int]) -> Mapping[int, str]:
@@ -122,6 +119,8 @@ class SplitRows:
     def _rows(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
         rows = self._maker.rows(decoded)
         more = {}
+        if HEADER in decoded.schema.names:
+            more[HEADER] = decoded.column(HEADER)
         if self._task.is_latest:
             more["is_deleted"] = decoded.column(decoded.schema.get_field_index("value")).is_null()
         return _with_commit(self._schema, rows, self._task.commit_id, more)
@@ -229,6 +228,6 @@ def _source_schema(schema: Any) -> Any:
         [
             field.with_name(_SOURCE_NAMES.get(field.name, field.name))
             for field in schema
-            if field.name not in ("commit_id", "reason", "is_deleted")
+            if field.name not in ("commit_id", "reason", "is_deleted", HEADER)
         ]
     )

@@ -6,7 +6,7 @@ from enum import Enum
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.options import ReadOptions
 from ottla.tables.layout import Partitioning
-from ottla.tables.values.decoder import Decoding
+from ottla.tables.values.record_decoder import RecordDecoding
 
 
 class OnError(Enum):
@@ -29,7 +29,7 @@ class LoadTask:
     table: str
     directory: str
     commit_id: int
-    decoding: Decoding | None = None
+    decoding: RecordDecoding = field(default_factory=RecordDecoding)
     login: RegistryLogin | None = field(default=None, repr=False)
     """For the registry of the schemas, if the decoding names one."""
     on_error: OnError = OnError.FAIL

@@ -136,7 +136,7 @@ def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> 
         table=job.table.path,
         directory=directory,
         commit_id=plan.state.commit_id,
-        decoding=layout.decoding,
+        decoding=layout.record_decoding,
         login=job.options.layout.login,
         on_error=job.options.on_error,
         compression=job.options.compression,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ottla.table import Moment
 from ottla.table import files as table_files
-from ottla.tables.layout import table_schema
 from ottla.tables.store import is_address
 from ottla.tables.table_directory import TableDirectory
 
@@ -34,7 +33,7 @@ def read_table(
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
     files = table.log.files(moment.version_of(table))
-    schema = table_schema(table.layout().value_type)
+    schema = table.layout().row_schema
     rows = _rows(spark, table, files, schema)
     if offsets is None:
         return rows

@@ -1,35 +1,41 @@
 """The columns of a table's files, in Arrow's words (`layout.table_schema` has them in Spark's)."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+NOT_DECODED: "Mapping[str, pa.DataType]" = MappingProxyType({})
 
-def row_columns(value: "pa.DataType | None" = None) -> "pa.Schema":
-    """Of rows; `value` is the type of decoded values."""
+
+def row_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schema":
+    """Of rows; `decoded` has the types of columns that are: `value`, `key`, `header`."""
     import pyarrow as pa
 
+    header = [("header", decoded["header"])] if "header" in decoded else []
     return pa.schema(
         [
-            ("key", pa.binary()),
-            ("value", value or pa.binary()),
+            ("key", decoded.get("key", pa.binary())),
+            ("value", decoded.get("value", pa.binary())),
             ("partition", pa.int32()),
             ("offset", pa.int64()),
             ("timestamp", pa.timestamp("us", "UTC")),
             ("timestamp_type", pa.int32()),
             ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+            *header,
             ("topic", pa.string()),
             ("commit_id", pa.int64()),
         ]
     )
 
 
-def change_columns(value: "pa.DataType | None" = None) -> "pa.Schema":
+def change_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schema":
     """Of rows that are still to be merged; one without a key says that all before it went."""
     import pyarrow as pa
 
-    return row_columns(value).append(pa.field("is_deleted", pa.bool_()))
+    return row_columns(decoded).append(pa.field("is_deleted", pa.bool_()))
 
 
 def aside_columns(*, with_bytes: bool) -> "pa.Schema":

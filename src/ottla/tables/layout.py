@@ -19,6 +19,7 @@ from ottla.tables.values.decoder import (
     check_decoding,
     open_decoder,
 )
+from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding
 from ottla.tables.values.schema import check_evolution, type_text
 
 TIMESTAMP_COLUMN = "timestamp"
@@ -26,11 +27,12 @@ UPSERT_KEY = "key"
 """By what rows are updated, where they are: by the record's key, as Kafka compacts."""
 
 
-def table_schema(value_type: str = "binary") -> str:
+def table_schema(value: str = "binary", key: str = "binary", header: str = "") -> str:
     """What a load writes, in Spark's words: the record, and where it comes from."""
+    of_headers = f"header {header}, " if header else ""
     return (
-        f"key binary, value {value_type}, partition int, offset bigint, timestamp timestamp, "
-        f"timestamp_type int, headers array<struct<key: string, value: binary>>, "
+        f"key {key}, value {value}, partition int, offset bigint, timestamp timestamp, "
+        f"timestamp_type int, headers array<struct<key: string, value: binary>>, {of_headers}"
         f"topic string, commit_id bigint"
     )
 
@@ -59,15 +61,21 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedDecoding:
-    """How values are decoded from a commit on."""
+    """How values, keys and headers are decoded from a commit on."""
 
     since_commit: int
-    decoding: Decoding
+    decoding: Decoding | None
+    key: Decoding | None = None
+    header: str = ""
+
+    @property
+    def record(self) -> RecordDecoding:
+        return RecordDecoding(value=self.decoding, key=self.key, header=self.header)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """No decodings: values are loaded as the bytes that they are."""
+    """No decodings: keys and values are loaded as the bytes that they are."""
 
     decodings: tuple[PinnedDecoding, ...] = ()
     partitioning: Partitioning | None = None
@@ -76,13 +84,27 @@ class TableLayout:
 
     @property
     def decoding(self) -> Decoding | None:
-        """The one in use."""
-        return self.decodings[-1].decoding if self.decodings else None
+        """That of values which is in use."""
+        return self.record_decoding.value
+
+    @property
+    def record_decoding(self) -> RecordDecoding:
+        return self.decodings[-1].record if self.decodings else RecordDecoding()
 
     @property
     def is_inferred(self) -> bool:
         """Whether the schema is still to be found, from the first records."""
         return self.decoding is not None and not self.decoding.schema
+
+    @property
+    def decoded_types(self) -> Mapping[str, Any]:
+        """The Arrow types of the columns that are decoded, by their names."""
+        return RecordDecoder(self.record_decoding).types
+
+    @property
+    def row_schema(self) -> str:
+        """The columns, in Spark's words."""
+        return table_schema(**{name: type_text(one) for name, one in self.decoded_types.items()})
 
     @property
     def value_type(self) -> str:
@@ -92,8 +114,11 @@ class TableLayout:
 
     def decoding_of(self, commit_id: int) -> Decoding | None:
         """How that commit decoded its values."""
-        used = [one.decoding for one in self.decodings if one.since_commit <= commit_id]
-        return used[-1] if used else None
+        return self.record_decoding_of(commit_id).value
+
+    def record_decoding_of(self, commit_id: int) -> RecordDecoding:
+        used = [one.record for one in self.decodings if one.since_commit <= commit_id]
+        return used[-1] if used else RecordDecoding()
 
 
 RAW = TableLayout()
@@ -106,6 +131,9 @@ class LayoutOptions:
     is_raw: bool = False
     decoding: Decoding | None = None
     """A schema that is empty: JSON's, from the first records, and later the table's own."""
+    key: Decoding | None = None
+    header: str = ""
+    """Columns of headers, in Spark's words; empty: what the table has."""
     partitioning: Partitioning | None = None
     is_latest: bool = False
     login: RegistryLogin | None = None
@@ -115,15 +143,30 @@ class LayoutOptions:
 def first_layout(asked: LayoutOptions) -> TableLayout:
     """The layout of a new table; raises `UserError` when it cannot be had."""
     decodings: tuple[PinnedDecoding, ...] = ()
-    if asked.decoding is not None:
-        decodings = (PinnedDecoding(since_commit=0, decoding=asked.decoding),)
-        check_decoding(asked.decoding)
+    wanted = RecordDecoding(value=asked.decoding, key=asked.key, header=asked.header)
+    if not wanted.is_raw:
+        decodings = (_pinned(0, wanted),)
+        for one in (asked.decoding, asked.key):
+            if one is not None:
+                check_decoding(one)
+    if asked.is_latest and asked.key is not None:
+        raise UserError("rows are updated by the bytes of their keys: leave --decode-key out")
     layout = TableLayout(
         decodings=decodings, partitioning=asked.partitioning, is_latest=asked.is_latest
     )
     if not layout.is_inferred:
         check_partitioning(layout)
+        RecordDecoder(layout.record_decoding)
     return layout
+
+
+def _pinned(commit_id: int, decoding: RecordDecoding) -> PinnedDecoding:
+    return PinnedDecoding(
+        since_commit=commit_id,
+        decoding=decoding.value,
+        key=decoding.key,
+        header=decoding.header,
+    )
 
 
 def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> TableLayout:
@@ -143,59 +186,79 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
             f"the table's values are decoded as {pinned.decoding.format.value}; "
             f"load raw ones into another directory"
         )
-    wanted = asked.decoding
-    if wanted is None or wanted == pinned.decoding:
-        if pinned.decoding is not None:
-            check_decoding(pinned.decoding)
+    has = pinned.record_decoding
+    now = RecordDecoding(
+        value=_next_decoding(has.value, asked.decoding, "values"),
+        key=_next_decoding(has.key, asked.key, "keys"),
+        header=asked.header or has.header,
+    )
+    if now == has:
         return pinned
-    if not wanted.schema and pinned.decoding is not None:
-        return next_layout(pinned, replace(asked, decoding=_named(wanted, pinned)), commit_id)
-    if pinned.decoding is None or pinned.decoding.format is not wanted.format:
-        has = "raw" if pinned.decoding is None else f"decoded as {pinned.decoding.format.value}"
+    before, after = RecordDecoder(has).types, RecordDecoder(now).types
+    for name in before:
+        check_evolution(before[name], after[name], name)
+    decodings = tuple(one for one in pinned.decodings if one.since_commit < commit_id)
+    return replace(pinned, decodings=(*decodings, _pinned(commit_id, now)))
+
+
+def _next_decoding(has: Decoding | None, asked: Decoding | None, what: str) -> Decoding | None:
+    """What a table's values or keys are decoded as from now on; raises `UserError`."""
+    wanted = asked
+    if wanted is not None and has is not None and not wanted.schema:
+        wanted = replace(wanted, schema=has.schema, message=has.message)
+    if wanted is None or wanted == has:
+        if has is not None:
+            check_decoding(has)
+        return has
+    if has is None or has.format is not wanted.format:
+        words = "raw" if has is None else f"decoded as {has.format.value}"
         raise UserError(
-            f"the table's values are {has}, and stay so; load into another directory to have "
+            f"the table's {what} are {words}, and stay so; load into another directory to have "
             f"{wanted.format.value}"
         )
-    if wanted.envelope is not pinned.decoding.envelope:
+    if wanted.envelope is not has.envelope:
         raise UserError(
-            f"the table was loaded with --envelope {pinned.decoding.envelope.value}, and that "
+            f"the table was loaded with --envelope {has.envelope.value}, and that "
             f"stays so; load into another directory to have --envelope {wanted.envelope.value}"
         )
     check_decoding(wanted)
-    check_evolution(open_decoder(pinned.decoding).type, open_decoder(wanted).type)
-    before = tuple(one for one in pinned.decodings if one.since_commit < commit_id)
-    now = PinnedDecoding(since_commit=commit_id, decoding=wanted)
-    return replace(pinned, decodings=(*before, now))
-
-
-def _named(wanted: Decoding, pinned: TableLayout) -> Decoding:
-    assert pinned.decoding is not None
-    return replace(wanted, schema=pinned.decoding.schema, message=pinned.decoding.message)
+    return wanted
 
 
 def layout_fields(layout: TableLayout) -> dict[str, Any]:
     """As the marker has it."""
     fields: dict[str, Any] = {
-        "decodings": [
-            {
-                "since_commit": one.since_commit,
-                "format": one.decoding.format.value,
-                "schema": one.decoding.schema,
-                "confluent": one.decoding.confluent,
-                "schema_id": one.decoding.schema_id,
-                "registry": one.decoding.registry,
-                "subject": one.decoding.subject,
-                "message": one.decoding.message,
-                "envelope": one.decoding.envelope.value,
-                "is_rescuing": one.decoding.is_rescuing,
-            }
-            for one in layout.decodings
-        ],
+        "decodings": [_pinned_fields(one) for one in layout.decodings],
         "partitioning": partitioning_fields(layout.partitioning),
     }
     if layout.is_latest:
         fields["upsert_by"] = UPSERT_KEY
     return fields
+
+
+def _pinned_fields(pinned: PinnedDecoding) -> dict[str, Any]:
+    """Those of values stand beside the commit, as they did before keys were decoded."""
+    values = {"format": None} if pinned.decoding is None else _decoding_fields(pinned.decoding)
+    fields: dict[str, Any] = {"since_commit": pinned.since_commit, **values}
+    if pinned.key is not None:
+        fields["key"] = _decoding_fields(pinned.key)
+    if pinned.header:
+        fields["header"] = pinned.header
+    return fields
+
+
+def _decoding_fields(decoding: Decoding) -> dict[str, Any]:
+    return {
+        "format": decoding.format.value,
+        "schema": decoding.schema,
+        "confluent": decoding.confluent,
+        "schema_id": decoding.schema_id,
+        "registry": decoding.registry,
+        "subject": decoding.subject,
+        "message": decoding.message,
+        "envelope": decoding.envelope.value,
+        "is_rescuing": decoding.is_rescuing,
+    }
 
 
 def partitioning_fields(partitioning: Partitioning | None) -> dict[str, str] | None:
@@ -221,20 +284,27 @@ def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
 
 
 def _parse_pinned(fields: Mapping[str, Any]) -> PinnedDecoding:
-    schema_id = fields["schema_id"]
+    key = fields.get("key")
     return PinnedDecoding(
         since_commit=int(fields["since_commit"]),
-        decoding=Decoding(
-            format=ValueFormat(fields["format"]),
-            schema=str(fields["schema"]),
-            confluent=bool(fields["confluent"]),
-            schema_id=None if schema_id is None else int(schema_id),
-            registry=str(fields.get("registry", "")),
-            subject=str(fields.get("subject", "")),
-            message=str(fields.get("message", "")),
-            envelope=Envelope(fields.get("envelope", Envelope.NONE.value)),
-            is_rescuing=bool(fields.get("is_rescuing", False)),
-        ),
+        decoding=None if fields["format"] is None else _parse_decoding(fields),
+        key=None if key is None else _parse_decoding(key),
+        header=str(fields.get("header", "")),
+    )
+
+
+def _parse_decoding(fields: Mapping[str, Any]) -> Decoding:
+    schema_id = fields["schema_id"]
+    return Decoding(
+        format=ValueFormat(fields["format"]),
+        schema=str(fields["schema"]),
+        confluent=bool(fields["confluent"]),
+        schema_id=None if schema_id is None else int(schema_id),
+        registry=str(fields.get("registry", "")),
+        subject=str(fields.get("subject", "")),
+        message=str(fields.get("message", "")),
+        envelope=Envelope(fields.get("envelope", Envelope.NONE.value)),
+        is_rescuing=bool(fields.get("is_rescuing", False)),
     )
 
 

@@ -285,10 +285,7 @@ def columns_of(layout: TableLayout) -> "pa.Schema":
     """All columns of a table, with those that its directories' names hold."""
     import pyarrow as pa
 
-    from ottla.tables.values.decoder import open_decoder
-
-    decoding = layout.decoding
-    rows = row_columns(None if decoding is None else open_decoder(decoding).type)
+    rows = row_columns(layout.decoded_types)
     return pa.schema([*rows, *((name, pa.string()) for name in _partition_columns(layout))])
 
 

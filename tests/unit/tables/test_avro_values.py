@@ -16,6 +16,7 @@ pa = pytest.importorskip("pyarrow")
 fastavro = pytest.importorskip("fastavro")
 
 from ottla.tables.values.avro_values import AvroDecoder  # noqa: E402
+from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder  # noqa: E402
 from ottla.tables.values.schema import schema_text  # noqa: E402
 
 SCHEMA: dict[str, Any] = {
@@ -163,7 +164,7 @@ def test_garbage_is_a_fault_or_a_row_of_all_its_bytes(values: list[bytes]) -> No
 )
 def test_a_schema_that_no_table_can_have_is_refused(schema: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        AvroDecoder(schema)
+        open_decoder(Decoding(format=ValueFormat.AVRO, schema=schema))
 
 
 @pytest.mark.parametrize(

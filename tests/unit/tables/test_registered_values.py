@@ -203,7 +203,7 @@ def test_a_schema_that_is_given_or_raw_asks_no_registry(tmp_path: Path) -> None:
         LayoutOptions(decoding=decoding(nowhere, FIRST_LAST)),
         LayoutOptions(is_raw=True),
     ):
-        assert with_registered_schema(asked, TableLayout(), "t") is asked
+        assert with_registered_schema(asked, TableLayout(), "t") == asked
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
     from ottla.loading.job import LoadOptions
     from ottla.tables.layout import LayoutOptions
-    from ottla.tables.values.decoder import Decoding
+    from ottla.tables.values.decoder import Decoding, ValueFormat
 
 with_load_options = with_options(
     click.option(
@@ -115,6 +115,25 @@ with_load_options = with_options(
         metavar="NAME",
         help="Subject of the values' schemas in the registry; TOPIC-value by default.",
     ),
+    click.option(
+        "--decode-key",
+        type=click.Choice(["raw", "text", "json", "avro", "protobuf"]),
+        help="Format of keys; raw (bytes) by default. Pinned by the first load.",
+    ),
+    click.option(
+        "--key-schema",
+        metavar="SCHEMA-OR-FILE",
+        help="Schema of keys, as --schema has it; without one they name theirs in --registry.",
+    ),
+    click.option("--key-message", metavar="NAME", help="Message of keys that are Protobuf."),
+    click.option(
+        "--key-subject", metavar="NAME", help="Subject of the keys' schemas; TOPIC-key by default."
+    ),
+    click.option(
+        "--header-columns",
+        metavar="SCHEMA",
+        help="Headers to have as columns of a struct, header: 'trace string, attempt int'.",
+    ),
     click.option("--confluent", is_flag=True, help="Expect a schema registry's five-byte prefix."),
     click.option(
         "--schema-id", type=int, metavar="ID", help="Only schema id to accept, with --confluent."
@@ -194,12 +213,13 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         raise UserError("--rerun reads one topic's range once: leave out --follow and other topics")
     if given["follow"] and given["end"] is not None:
         raise UserError("--follow has no end: leave out --to, or --follow")
+    check_key_options(given)
     if decode == "raw" or decode is None:
         for name, wanted in _OF_DECODED.items():
-            if given[name]:
+            if given[name] and (name != "registry" or given["decode_key"] is None):
                 option = "--" + name.replace("_", "-")
                 raise UserError(f"{option} is for values that are decoded: add --decode {wanted}")
-    if decode != "json" and given["no_rescued"]:
+    if "json" not in (decode, given["decode_key"]) and given["no_rescued"]:
         raise UserError("--no-rescued is for JSON: add --decode json")
     if decode in _PACKAGES and given["schema"] is None and given["registry"] is None:
         raise UserError(
@@ -210,15 +230,37 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         raise UserError("--message is one of a Protobuf schema: add --decode protobuf")
     if given["subject"] is not None and given["registry"] is None:
         raise UserError("--subject is looked up in a registry: add --registry URL-OR-DIRECTORY")
-    if decode in _PACKAGES:
-        with needed_for(f"--decode {decode}"):  # Before Spark starts, which takes its time.
-            import_module(_PACKAGES[decode])
+    for option, name in (("--decode", decode), ("--decode-key", given["decode_key"])):
+        if name in _PACKAGES:
+            with needed_for(f"{option} {name}"):  # Before Spark starts, which takes its time.
+                import_module(_PACKAGES[name])
     if given["envelope"] is not None and given["upsert_by"] is None:
         raise UserError("--envelope is for changes, which are merged: add --upsert-by key")
     if given["schema_id"] is not None and not given["confluent"]:
         raise UserError("--schema-id is what stands in the prefix: add --confluent")
     if given["partition_field"] is not None and given["partition_by"] is None:
         raise UserError("--partition-field needs --partition-by hour or day")
+
+
+def check_key_options(given: Mapping[str, Any]) -> None:
+    """Raises `UserError` for options of keys that have no meaning together."""
+    decode = given["decode_key"]
+    has_schema = decode in ("json", "avro", "protobuf")
+    for name in ("key_schema", "key_message", "key_subject"):
+        if given[name] and not has_schema:
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} is for keys that are decoded by one: add --decode-key avro")
+    if has_schema and given["key_schema"] is None and given["registry"] is None:
+        raise UserError(
+            f"--decode-key {decode} needs the schema that keys are written in: --key-schema "
+            f"SCHEMA-OR-FILE, or --registry URL-OR-DIRECTORY where each key names its own"
+        )
+    if given["key_message"] and decode != "protobuf":
+        raise UserError("--key-message is one of a Protobuf schema: add --decode-key protobuf")
+    if given["key_subject"] and (given["registry"] is None or given["key_schema"]):
+        raise UserError(
+            "--key-subject is looked up in a registry: add --registry, and leave --key-schema out"
+        )
 
 
 def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
@@ -269,6 +311,8 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
     return LayoutOptions(
         is_raw=given["decode"] == "raw",
         decoding=_decoding(given),
+        key=_key_decoding(given),
+        header=_header_columns(given["header_columns"] or ""),
         partitioning=partitioning,
         is_latest=given["upsert_by"] is not None,
         login=read_registry_login(given["registry_config"]),
@@ -277,21 +321,12 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
 
 def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
     from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
-    from ottla.tables.values.schema import schema_text
 
     if given["decode"] in (None, "raw"):
         return None
     value_format = ValueFormat(given["decode"])
     is_json = value_format is ValueFormat.JSON
-    if value_format is ValueFormat.PROTOBUF and given["schema"]:
-        from ottla.schema_registry.protobuf_schemas import descriptor_set
-        from ottla.tables.values.protobuf_values import schema_of
-
-        schema = schema_of(descriptor_set(Path(given["schema"])))
-    else:
-        schema = _text_or_file(given["schema"] or "")
-    if schema and is_json:
-        schema = schema_text(_json_type(schema))
+    schema = _schema_text(given["schema"] or "", value_format)
     return Decoding(
         format=value_format,
         schema=schema,
@@ -303,6 +338,47 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
         envelope=Envelope(given["envelope"] or Envelope.NONE.value),
         is_rescuing=is_json and not given["no_rescued"],
     )
+
+
+def _key_decoding(given: Mapping[str, Any]) -> "Decoding | None":
+    from ottla.tables.values.decoder import Decoding, ValueFormat
+
+    if given["decode_key"] in (None, "raw"):
+        return None
+    key_format = ValueFormat(given["decode_key"])
+    if key_format is ValueFormat.TEXT:
+        return Decoding(format=key_format, schema="string")
+    return Decoding(
+        format=key_format,
+        schema=_schema_text(given["key_schema"] or "", key_format),
+        # Keys with a schema of their own have no framing.
+        registry="" if given["key_schema"] else given["registry"],
+        subject=given["key_subject"] or "",
+        message=given["key_message"] or "",
+        is_rescuing=key_format is ValueFormat.JSON and not given["no_rescued"],
+    )
+
+
+def _header_columns(schema: str) -> str:
+    from ottla.tables.values.schema import parse_schema, schema_text
+
+    return schema_text(parse_schema(schema)) if schema else ""
+
+
+def _schema_text(given: str, value_format: "ValueFormat") -> str:
+    """A schema on the line or in a file, as a table has it; raises `UserError`."""
+    from ottla.tables.values.decoder import ValueFormat
+    from ottla.tables.values.schema import schema_text
+
+    if not given:
+        return ""
+    if value_format is ValueFormat.PROTOBUF:
+        from ottla.schema_registry.protobuf_schemas import descriptor_set
+        from ottla.tables.values.protobuf_values import schema_of
+
+        return schema_of(descriptor_set(Path(given)))
+    schema = _text_or_file(given)
+    return schema_text(_json_type(schema)) if value_format is ValueFormat.JSON else schema
 
 
 def _json_type(schema: str) -> Any:

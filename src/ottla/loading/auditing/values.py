@@ -10,7 +10,7 @@ from ottla.tables.data_files import read_columns, read_part
 from ottla.tables.ledger_entries import DataFile, FileRole
 from ottla.tables.store import TableStore
 from ottla.tables.table_directory import TableDirectory
-from ottla.tables.values.decoder import open_decoder
+from ottla.tables.values.record_decoder import HEADER, KEY, VALUE, RecordDecoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,33 +35,43 @@ def wrong_values(
     if rows is None:
         return
     for commit_id in pc.unique(rows["commit_id"]).to_pylist():
-        decoding = layout.decoding_of(commit_id)
+        decoding = layout.record_decoding_of(commit_id)
         part = rows.filter(pc.equal(rows["commit_id"], commit_id))
-        if decoding is None or not part.num_rows:
+        if decoding.is_raw or not part.num_rows:
             continue
         stored, there = _beside(part, log, place, wanted)
-        values, headers = (there[name].combine_chunks() for name in ("value", "headers"))
-        decoded = open_decoder(decoding, login).decode(values, headers)
+        decoded = RecordDecoder(decoding, login).decode(_one_batch(there))
         if file.role is FileRole.QUARANTINE:
             found = _sound_one(stored, decoded.faults)
         else:
-            found = _other_value(stored, decoded.rows)
+            columns = decoded.columns.items()
+            others = (_other_value(stored, name, column) for name, column in columns)
+            found = next((one for one in others if one is not None), None)
         if found is not None:
             yield found
 
 
+def _one_batch(rows: "pa.Table") -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    columns = [one.combine_chunks() for one in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
 def _rows(store: TableStore, file: DataFile) -> "pa.Table | None":
     """Offsets, commits and values, in order of offset; `None` for a file of raw values."""
-    import pyarrow.types as types
+    import pyarrow as pa
 
     there = read_columns(store, file)
     is_aside = file.role is FileRole.QUARANTINE
-    if "commit_id" not in there.names or not (
-        is_aside or types.is_struct(there.field("value").type)
-    ):
+    decoded = [
+        name
+        for name in (VALUE, KEY, HEADER)
+        if not is_aside and name in there.names and there.field(name).type != pa.binary()
+    ]
+    if "commit_id" not in there.names or not (is_aside or decoded):
         return None
-    columns = ["offset", "commit_id", *([] if is_aside else ["value"])]
-    return read_part(store, file, columns).sort_by("offset")
+    return read_part(store, file, ["offset", "commit_id", *decoded]).sort_by("offset")
 
 
 def _beside(
@@ -70,7 +80,7 @@ def _beside(
     """The rows within the range that the log has too, and what the log has of them."""
     import pyarrow.compute as pc
 
-    there = read_ranges(log, {place: wanted}, ("offset", "value", "headers"))
+    there = read_ranges(log, {place: wanted}, ("offset", "key", "value", "headers"))
     there = there.filter(pc.is_in(there["offset"], rows["offset"].combine_chunks()))
     rows = rows.filter(pc.is_in(rows["offset"], there["offset"].combine_chunks()))
     return rows, there.combine_chunks()
@@ -83,8 +93,10 @@ def _sound_one(stored: "pa.Table", faults: Any) -> tuple[int, str] | None:
     return None
 
 
-def _other_value(stored: "pa.Table", decoded: Any) -> tuple[int, str] | None:
-    ours = stored["value"].combine_chunks()
+def _other_value(stored: "pa.Table", name: str, decoded: Any) -> tuple[int, str] | None:
+    if name not in stored.column_names:
+        return None
+    ours = stored[name].combine_chunks()
     theirs = decoded.cast(ours.type)
     if ours.equals(theirs):
         return None
@@ -92,5 +104,5 @@ def _other_value(stored: "pa.Table", decoded: Any) -> tuple[int, str] | None:
     for offset, mine, its in pairs:
         # As text, in which NaN is NaN.
         if repr(mine) != repr(its):
-            return offset, f"value is {mine!r:.60}, in the log {its!r:.60}"
+            return offset, f"{name} is {mine!r:.60}, in the log {its!r:.60}"
     return None

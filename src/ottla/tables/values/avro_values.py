@@ -22,17 +22,14 @@ _BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError,
 
 
 class AvroDecoder:
-    """See `ValueDecoder`; `schema` is Avro's JSON, whose outermost type is a record."""
+    """See `ValueDecoder`; `schema` is Avro's JSON."""
 
     def __init__(self, schema: str, references: Mapping[str, str] = NO_REFERENCES) -> None:
         self._schema = parse_avro(schema, references)
         types = _Types()
         for text in references.values():
             types.of(_content(text), "value")
-        content = _content(schema)
-        self._type = types.of(content, "value")
-        is_record = isinstance(content, dict) and content.get("type") == "record"
-        require(is_record, "the Avro schema's outermost type must be a record")
+        self._type = types.of(_content(schema), "value")
         self._read: Callable[..., Any] = _fastavro().schemaless_reader
 
     @property

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from ottla.base.errors import UserError
-from ottla.schema_registry.framing import PREFIX, prefixed_id
+from ottla.schema_registry.framing import KEY_HEADER, PREFIX, VALUE_HEADER, prefixed_id
 from ottla.schema_registry.registry import RegistryLogin
 
 
@@ -21,6 +21,7 @@ class ValueFormat(Enum):
     JSON = "json"
     AVRO = "avro"
     PROTOBUF = "protobuf"
+    TEXT = "text"
 
 
 class Envelope(Enum):
@@ -85,6 +86,27 @@ def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> Valu
 
     `login`: for the registry that is asked when values are decoded.
     """
+    decoder = open_key_decoder(decoding, login, VALUE_HEADER)
+    require(
+        decoding.format not in (ValueFormat.AVRO, ValueFormat.TEXT) or _is_struct(decoder.type),
+        "the Avro schema's outermost type must be a record",
+    )
+    return decoder
+
+
+def _is_struct(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_struct(kind))
+
+
+def open_key_decoder(
+    decoding: Decoding, login: RegistryLogin | None = None, header: str = KEY_HEADER
+) -> ValueDecoder:
+    """As `open_decoder`, of keys: these may be text, and one number or text of Avro's.
+
+    `header`: the name of the header that may name the schema.
+    """
     if decoding.envelope is Envelope.DEBEZIUM:
         from ottla.tables.values.debezium import DebeziumDecoder, envelope_decoding
 
@@ -92,7 +114,7 @@ def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> Valu
     if decoding.registry:
         from ottla.tables.values.registered import open_registered
 
-        return open_registered(decoding, login)
+        return open_registered(decoding, login, header)
     decoder: ValueDecoder
     match decoding.format:
         case ValueFormat.JSON:
@@ -107,6 +129,10 @@ def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> Valu
             from ottla.tables.values.protobuf_values import ProtobufDecoder
 
             decoder = ProtobufDecoder(decoding.schema, decoding.message)
+        case ValueFormat.TEXT:
+            from ottla.tables.values.text_values import TextDecoder
+
+            decoder = TextDecoder()
     return Prefixed(decoder, decoding.schema_id) if decoding.confluent else decoder
 
 

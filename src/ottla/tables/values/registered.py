@@ -53,6 +53,8 @@ def open_registered(
 
             inner = JsonDecoder(decoding.schema, is_rescuing=decoding.is_rescuing)
             return RegisteredJsonDecoder(inner, registry, is_whole=is_whole, header=header)
+        case ValueFormat.TEXT:
+            raise UserError("a registry has no schema of text: leave --registry out")
 
 
 def with_schema_of_subject(decoding: Decoding, registry: SchemaRegistry) -> Decoding:

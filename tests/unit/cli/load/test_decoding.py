@@ -35,9 +35,15 @@ def load(path: Path, *words: str, into: str = "table") -> Result:
     return CliRunner().invoke(cli, [*arguments, "--engine", "local", *words])
 
 
+def all_columns(path: Path, into: str = "table") -> list[Any]:
+    found: list[Any] = (
+        ottla.table.dataset(str(path / into)).to_table().sort_by("offset").to_pylist()
+    )
+    return found
+
+
 def rows(path: Path, into: str = "table") -> list[Any]:
-    found = ottla.table.dataset(str(path / into)).to_table().sort_by("offset")
-    return [row["value"] for row in found.to_pylist()]
+    return [row["value"] for row in all_columns(path, into)]
 
 
 def test_a_json_schemas_fields_are_columns_and_what_it_does_not_name_is_counted_and_kept(
@@ -109,6 +115,36 @@ def test_protobuf_is_decoded_by_a_file_and_by_a_registry(tmp_path: Path) -> None
     assert rows(tmp_path, "grown") == [{**order, "note": None}, {**order, "note": "hot"}]
 
 
+def test_keys_and_headers_are_columns_that_a_later_load_adds_to(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("orders")
+        log.append("orders", b"a", key=b"k1", headers=[("trace", b"t1"), ("attempt", b"2")])
+    words = ["--decode-key", "text", "--on-error", "quarantine"]
+    assert load(tmp_path, *words).exit_code == 0
+    with ottla.open(tmp_path / "log") as log:
+        log.append("orders", b"b", key=b"k2", headers=[("trace", b"t2"), ("attempt", b"3")])
+        log.append("orders", b"c", key=b"\xff", headers=[("attempt", b"4")])
+        log.append("orders", b"d", key=None, headers=[("attempt", b"many")])
+    second = load(tmp_path, "--header-columns", "trace string, attempt int", *words[2:])
+    assert second.exit_code == 0, second.output
+    assert "2 records could not be decoded" in second.output
+    found = all_columns(tmp_path)
+    assert [(row["key"], row["value"], row["header"]) for row in found] == [
+        ("k1", b"a", None),
+        ("k2", b"b", {"trace": "t2", "attempt": 3}),
+    ]
+    audited = ["audit", str(tmp_path / "log"), "orders", "--table", str(tmp_path / "table")]
+    done = CliRunner().invoke(cli, [*audited, "--all"])
+    assert done.exit_code == 0, done.output
+    compacted = ["table", "compact", str(tmp_path / "table"), "--engine", "local"]
+    done = CliRunner().invoke(cli, compacted)
+    assert done.exit_code == 0, done.output
+    assert (
+        ottla.table.dataset(str(tmp_path / "table")).to_table().sort_by("offset").to_pylist()
+        == found
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
@@ -117,6 +153,10 @@ def test_protobuf_is_decoded_by_a_file_and_by_a_registry(tmp_path: Path) -> None
         (["--decode", "protobuf"], "--schema FILE, or --registry"),
         (["--decode", "protobuf", "--schema", "gone.proto"], "gone.proto: No such file"),
         (["--decode", "avro", "--schema", "x", "--no-rescued"], "add --decode json"),
+        (["--decode-key", "json"], "--key-schema SCHEMA-OR-FILE"),
+        (["--decode-key", "text", "--key-schema", "id int"], "add --decode-key avro"),
+        (["--decode-key", "avro", "--key-schema", "x", "--key-subject", "s"], "add --registry"),
+        (["--header-columns", "a array<int>"], "take string, binary"),
         (["--decode", "json", "--schema", '{"type": "string"}'], "an object with properties"),
     ],
 )

@@ -1,0 +1,73 @@
+"""The decoded parts of records: values, keys, and headers as columns, by one rule for all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.values.decoder import Decoding, ValueDecoder, open_decoder, open_key_decoder
+from ottla.tables.values.text_values import HeaderDecoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VALUE, KEY, HEADER = "value", "key", "header"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDecoding:
+    """How each part is decoded; `None`, or no columns of headers: not at all."""
+
+    value: Decoding | None = None
+    key: Decoding | None = None
+    header: str = ""
+    """The columns of headers, in Spark's words."""
+
+    @property
+    def is_raw(self) -> bool:
+        return self == _RAW
+
+
+_RAW = RecordDecoding()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRecords:
+    """`columns` by name in place of the bytes; `faults` by index, each with the part it is of."""
+
+    columns: Mapping[str, Any]
+    faults: Mapping[int, str]
+    truncations: frozenset[int] = frozenset()
+
+
+class RecordDecoder:
+    """Decodes batches of records, in the columns of `record.columns`."""
+
+    def __init__(self, decoding: RecordDecoding, login: RegistryLogin | None = None) -> None:
+        """Raises `UserError` when a schema does not say what it takes."""
+        self._decoders: dict[str, ValueDecoder] = {}
+        if decoding.value is not None:
+            self._decoders[VALUE] = open_decoder(decoding.value, login)
+        if decoding.key is not None:
+            self._decoders[KEY] = open_key_decoder(decoding.key, login)
+        if decoding.header:
+            self._decoders[HEADER] = HeaderDecoder(decoding.header)
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """The Arrow types of the decoded columns, by their names."""
+        return {name: one.type for name, one in self._decoders.items()}
+
+    def decode(self, records: "pa.RecordBatch") -> DecodedRecords:
+        columns: dict[str, Any] = {}
+        faults: dict[int, str] = {}
+        truncations: frozenset[int] = frozenset()
+        headers = records.column("headers")
+        for name, decoder in self._decoders.items():
+            found = decoder.decode(None if name == HEADER else records.column(name), headers)
+            columns[name] = found.rows
+            truncations |= found.truncations
+            prefix = "its key: " if name == KEY else ""
+            for index, fault in found.faults.items():
+                faults.setdefault(index, f"{prefix}{fault}")
+        return DecodedRecords(columns, faults, truncations)
