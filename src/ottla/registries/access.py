@@ -4,12 +4,13 @@ Kafka's counterparts: `ResourceZNode`, `AclEntry`, `ExtendedAclChangeEvent`,
 `DelegationTokenInfoZNode`.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.registries.nodes import NodeError, decode_node, encode_node, number, text
-from ottla.registries.paths import DELEGATION_TOKENS
+from ottla.registries.paths import ACL_FOLDERS, DELEGATION_TOKENS, LITERAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +25,14 @@ class AclEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceName:
-    """What a list is for, in Kafka's words: `Topic`, `orders`, `LITERAL`."""
+    """What a list is for, in Kafka's words: `Topic`, `orders`, `LITERAL`.
+
+    A notice of a change has `TRANSACTIONAL_ID` where a path has `TransactionalId`.
+    """
 
     resource_type: str
     name: str
-    pattern_type: str = "LITERAL"
+    pattern_type: str = LITERAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +77,14 @@ def _parse_acls(fields: Any) -> tuple[AclEntry, ...]:
 
 
 def encode_acl_change(resource: ResourceName) -> bytes:
-    """A literal name is no JSON: `Topic:orders`."""
-    if resource.pattern_type == "LITERAL":
-        return f"{resource.resource_type}:{resource.name}".encode()
+    """A literal name is no JSON: `TOPIC:orders`."""
+    kind = _CAPITAL.sub("_", resource.resource_type).upper()
+    if resource.pattern_type == LITERAL:
+        return f"{kind}:{resource.name}".encode()
     return encode_node(
         {
             "version": 1,
-            "resourceType": resource.resource_type,
+            "resourceType": kind,
             "name": resource.name,
             "patternType": resource.pattern_type,
         }
@@ -91,15 +96,26 @@ def decode_acl_change(path: str, content: bytes | None) -> ResourceName:
         kind, colon, name = content.decode(errors="replace").partition(":")
         if not colon:
             raise NodeError(path, "no type and name with a colon between")
-        return ResourceName(resource_type=kind, name=name)
+        return ResourceName(resource_type=_word(kind), name=name)
     return decode_node(path, content, _parse_acl_change)
 
 
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def _word(kind: str) -> str:
+    """Brokers of before 2.4 wrote the word of the path."""
+    return "".join(map(str.capitalize, kind.split("_"))) if kind.isupper() else kind
+
+
 def _parse_acl_change(fields: Any) -> ResourceName:
+    pattern_type = text(fields["patternType"])
+    if pattern_type not in ACL_FOLDERS:
+        raise ValueError(f"patternType {pattern_type}")
     return ResourceName(
-        resource_type=text(fields["resourceType"]),
+        resource_type=_word(text(fields["resourceType"])),
         name=text(fields["name"]),
-        pattern_type=text(fields["patternType"]),
+        pattern_type=pattern_type,
     )
 
 

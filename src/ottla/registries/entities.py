@@ -6,24 +6,14 @@ SCRAM credentials are settings of a user. Kafka's counterparts: `ConfigEntityZNo
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ottla.base.scram import ScramCredential
 from ottla.config.setting import value_text
 from ottla.registries.nodes import decode_node, encode_node, text
 from ottla.registries.paths import config_path
 
 SCRAM_PREFIX = "SCRAM-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScramCredential:
-    """What proves that a user knows its password."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
 
 
 def encode_config(settings: Mapping[str, str]) -> bytes:

@@ -1,5 +1,6 @@
 """The path of each node, below the chroot. Kafka's counterpart: the `path` methods of `ZkData`."""
 
+import re
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -28,6 +29,9 @@ EXTENDED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
 DELEGATION_TOKENS: Final = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
 
+LITERAL: Final = "LITERAL"
+"""Access rules of whole names have a folder of their own, since there were none of prefixes."""
+
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
 ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES}/isr_change_"
 LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS}/log_dir_event_"
@@ -53,6 +57,24 @@ PERSISTENT: Final = (
     *(f"/config/{name}" for name in CONFIG_TYPES),
 )
 """Created by every broker at its start where missing (Kafka: `ZkData.PersistentZkPaths`)."""
+
+RESOURCE_TYPES: Final = (
+    "Topic",
+    "Group",
+    "Cluster",
+    "TransactionalId",
+    "DelegationToken",
+    "User",
+)
+ACL_FOLDERS: Final = {LITERAL: ACLS, "PREFIXED": f"{EXTENDED_ACLS}/prefixed"}
+"""By type of pattern."""
+
+PERSISTENT_WITH_ACLS: Final = (
+    *(f"{folder}/{kind}" for folder in ACL_FOLDERS.values() for kind in RESOURCE_TYPES),
+    ACL_CHANGES,
+    EXTENDED_ACL_CHANGES,
+)
+"""Created where there is an authorizer (Kafka: `KafkaZkClient.createAclPaths`)."""
 
 
 def broker_path(broker_id: int) -> str:
@@ -86,9 +108,15 @@ def config_path(entity_path: str) -> str:
 
 def acl_path(pattern_type: str, resource_type: str, name: str) -> str:
     """Of a resource such as LITERAL, Topic, orders."""
-    if pattern_type == "LITERAL":
-        return f"{ACLS}/{resource_type}/{name}"
-    return f"{EXTENDED_ACLS}/{pattern_type.lower()}/{resource_type}/{name}"
+    return f"{ACL_FOLDERS[pattern_type]}/{resource_type}/{name}"
+
+
+def is_node_name(name: str) -> bool:
+    """Whether ZooKeeper takes it as a node's name: part of a path, and without control codes."""
+    return name not in ("", ".", "..") and _NO_NODE.search(name) is None
+
+
+_NO_NODE: Final = re.compile(r"[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 
 
 def sanitized(name: str | None) -> str:

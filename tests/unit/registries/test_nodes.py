@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.scram import ScramCredential
 from ottla.registries import access, consumers, controllers, entities, notices, paths
 from ottla.registries.brokers import (
     BrokerRegistration,
@@ -184,7 +185,7 @@ def test_names_of_users_are_nodes_names_as_java_writes_them() -> None:
 
 
 def test_a_scram_credential_is_a_setting_of_its_user() -> None:
-    credential = entities.ScramCredential(
+    credential = ScramCredential(
         salt=b"\0\1", stored_key=b"s" * 32, server_key=b"k" * 32, iterations=4096
     )
     text = entities.encode_scram(credential)
@@ -205,8 +206,10 @@ def test_acls_and_their_changes_are_written_as_kafka_writes_them() -> None:
     )
     assert access.decode_acls("/p", content) == (entry,)
     literal = access.ResourceName(resource_type="Group", name="a:b")
-    assert access.encode_acl_change(literal) == b"Group:a:b"
-    prefixed = access.ResourceName(resource_type="TOPIC", name="a", pattern_type="PREFIXED")
+    assert access.encode_acl_change(literal) == b"GROUP:a:b"
+    prefixed = access.ResourceName(
+        resource_type="TransactionalId", name="a", pattern_type="PREFIXED"
+    )
     for one in (literal, prefixed):
         assert access.decode_acl_change("/p", access.encode_acl_change(one)) == one
     assert paths.acl_path("LITERAL", "Topic", "a") == "/kafka-acl/Topic/a"

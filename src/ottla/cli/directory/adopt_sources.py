@@ -8,32 +8,23 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
-from ottla.base.scram import HASHES, ScramCredential
+from ottla.base.scram import ScramCredential
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
+from ottla.broker.security.acls import Acl
+from ottla.broker.security.registered import acls_of, credentials_of, limits_of
 from ottla.config.broker import topic_settings_by_broker_name
-from ottla.registries.access import decode_acls
+from ottla.registries.access import ResourceName, decode_acls
 from ottla.registries.controllers import decode_producer_ids
-from ottla.registries.entities import SCRAM_PREFIX, decode_config, decode_scram, setting_text
+from ottla.registries.entities import decode_config, setting_text
 from ottla.registries.paths import (
-    ACLS,
+    ACL_FOLDERS,
     DEFAULT_ENTITY,
-    EXTENDED_ACLS,
     PRODUCER_ID_BLOCK,
     TOPICS,
     config_path,
@@ -44,8 +35,6 @@ TopicSettings = dict[str, dict[str, str]]
 """The settings of each topic that has its own ones; none for a topic that has the defaults."""
 
 TIMEOUT_S = 10.0
-
-Kind = TypeVar("Kind", bound=IntEnum)
 
 FORMAT = 'a JSON object such as {"orders": {"retention.ms": "-1"}}, or what kafka-configs prints'
 
@@ -163,14 +152,13 @@ def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
         quotas={
             entity: limits
             for entity, settings in clients.items()
-            if (limits := _limits(entity, settings))
+            if (limits := limits_of(entity, settings))
         },
         next_producer_id=_next_producer_id(zookeeper),
         credentials={
-            (name, mechanism): _credential(name, text)
-            for ((kind, name), *_), settings in clients.items()
-            for mechanism, text in settings.items()
-            if kind == USER and name and mechanism in HASHES
+            key: credential
+            for entity, settings in clients.items()
+            for key, credential in credentials_of(entity, settings).items()
         },
         acls=tuple(dict.fromkeys(_acls(zookeeper))),
     )
@@ -187,64 +175,19 @@ def _client_settings(zookeeper: ZooKeeper) -> Iterator[tuple[QuotaEntity, dict[s
                 yield quota_entity(both), _settings_at(zookeeper, f"{path}/clients/{client}")
 
 
-def _limits(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
-    try:
-        return {name: float(text) for name, text in settings.items() if not _is_scram(name)}
-    except ValueError as error:
-        raise ValueError(f"the quotas of {dict(entity)} are no numbers ({error})") from error
-
-
-def _is_scram(name: str) -> bool:
-    return name.startswith(SCRAM_PREFIX)
-
-
 def _next_producer_id(zookeeper: ZooKeeper) -> int:
     block = decode_producer_ids(_content(zookeeper, PRODUCER_ID_BLOCK))
     return 0 if block is None else block.end + 1
 
 
-def _credential(user: str, text: str) -> ScramCredential:
-    try:
-        found = decode_scram(text)
-    except ValueError as error:
-        raise ValueError(f"the password of {user} is {error}") from error
-    return ScramCredential(
-        salt=found.salt,
-        stored_key=found.stored_key,
-        server_key=found.server_key,
-        iterations=found.iterations,
-    )
-
-
 def _acls(zookeeper: ZooKeeper) -> Iterator[Acl]:
-    """Raises `ValueError` for a rule of a kind that is not known here: to leave it out may let
-    somebody in."""
-    folders = ((PatternType.LITERAL, ACLS), (PatternType.PREFIXED, f"{EXTENDED_ACLS}/prefixed"))
-    for pattern_type, folder in folders:
+    for pattern_type, folder in ACL_FOLDERS.items():
         for kind in _children(zookeeper, folder):
             for name in _children(zookeeper, f"{folder}/{kind}"):
                 path = f"{folder}/{kind}/{name}"
-                for one in decode_acls(path, _content(zookeeper, path)):
-                    yield Acl(
-                        ResourcePattern(_known(ResourceType, kind, path), pattern_type, name),
-                        Entry(
-                            one.principal,
-                            one.host,
-                            _known(Operation, one.operation, path),
-                            _known(Permission, one.permission_type, path),
-                        ),
-                    )
-
-
-def _known(kind: type[Kind], word: str, path: str) -> Kind:
-    """Kafka's word `TransactionalId` is TRANSACTIONAL_ID."""
-    try:
-        return kind[_CAPITAL.sub("_", word).upper()]
-    except KeyError as error:
-        raise ValueError(f"{path} has the {kind.__name__} {word}, which is not known") from error
-
-
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+                entries = decode_acls(path, _content(zookeeper, path))
+                resource = ResourceName(resource_type=kind, name=name, pattern_type=pattern_type)
+                yield from acls_of(resource, entries)
 
 
 def _content(zookeeper: ZooKeeper, path: str) -> bytes | None:

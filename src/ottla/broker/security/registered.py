@@ -1,0 +1,177 @@
+"""Users, quotas and access rules as a cluster's registries in ZooKeeper have them, and back.
+
+Passwords and quotas are settings of users and client ids; access rules are lists, one for each
+pattern of resources. Kafka's counterparts: `ZkConfigManager`, `AclAuthorizer`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, TypeVar
+
+from ottla.base.scram import HASHES, ScramCredential
+from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
+from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
+from ottla.broker.security.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.broker.security.security_file import Credentials
+from ottla.registries.access import AclEntry, ResourceName
+from ottla.registries.entities import SCRAM_PREFIX, decode_scram, encode_scram
+from ottla.registries.paths import desanitized, sanitized
+
+Kind = TypeVar("Kind", bound=IntEnum)
+
+USERS: Final = "users"
+CLIENTS: Final = "clients"
+
+
+# Users and client ids
+
+
+def entity_of(path: str) -> QuotaEntity | None:
+    """Of `users/alice`, `clients/app` or `users/alice/clients/app`; `None` for another path."""
+    match path.split("/"):
+        case ["users", user]:
+            return quota_entity({USER: desanitized(user)})
+        case ["clients", client]:
+            return quota_entity({CLIENT_ID: desanitized(client)})
+        case ["users", user, "clients", client]:
+            return quota_entity({USER: desanitized(user), CLIENT_ID: desanitized(client)})
+    return None
+
+
+def entity_path(entity: QuotaEntity) -> str:
+    """The inverse of `entity_of`."""
+    names = dict(entity)
+    folders = ((USER, USERS), (CLIENT_ID, CLIENTS))
+    return "/".join(
+        f"{folder}/{sanitized(names[kind])}" for kind, folder in folders if kind in names
+    )
+
+
+def user_path(user: str) -> str:
+    return f"{USERS}/{sanitized(user)}"
+
+
+def limits_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
+    """The quotas among an entity's settings; raises `ValueError`."""
+    try:
+        return {name: float(text) for name, text in settings.items() if not _is_scram(name)}
+    except ValueError as error:
+        raise ValueError(f"the quotas of {dict(entity)} are no numbers ({error})") from error
+
+
+def with_limits(settings: Mapping[str, str], limits: Mapping[str, float | None]) -> dict[str, str]:
+    """An entity's settings with other limits; those of `None` go, and all else stays.
+
+    Java reads a rate of bytes as a whole number.
+    """
+    left = {name: text for name, text in settings.items() if name not in limits}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    return left | {name: _number(name, limit) for name, limit in given.items()}
+
+
+def _number(name: str, limit: float) -> str:
+    return str(int(limit)) if name.endswith("_byte_rate") else str(float(limit))
+
+
+def _is_scram(name: str) -> bool:
+    return name.startswith(SCRAM_PREFIX)
+
+
+def credentials_of(entity: QuotaEntity, settings: Mapping[str, str]) -> Credentials:
+    """The passwords of a user, by name and mechanism; raises `ValueError`."""
+    match entity:
+        case ((kind, user),) if kind == USER and user is not None:
+            return {
+                (user, mechanism): _credential(user, text)
+                for mechanism, text in settings.items()
+                if mechanism in HASHES
+            }
+    return {}
+
+
+def _credential(user: str, text: str) -> ScramCredential:
+    try:
+        return decode_scram(text)
+    except ValueError as error:
+        raise ValueError(f"the password of {user} is {error}") from error
+
+
+def with_credentials(settings: Mapping[str, str], credentials: Credentials) -> dict[str, str]:
+    """A user's settings with all its passwords replaced by those."""
+    others = {name: text for name, text in settings.items() if name not in HASHES}
+    return others | {mechanism: encode_scram(one) for (_, mechanism), one in credentials.items()}
+
+
+# Access rules
+
+
+def acls_of(resource: ResourceName, entries: Iterable[AclEntry]) -> tuple[Acl, ...]:
+    """Raises `ValueError` for a rule of a kind that is not known here: to leave it out may let
+    somebody in."""
+    pattern = pattern_of(resource)
+    where = f"{resource.resource_type} {resource.name}"
+    return tuple(
+        Acl(
+            pattern,
+            Entry(
+                one.principal,
+                one.host,
+                _known(Operation, one.operation, where),
+                _known(Permission, one.permission_type, where),
+            ),
+        )
+        for one in entries
+    )
+
+
+def pattern_of(resource: ResourceName) -> ResourcePattern:
+    """Raises `ValueError`."""
+    return ResourcePattern(
+        _known(ResourceType, resource.resource_type, resource.name),
+        _known(PatternType, resource.pattern_type, resource.name),
+        resource.name,
+    )
+
+
+def resource_of(pattern: ResourcePattern) -> ResourceName:
+    return ResourceName(
+        resource_type=_word(pattern.resource_type),
+        name=pattern.name,
+        pattern_type=pattern.pattern_type.name,
+    )
+
+
+def entry_of(acl: Acl) -> AclEntry:
+    principal, host, operation, permission = acl.entry
+    return AclEntry(
+        principal=principal,
+        permission_type=_word(permission),
+        operation=_word(operation),
+        host=host,
+    )
+
+
+def _known(kind: type[Kind], word: str, where: str) -> Kind:
+    """Kafka's word `TransactionalId` is TRANSACTIONAL_ID."""
+    try:
+        return kind[_CAPITAL.sub("_", word).upper()]
+    except KeyError as error:
+        raise ValueError(
+            f"an access rule of {where} has the {kind.__name__} {word}, which is not known"
+        ) from error
+
+
+def _word(one: IntEnum) -> str:
+    return "".join(part.capitalize() for part in one.name.split("_"))
+
+
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
