@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.member import Callbacks, ClusterMember, MemberOptions
+from ottla.controller.acls import ChangedAcls, change_acls, read_all_acls
 from ottla.controller.events import CreateTopic, ElectLeaders
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import LeaderAndIsr, Outgoing
-from ottla.controller.settings import change_settings
+from ottla.controller.settings import change_settings, read_clients
 from ottla.registries import paths
+from ottla.registries.access import AclEntry, ResourceName
 from ottla.registries.brokers import BrokerRegistration, Endpoint, decode_broker
 from ottla.registries.controllers import decode_cluster_id, decode_controller
 from ottla.registries.topics import decode_state
@@ -74,6 +77,7 @@ class Member:
         self.outgoing: list[Outgoing] = []
         self.complaints: list[str] = []
         self.configured: dict[str, Mapping[str, str]] = {}
+        self.ruled: dict[ResourceName, object] = {}
         self.fenced = threading.Event()
         endpoint = Endpoint(
             listener="PLAINTEXT", host="h", port=9092, security_protocol="PLAINTEXT"
@@ -92,6 +96,7 @@ class Member:
                 registered=self.epochs.append,
                 send=lambda outgoing, _: self.outgoing.extend(outgoing),
                 configured=self.configured.update,
+                ruled=self.ruled.update,
                 complain=self.complaints.append,
             ),
             SystemClock(),
@@ -171,6 +176,45 @@ def test_settings_that_one_broker_changes_reach_the_others(join: Callable[..., M
     assert answers == [{"retention.ms": "1"}, {"retention.ms": "2"}]
     for one in (first, second):
         wait_until(lambda: one.configured.get("topics/orders") == {"retention.ms": "2"})  # noqa: B023
+
+
+def test_a_folder_that_is_missing_above_settings_is_made(
+    tools: object, join: Callable[..., Member]
+) -> None:
+    first, second = join(1), join(2)
+    entity = "users/alice/clients/app"
+    quota = {"producer_byte_rate": "1024"}
+    first.member.run(lambda: change_settings(entity, lambda _: quota), [].append)
+    wait_until(lambda: second.configured.get(entity) == quota)
+    found: list[object] = []
+    second.member.run(read_clients, found.append)
+    wait_until(lambda: bool(found))
+    assert found == [{"users/alice": {}, entity: quota}]
+
+
+def test_rules_that_one_broker_changes_reach_the_others(
+    tools: object, join: Callable[..., Member]
+) -> None:
+    first, second = join(1, has_acls=True), join(2, has_acls=True)
+    read = AclEntry(principal="User:a", permission_type="Allow", operation="Read", host="*")
+    orders = ResourceName(resource_type="Topic", name="orders")
+    billing = ResourceName(
+        resource_type="TransactionalId", name="billing-", pattern_type="PREFIXED"
+    )
+    answers: list[object] = []
+    for resource in (orders, billing):
+        first.member.run(partial(change_acls, resource, lambda _: (read,)), answers.append)
+    wait_until(lambda: second.ruled == {orders: (read,), billing: (read,)})
+    exists = tools.exists  # type: ignore[attr-defined]
+    assert exists("/kafka-acl/Topic/orders")
+    assert exists("/kafka-acl-extended/prefixed/TransactionalId/billing-")
+    second.member.run(lambda: change_acls(orders, lambda _: ()), answers.append)
+    wait_until(lambda: first.ruled.get(orders) == ())
+    assert answers[-1] == ChangedAcls((read,), ())
+    assert not exists("/kafka-acl/Topic/orders")
+    found: list[object] = []
+    first.member.run(read_all_acls, found.append)
+    wait_until(lambda: found == [{billing: (read,)}])
 
 
 class FailsOnce(list[Outgoing]):

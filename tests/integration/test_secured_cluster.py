@@ -14,14 +14,27 @@ from tests.support.running_cluster import RunningCluster, Secured, Silence, wait
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("cryptography")
 pytest.importorskip("kazoo.client")
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from kazoo.client import KazooClient
 
 from ottla.testing.certificates import Certificates
 
 pytestmark = pytest.mark.slow
 
+LOOK_S = 10
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PROTOCOLS = {"CLIENTS": "SASL_PLAINTEXT", "BROKERS": "SASL_SSL"}
 
@@ -48,6 +61,8 @@ def secured(folder: Path) -> Secured:
             f'{PLAIN} required username="broker" password="of all" user_broker="of all";'
         ),
         f"{names}clients.plain.sasl.jaas.config": f'{PLAIN} required user_admin="a secret";',
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:broker;User:admin",
         "ssl.keystore.location": str(made.server),
         "ssl.truststore.location": str(made.authority),
         f"{names}brokers.ssl.client.auth": "required",
@@ -119,17 +134,87 @@ def test_brokers_register_every_listener_with_its_protocol(cluster: RunningClust
         zookeeper.close()
 
 
-def test_what_is_acknowledged_by_all_survives_a_broker(cluster: RunningCluster) -> None:
-    settings = cluster.client_settings()
+def make_user(cluster: RunningCluster, name: str, password: str) -> dict[str, str]:
+    """With a password for SCRAM; the settings of its clients, but for brokers' addresses."""
+    admin = cluster.admin()
+    iterations = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    upsertion = UserScramCredentialUpsertion(name, iterations, password.encode())
+    done(admin.alter_user_scram_credentials([upsertion]))
+    return login(name, password, "SCRAM-SHA-512")
+
+
+def allow(cluster: RunningCluster, user: str, topic: str, operation: AclOperation) -> AclBinding:
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    admin = cluster.admin()
+    done(admin.create_acls([rule]))
+    return rule
+
+
+def error_of(settings: dict[str, str], topic: str) -> int | None:
+    """What comes of asking brokers for a topic."""
+    admin = AdminClient(settings, logger=Silence())
+    try:
+        found = admin.list_topics(topic, timeout=LOOK_S).topics[topic]
+    except KafkaException as error:
+        code: int = error.args[0].code()
+        return code
+    return None if found.error is None else found.error.code()
+
+
+def wait_for(cluster: RunningCluster, user: dict[str, str], topic: str, code: int | None) -> None:
+    """Until every broker answers so: a user, or a rule, is known everywhere a moment later."""
+    for broker in cluster.brokers.values():
+        settings = {**user, "bootstrap.servers": broker.address}
+        wait_until(
+            lambda: error_of(settings, topic) == code,  # noqa: B023
+            lambda: f"broker {broker.id}: {error_of(settings, topic)} {cluster.logs()}",  # noqa: B023
+        )
+
+
+def test_a_user_made_through_the_cluster_writes_with_all_and_outlives_a_broker(
+    cluster: RunningCluster,
+) -> None:
     admin = cluster.admin()
     done(admin.create_topics([NewTopic("orders", 1, 3)]))
     cluster.wait_in_sync("orders")
-    send(settings, "orders", range(100))
+    user = make_user(cluster, "ana", "of ana")
+    for operation in (AclOperation.READ, AclOperation.WRITE):
+        allow(cluster, "ana", "orders", operation)
+    wait_for(cluster, user, "orders", None)
+    ana = {"bootstrap.servers": cluster.bootstrap, **user}
+    send(ana, "orders", range(100))
     leader, _ = cluster.leaders("orders")[0]
     cluster.brokers[leader].kill()
     cluster.wait_led("orders", without=leader)
-    send(settings, "orders", range(100, 200))
+    send(ana, "orders", range(100, 200))
     cluster.brokers[leader].begin()
     cluster.brokers[leader].wait_ready()
     cluster.wait_in_sync("orders")
-    assert read(settings, "orders", 200) == list(range(200))
+    wait_for(cluster, user, "orders", None)
+    assert read(cluster.client_settings(), "orders", 200) == list(range(200))
+
+
+def test_what_no_rule_allows_is_denied_on_each_broker(cluster: RunningCluster) -> None:
+    admin = cluster.admin()
+    done(admin.create_topics([NewTopic("payroll", 1, 3)]))
+    cluster.wait_in_sync("payroll")
+    bob = make_user(cluster, "bob", "of bob")
+    wait_for(cluster, bob, "payroll", KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    rule = allow(cluster, "bob", "payroll", AclOperation.DESCRIBE)
+    wait_for(cluster, bob, "payroll", None)
+    names = ("restype", "name", "resource_pattern_type", "principal", "host", "operation")
+    fields = [getattr(rule, one) for one in names]
+    done(admin.delete_acls([AclBindingFilter(*fields, rule.permission_type)]))
+    wait_for(cluster, bob, "payroll", KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    theirs = AdminClient({"bootstrap.servers": cluster.bootstrap, **bob}, logger=Silence())
+    with pytest.raises(KafkaException) as caught:
+        done(theirs.create_topics([NewTopic("mine", 1, 3)]))
+    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

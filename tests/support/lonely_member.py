@@ -1,16 +1,25 @@
 """A broker of a cluster with the controller and a model of ZooKeeper, in one process, unserved."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ottla.broker.registered_access import (
+    RegisteredAccess,
+    found_clients,
+    found_rules,
+)
 from ottla.broker.waiting import Waiting
 from ottla.cluster.orders import OrderWriter
 from ottla.codec.schema import Message
 from ottla.config.inter_broker_version import LATEST
+from ottla.controller.acls import AclChanges, ChangeAcls, change_all_acls, now_found
 from ottla.controller.context import LiveBroker
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Result, Steps
+from ottla.controller.settings import Change, Refusals, change_all
+from ottla.registries.access import ResourceName
 from ottla.registries.controllers import ProducerIdBlock
+from ottla.registries.paths import PERSISTENT_WITH_ACLS
 from ottla.testing import FakeFileSystem
 from tests.support.asking import Asker
 from tests.support.controllers import LonelyController, cluster_of
@@ -37,6 +46,10 @@ class LonelyMember:
         self.named: list[str] = []
         self._done: list[Waiting[Any]] = []
         self.broker.membership = self
+        self.access = RegisteredAccess(self.broker.security, self.broker.admin)
+        if self.broker.authorizer is not None:
+            for path in PERSISTENT_WITH_ACLS:
+                self.zookeeper.make(path)
         replicas_of(self.broker).registered(self.broker_of(ME).epoch)
         self.asker = Asker(self.broker)
         self.deliver()
@@ -82,6 +95,24 @@ class LonelyMember:
         except StopIteration as stop:
             waiting.result = stop.value
         self._done.append(waiting)
+        return waiting
+
+    def change_settings(
+        self, changes: Mapping[str, Change], *, validate_only: bool = False
+    ) -> Waiting[Refusals]:
+        waiting: Waiting[Refusals] = Waiting()
+        result = self.run(lambda: change_all(changes, validate_only=validate_only)).result
+        self._done.pop()
+        assert result is not None
+        waiting.result, changed = result
+        self.access.follow_clients(found_clients(changed))
+        self._done.append(waiting)
+        return waiting
+
+    def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
+        waiting = self.run(lambda: change_all_acls(changes))
+        assert waiting.result is not None
+        self.access.follow_rules(found_rules(now_found(waiting.result)))
         return waiting
 
     def create_topics(self, names: Sequence[str]) -> None:

@@ -109,8 +109,10 @@ class ModelZooKeeper:
             return Outcome.DONE if parent_of(operation.path) in self.nodes else Outcome.NO_NODE
         if node is None:
             return Outcome.NO_NODE
-        is_set = isinstance(operation, Set) and operation.version != ANY_VERSION
-        if is_set and node.version != operation.version:  # type: ignore[union-attr]
+        if isinstance(operation, Set | Delete) and operation.version not in (
+            ANY_VERSION,
+            node.version,
+        ):
             return Outcome.BAD_VERSION
         return Outcome.DONE
 

@@ -220,6 +220,11 @@ class Admin:
             self._broker.quotas.change(new.quotas)
         return taken
 
+    def follow_quotas(self, quotas: Quotas) -> None:
+        """Takes on those that the registries of a cluster say."""
+        self._cluster.follow(dataclasses.replace(self._cluster.state, quotas=quotas))
+        self._broker.quotas.change(quotas)
+
     def alter_quotas(
         self,
         entries: Sequence[T],

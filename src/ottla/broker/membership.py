@@ -4,12 +4,15 @@ A broker alone has none. What must be asked elsewhere, of the controller's threa
 of the broker that is the controller, is answered later: `take_done` hands back who waited.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from ottla.broker.waiting import Waiting
+from ottla.controller.acls import AclChanges, ChangeAcls
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
+from ottla.controller.settings import Change, Refusals
+from ottla.registries.access import ResourceName
 from ottla.registries.controllers import ProducerIdBlock
 
 T = TypeVar("T")
@@ -32,6 +35,14 @@ class Membership(Protocol):
 
         It waits as long as there is no connection to ZooKeeper, and then begins again.
         """
+
+    def change_settings(
+        self, changes: Mapping[str, Change], *, validate_only: bool = False
+    ) -> Waiting[Refusals]:
+        """Of entities such as `users/alice`; they hold on this broker when it is answered."""
+
+    def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
+        """Of resources; they hold on this broker when it is answered."""
 
     def create_topics(self, names: Sequence[str]) -> None:
         """Asks the controller for topics that a client has named; the client asks again."""

@@ -91,6 +91,10 @@ class StateStore(Generic[State]):
         """Forgets what nobody needs; it goes from the disks with the next change."""
         self.state = state
 
+    def follow(self, state: State) -> None:
+        """Takes on what is kept elsewhere, by a cluster; nothing is written."""
+        self.state = state
+
     def change(
         self, decide: Callable[[State], State], then: Callable[[], None] = lambda: None
     ) -> None:

@@ -5,7 +5,7 @@ registers when it listens; from then on the controller sends it orders. Kafka's 
 `KafkaServer.startup`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -16,6 +16,11 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.registered_access import (
+    RegisteredAccess,
+    found_clients,
+    found_rules,
+)
 from ottla.broker.replicas import Replicas
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -30,8 +35,9 @@ from ottla.cluster.orders import OrderWriter
 from ottla.cluster.peers import Connect
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
+from ottla.controller.acls import FoundAcls, read_all_acls
 from ottla.controller.parts import ControllerOptions
-from ottla.controller.settings import Settings, read_settings
+from ottla.controller.settings import Settings, read_clients, read_settings
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.registries.brokers import BrokerRegistration, Endpoint
 from ottla.registries.paths import DEFAULT_ENTITY
@@ -93,6 +99,7 @@ class ClusterBroker:
         self._complain = complain
         self._version = inter_broker_version(config)
         self._running: _Running | None = None
+        self._has_rules = False
         self._markers: MarkerChannels | None = None
         self._member = ClusterMember(
             self._member_options(known),
@@ -100,7 +107,8 @@ class ClusterBroker:
                 fenced=self._fenced,
                 registered=self._registered,
                 send=lambda outgoing, brokers: self._parts.channels.send(outgoing, brokers),
-                configured=self._configured,
+                configured=self.configured,
+                ruled=self.ruled,
                 complain=complain,
             ),
             clock,
@@ -130,6 +138,7 @@ class ClusterBroker:
             ),
             session_timeout_ms=config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            has_acls=config.has_authorizer,
             reserved_max_id=config.reserved_broker_max_id,
         )
 
@@ -158,6 +167,7 @@ class ClusterBroker:
         self._running = _Running(
             broker=broker,
             replicas=replicas,
+            access=RegisteredAccess(broker.security, broker.admin),
             place=place,
             link=link,
             fetchers=Fetchers(self._fetcher_parts(replicas, place)),
@@ -171,7 +181,7 @@ class ClusterBroker:
         )
         replicas.listeners.append(_FollowedPartitions(self._running.fetchers))
         self._markers = MarkerChannels(self._marker_parts(broker, replicas, place))
-        broker.membership = ClusterMembership(self._member, link, place.listener, place.wake)
+        broker.membership = ClusterMembership(self._member, link, place.listener, place.wake, self)
         self._member.start(
             BrokerRegistration(endpoints=place.endpoints, rack=self._config.broker_rack or None)
         )
@@ -255,16 +265,53 @@ class ClusterBroker:
         place.wake()
 
     def _registered(self, broker_epoch: int) -> None:
-        """What was changed of settings while there was no session is read too."""
+        """What was changed while there was no session is read too; raises `SessionLostError`."""
         parts = self._parts
         with parts.place.lock:
             parts.replicas.registered(broker_epoch)
             entities = [f"{TOPICS}{one.name}" for one in parts.broker.topics]
+        self._read_access(parts)
         entities += [f"{BROKERS}{DEFAULT_ENTITY}", f"{BROKERS}{self.broker_id}"]
-        self._member.run(lambda: read_settings(entities), self._configured)
+        self._member.run(lambda: read_settings(entities), self.configured)
 
-    def _configured(self, settings: Settings) -> None:
+    def _read_access(self, parts: "_Running") -> None:
+        """All users, quotas and access rules, before a client is let in.
+
+        Raises `UserError` where the rules cannot be followed, unless there are some from before.
+        """
+        clients = found_clients(self._member.read(read_clients()))
+        self._complain_of(clients.errors)
+        with parts.place.lock:
+            parts.access.take_clients(clients)
+        if not self._config.has_authorizer:
+            return
+        rules = found_rules(self._member.read(read_all_acls()))
+        if rules.errors and not self._has_rules:
+            raise UserError(
+                f"zookeeper.connect={self._config.zookeeper_connect}: {rules.errors[0]}; correct "
+                "or delete the node, since without it somebody might be let in"
+            )
+        self._complain_of(rules.errors)
+        with parts.place.lock:
+            if rules.errors:
+                parts.access.follow_rules(rules)
+            else:
+                parts.access.take_rules(rules)
+        self._has_rules = True
+
+    def _complain_of(self, errors: Iterable[str]) -> None:
+        for one in errors:
+            self._complain(one)
+
+    # What was changed in ZooKeeper (`cluster/membership.py: Follow`)
+
+    def configured(self, settings: Settings) -> None:
         parts = self._parts
+        clients = found_clients(settings)
+        self._complain_of(clients.errors)
+        if clients.quotas:
+            with parts.place.lock:
+                parts.access.follow_clients(clients)
         for entity, values in settings.items():
             changes = [ConfigChange(name=name, value=value) for name, value in values.items()]
             alteration = Alteration(changes=changes, is_whole=True, by="ZooKeeper")
@@ -273,6 +320,12 @@ class ClusterBroker:
                     self._configure(entity, alteration)
             except ApiError as error:
                 self._complain(f"/config/{entity} in ZooKeeper: {error.message or error.code.name}")
+
+    def ruled(self, found: FoundAcls) -> None:
+        rules = found_rules(found)
+        self._complain_of(rules.errors)
+        with self._parts.place.lock:
+            self._parts.access.follow_rules(rules)
 
     def _configure(self, entity: str, alteration: Alteration) -> None:
         """Raises `ApiError` for settings that cannot be."""
@@ -290,6 +343,7 @@ class ClusterBroker:
 class _Running:
     broker: Broker
     replicas: Replicas
+    access: RegisteredAccess
     place: Place
     link: ControllerLink
     fetchers: Fetchers

@@ -23,9 +23,11 @@ from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.cluster.session import SessionLostError, ZooKeeperSession
+from ottla.controller.acls import FoundAcls, acl_notices
 from ottla.controller.context import LiveBroker
 from ottla.controller.events import Answer, Elect, Event, NodeChanged, Request, SessionLost
 from ottla.controller.machine import ControllerMachine
+from ottla.controller.notices import NoticeFolder
 from ottla.controller.operations import (
     Batch,
     Create,
@@ -39,7 +41,7 @@ from ottla.controller.operations import (
 )
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
-from ottla.controller.settings import ConfigChanges, Settings
+from ottla.controller.settings import Settings, config_notices
 from ottla.registries import paths
 from ottla.registries.brokers import (
     BrokerRegistration,
@@ -72,6 +74,8 @@ class MemberOptions:
     """Its broker id is set when it is known."""
     session_timeout_ms: int = 18_000
     connection_timeout_ms: int | None = None
+    has_acls: bool = False
+    """Whether access rules are kept in ZooKeeper, and followed."""
     reserved_max_id: int = 1000
     """reserved.broker.max.id: generated ids begin after it."""
 
@@ -82,13 +86,15 @@ class Callbacks:
 
     `fenced`: lead nothing any more; it may come twice. `registered`: the broker's epoch from now
     on. `send`: requests to brokers, and the brokers that are up; `None` when this broker is not the
-    controller. `configured`: settings that have changed. `complain`: one line for people.
+    controller. `configured`: settings that have changed; `ruled`: access rules. `complain`: one
+    line for people.
     """
 
     fenced: Callable[[], None]
     registered: Callable[[int], None]
     send: Callable[[Sequence[Outgoing], Mapping[int, LiveBroker] | None], None]
     configured: Callable[[Settings], None]
+    ruled: Callable[[FoundAcls], None]
     complain: Callable[[str], None]
 
 
@@ -139,7 +145,7 @@ class ClusterMember:
         self._thread = Thread(target=self._run, name="ottla-cluster", daemon=True)
         self._machine: ControllerMachine
         self._registration: BrokerRegistration
-        self._configs = ConfigChanges()
+        self._notices = self._notices_of(options)
         self._sent_to: Mapping[int, LiveBroker] | None = None
         self.broker_epoch = -1
         self.broker_id = options.broker_id
@@ -153,6 +159,8 @@ class ClusterMember:
         self._session.start(timeout_ms / 1000)
         try:
             self._session.create_missing(paths.PERSISTENT)
+            if options.has_acls:
+                self._session.create_missing(paths.PERSISTENT_WITH_ACLS)
             self.cluster_id = self._join_cluster()
             if self.broker_id == GENERATED_ID:
                 self.broker_id = self._generate_id()
@@ -172,7 +180,7 @@ class ClusterMember:
                 "had registered; start it again when ZooKeeper can be reached"
             ) from error
         self._queue.put(Elect())
-        self._queue.put(NodeChanged(paths.CONFIG_CHANGES))
+        self._look_at_notices()
         self._thread.start()
 
     def stop(self) -> None:
@@ -324,8 +332,8 @@ class ClusterMember:
                 self._pump()
             case _Run():
                 self._carry_out(event)
-            case NodeChanged(path=paths.CONFIG_CHANGES):
-                self._carry_out(_Run(self._follow_configs, self._callbacks.configured))
+            case NodeChanged(path=path) if path in self._notices:
+                self._carry_out(self._notices[path])
             case _:
                 self._machine.receive(event)
                 self._pump()
@@ -351,31 +359,54 @@ class ClusterMember:
         unfinished, self._unfinished = self._unfinished, []
         for run in unfinished:
             self._queue.put(run)
-        self._queue.put(NodeChanged(paths.CONFIG_CHANGES))
+        self._look_at_notices()
         self._machine.receive(Elect())
         self._pump()
 
-    def _follow_configs(self) -> Steps[dict[str, dict[str, str]]]:
-        return self._configs.follow(self._clock.now_ms())
+    def _notices_of(self, options: MemberOptions) -> dict[str, _Run]:
+        """What to do when a folder of notices has changed."""
 
-    def _carry_out(self, run: _Run) -> None:
-        """After a lost session it has its turn again when there is another one."""
-        steps = run.make()
+        def following(folder: NoticeFolder[Any, T], done: Callable[[T], None]) -> _Run:
+            return _Run(lambda: folder.follow(self._clock.now_ms()), done)
+
+        configs = config_notices()
+        found = {configs.path: following(configs, self._callbacks.configured)}
+        for folder in acl_notices() if options.has_acls else ():
+            found[folder.path] = following(folder, self._callbacks.ruled)
+        return found
+
+    def _look_at_notices(self) -> None:
+        for path in self._notices:
+            self._queue.put(NodeChanged(path))
+
+    def read(self, steps: Steps[T]) -> T:
+        """Carries out steps at once: before `start`, or called back by the member's thread.
+
+        Raises `SessionLostError`.
+        """
         results: tuple[Result, ...] | None = None
         try:
             while True:
                 batch = next(steps) if results is None else steps.send(results)
                 results = self._session.execute(batch, self._generation)
         except StopIteration as stop:
-            try:
-                run.done(stop.value)
-            except Exception:
-                logger.exception("what ZooKeeper has answered could not be taken")
+            found: T = stop.value
+            return found
+
+    def _carry_out(self, run: _Run) -> None:
+        """After a lost session it has its turn again when there is another one."""
+        try:
+            found = self.read(run.make())
         except NodeError as error:
             self._callbacks.complain(str(error))
+            return
         except SessionLostError:
             self._unfinished.append(run)
             raise
+        try:
+            run.done(found)
+        except Exception:
+            logger.exception("what ZooKeeper has answered could not be taken")
 
     def _pump(self) -> None:
         """Everything that the machine has to do."""

@@ -5,17 +5,34 @@ loop.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from ottla.broker.waiting import Waiting
 from ottla.cluster.controller_link import ControllerLink
 from ottla.cluster.member import ClusterMember
+from ottla.controller.acls import (
+    AclChanges,
+    ChangeAcls,
+    FoundAcls,
+    change_all_acls,
+    now_found,
+)
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
+from ottla.controller.settings import Change, Refusals, Settings, change_all
+from ottla.registries.access import ResourceName
 from ottla.registries.controllers import ProducerIdBlock
 
 T = TypeVar("T")
+
+
+class Follow(Protocol):
+    """The broker, as it takes on what was changed in ZooKeeper. Called by the member's thread."""
+
+    def configured(self, settings: Settings) -> None: ...
+
+    def ruled(self, found: FoundAcls) -> None: ...
 
 
 class ClusterMembership:
@@ -25,7 +42,9 @@ class ClusterMembership:
         link: ControllerLink,
         inter_broker_listener: str,
         wake: Callable[[], None],
+        follow: "Follow",
     ) -> None:
+        self._follow = follow
         self.inter_broker_listener = inter_broker_listener
         self._member = member
         self._link = link
@@ -52,6 +71,33 @@ class ClusterMembership:
     def run(self, make: Callable[[], Steps[T]]) -> Waiting[T]:
         waiting: Waiting[T] = Waiting()
         self._member.run(make, lambda result: self._finish(waiting, result))
+        return waiting
+
+    def change_settings(
+        self, changes: Mapping[str, Change], *, validate_only: bool = False
+    ) -> Waiting[Refusals]:
+        waiting: Waiting[Refusals] = Waiting()
+
+        def done(result: tuple[Refusals, Settings]) -> None:
+            refusals, changed = result
+            try:
+                self._follow.configured(changed)
+            finally:
+                self._finish(waiting, refusals)
+
+        self._member.run(lambda: change_all(changes, validate_only=validate_only), done)
+        return waiting
+
+    def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
+        waiting: Waiting[AclChanges] = Waiting()
+
+        def done(result: AclChanges) -> None:
+            try:
+                self._follow.ruled(now_found(result))
+            finally:
+                self._finish(waiting, result)
+
+        self._member.run(lambda: change_all_acls(changes), done)
         return waiting
 
     def create_topics(self, names: Sequence[str]) -> None:

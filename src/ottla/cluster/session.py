@@ -10,7 +10,7 @@ Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnec
 import logging
 from collections.abc import Callable
 from threading import Condition, Lock
-from typing import Any, Final
+from typing import Any
 from warnings import catch_warnings, simplefilter
 
 from ottla.base.errors import UserError
@@ -27,8 +27,6 @@ from ottla.controller.operations import (
     Set,
 )
 from ottla.registries import paths
-
-ANY_VERSION: Final = -1
 
 
 class SessionLostError(Exception):
@@ -168,7 +166,7 @@ class ZooKeeperSession:
         while True:
             try:
                 if isinstance(operation, Delete):
-                    return self._delete(operation.path, fence, generation)
+                    return self._delete(operation, fence, generation)
                 return self._result(operation, asked.get(), fence)
             except self._errors.NoNodeError:
                 if not (isinstance(operation, Get) and operation.watch):
@@ -240,7 +238,7 @@ class ZooKeeperSession:
                 case Set():
                     transaction.set_data(one.path, one.content, one.version)
                 case Delete():
-                    transaction.delete(one.path, ANY_VERSION)
+                    transaction.delete(one.path, one.version)
                 case _:
                     raise AssertionError("only writes are transactions")
         return transaction
@@ -272,17 +270,18 @@ class ZooKeeperSession:
             case _:
                 return Outcome.DONE
 
-    def _delete(self, path: str, fence: int | None, generation: int) -> Result:
+    def _delete(self, operation: Delete, fence: int | None, generation: int) -> Result:
         """With what is below it, which is read first."""
+        path = operation.path
         try:
             children = self._client.get_children_async(path).get()
         except self._errors.NoNodeError:
             return Result(outcome=Outcome.NO_NODE)
         for child in children:
             self._end(Delete(f"{path}/{child}"), None, fence, generation)
-        results = self._transaction((Delete(path),), fence).commit_async().get()
+        results = self._transaction((operation,), fence).commit_async().get()
         if isinstance(results[-1], self._errors.NotEmptyError):
-            return self._delete(path, fence, generation)
+            return self._delete(operation, fence, generation)
         return self._written(results, fence)[-1]
 
     def _watched(self, event: Any) -> None:

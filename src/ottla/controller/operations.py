@@ -51,9 +51,10 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """With what is below it."""
+    """With what is below it; only when the node has the version."""
 
     path: str
+    version: int = ANY_VERSION
 
 
 Operation: TypeAlias = Get | Children | Create | Set | Delete
@@ -99,6 +100,12 @@ class Batch:
 
 
 Steps: TypeAlias = Generator[Batch, tuple[Result, ...], T]
+
+
+def folders_of(path: str) -> tuple[Create, ...]:
+    """The nodes above another, created where missing."""
+    names = path.split("/")[1:-1]
+    return tuple(Create(f"/{'/'.join(names[:count])}", None) for count in range(1, len(names) + 1))
 
 
 class ControllerMovedError(Exception):

@@ -5,36 +5,31 @@ Kafka's counterparts: `ZkAdminManager`, `AdminZkClient.changeEntityConfig`,
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.controller.notices import NoticeFolder
 from ottla.controller.operations import (
     Batch,
     Children,
     Create,
-    Delete,
     Get,
+    Outcome,
     Result,
     Set,
     Steps,
+    folders_of,
 )
 from ottla.registries import paths
 from ottla.registries.entities import decode_config, encode_config
 from ottla.registries.nodes import NodeError
-from ottla.registries.notices import (
-    CHANGE_EXPIRATION_MS,
-    decode_config_change,
-    encode_config_change,
-)
-
-NONE_SEEN = -1
+from ottla.registries.notices import decode_config_change, encode_config_change
 
 Settings = Mapping[str, Mapping[str, str]]
 """Of entities such as `topics/orders`."""
 
 
-def read_settings(entities: Iterable[str]) -> Steps[dict[str, dict[str, str]]]:
+def read_settings(entities: Iterable[str]) -> Steps[Settings]:
     """Of entities such as `topics/orders`; none of those whose node is not what Kafka writes."""
     wanted = list(dict.fromkeys(entities))
     if not wanted:
@@ -47,6 +42,29 @@ def read_settings(entities: Iterable[str]) -> Steps[dict[str, dict[str, str]]]:
         except NodeError:
             continue
     return found
+
+
+def read_clients() -> Steps[Settings]:
+    """Of all users and client ids: of `users/alice`, `clients/app`, `users/alice/clients/app`."""
+    users, clients = yield Batch(
+        operations=(Children(paths.config_path("users")), Children(paths.config_path("clients")))
+    )
+    of_users = yield Batch(
+        operations=tuple(
+            Children(paths.config_path(f"users/{user}/clients")) for user in users.children
+        )
+    )
+    return (
+        yield from read_settings(
+            [f"users/{user}" for user in users.children]
+            + [f"clients/{client}" for client in clients.children]
+            + [
+                f"users/{user}/clients/{client}"
+                for user, folder in zip(users.children, of_users, strict=True)
+                for client in folder.children
+            ]
+        )
+    )
 
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -88,41 +106,33 @@ def change_settings(entity: str, change: Change) -> Steps[ApiError | Mapping[str
             )
             yield Batch(operations=(notice,))
             return settings
+        if written.outcome is Outcome.NO_NODE:
+            yield Batch(operations=folders_of(path))
 
 
-@dataclass(slots=True)
-class ConfigChanges:
-    """Notices have ascending numbers; `seen` is that of the last one that was read."""
-
-    seen: int = NONE_SEEN
-
-    def follow(self, now_ms: int) -> Steps[dict[str, dict[str, str]]]:
-        """Has the next notice reported; the settings of what the new ones name.
-
-        Old notices are removed, by whichever broker sees them.
-        """
-        (folder,) = yield Batch(operations=(Children(paths.CONFIG_CHANGES, watch=True),))
-        numbers = {f"{paths.CONFIG_CHANGES}/{one}": _number(one) for one in folder.children}
-        if max(numbers.values(), default=NONE_SEEN) <= self.seen:
-            return {}
-        results = yield Batch(operations=tuple(Get(path) for path in numbers))
-        entities, old = [], []
-        for (path, number), result in zip(numbers.items(), results, strict=True):
-            if result.is_done and result.created_ms + CHANGE_EXPIRATION_MS < now_ms:
-                old.append(path)
-            if number <= self.seen or not result.is_done:
-                continue
-            try:
-                entities.append(decode_config_change(result.content, path))
-            except NodeError:
-                continue
-        self.seen = max(numbers.values())
-        settings = yield from read_settings(entities)
-        if old:
-            yield Batch(operations=tuple(Delete(path) for path in old))
-        return settings
+Refusals = Mapping[str, ApiError | None]
+"""Of entities, why their change was refused."""
 
 
-def _number(name: str) -> int:
-    digits = name.rpartition("_")[2]
-    return int(digits) if digits.isdigit() else NONE_SEEN
+def change_all(
+    changes: Mapping[str, Change], *, validate_only: bool
+) -> Steps[tuple[Refusals, Settings]]:
+    """Changes entities one after the other; the settings of those that were."""
+    deed = check_change if validate_only else change_settings
+    refusals: dict[str, ApiError | None] = {}
+    changed: dict[str, Mapping[str, str]] = {}
+    for entity, change in changes.items():
+        result = yield from deed(entity, change)
+        if isinstance(result, ApiError):
+            refusals[entity] = result
+        else:
+            refusals[entity], changed[entity] = None, result
+    return refusals, {} if validate_only else changed
+
+
+def config_notices() -> NoticeFolder[str, Settings]:
+    return NoticeFolder(
+        paths.CONFIG_CHANGES,
+        lambda path, content: decode_config_change(content, path),
+        read_settings,
+    )

@@ -28,7 +28,7 @@ class QuotaAlteration:
 
     def apply(self, quotas: Quotas) -> tuple[QuotaEntity, Mapping[str, float]]:
         """The entity and its limits after it, none to take the entity away; raises `ApiError`."""
-        entity = self._entity()
+        entity = self.entity()
         limits = dict(quotas.get(entity, {}))
         for key, value in self.limits.items():
             if key not in KEYS:
@@ -40,7 +40,8 @@ class QuotaAlteration:
                 limits[key] = value
         return entity, limits
 
-    def _entity(self) -> QuotaEntity:
+    def entity(self) -> QuotaEntity:
+        """Raises `ApiError` for one that cannot be."""
         names = dict(self.names)
         if not names:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")

@@ -6,8 +6,8 @@ counterparts: `StandardAuthorizer`, `StandardAuthorizerData`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from ottla.base.principal import Principal
 from ottla.base.turns import freed_in_turns, in_turns
@@ -20,8 +20,11 @@ from ottla.broker.security.acls import (
     Operation,
     PatternType,
     Permission,
+    ResourcePattern,
     ResourceType,
 )
+
+Key = TypeVar("Key")
 
 MAX_COUNTED: Final = 1000
 OTHERS: Final = "others"
@@ -68,6 +71,17 @@ class Authorizer:
         for of_kind in self._prefixed.values():
             freed_in_turns(of_kind)
         self._literal, self._prefixed, self._prefix_sizes = rules
+        self.known.clear()
+
+    def replace(self, pattern: ResourcePattern, entries: Sequence[Entry]) -> None:
+        """Takes on other rules of one pattern, none to have it go."""
+        resource_type, pattern_type, name = pattern
+        if pattern_type is PatternType.PREFIXED:
+            by_name = self._prefixed[resource_type]
+            _put(by_name, name, entries)
+            self._prefix_sizes[resource_type] = sorted({len(one) for one in by_name})
+        else:
+            _put(self._literal, (resource_type, name), entries)
         self.known.clear()
 
     def allows(
@@ -174,6 +188,13 @@ def sort_out(acls: Iterable[Acl]) -> Rules:
         else:
             literal.setdefault((resource_type, name), []).append(entry)
     return literal, prefixed, {kind: sorted(of_kind) for kind, of_kind in sizes.items()}
+
+
+def _put(rules: dict[Key, list[Entry]], key: Key, entries: Sequence[Entry]) -> None:
+    if entries:
+        rules[key] = list(entries)
+    else:
+        rules.pop(key, None)
 
 
 def _is_for(entry: Entry, principal: str, host: str) -> bool:

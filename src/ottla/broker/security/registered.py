@@ -7,6 +7,7 @@ pattern of resources. Kafka's counterparts: `ZkConfigManager`, `AclAuthorizer`.
 import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from math import isfinite
 from typing import Final, TypeVar
 
 from ottla.base.scram import HASHES, ScramCredential
@@ -63,9 +64,13 @@ def user_path(user: str) -> str:
 def limits_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
     """The quotas among an entity's settings; raises `ValueError`."""
     try:
-        return {name: float(text) for name, text in settings.items() if not _is_scram(name)}
+        limits = {name: float(text) for name, text in settings.items() if not _is_scram(name)}
     except ValueError as error:
         raise ValueError(f"the quotas of {dict(entity)} are no numbers ({error})") from error
+    for name, limit in limits.items():
+        if not (isfinite(limit) and limit > 0):
+            raise ValueError(f"the quota {name} of {dict(entity)} is {limit}, not greater than 0")
+    return limits
 
 
 def with_limits(settings: Mapping[str, str], limits: Mapping[str, float | None]) -> dict[str, str]:

@@ -65,6 +65,10 @@ class Security:
         """Writes down what was found elsewhere; raises `StorageError`."""
         self._store.replace(self.state)
 
+    def follow(self, state: SecurityState) -> None:
+        """Takes on what the registries of a cluster say."""
+        self._store.follow(state)
+
     def adopt(self, credentials: Credentials, acls: Sequence[Acl]) -> None:
         """Takes another cluster's users and rules; a password that is here already stays."""
 

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
+
+UNSAFE_WITHOUT: Final = frozenset({"zookeeper.ssl.client.enable", "zookeeper.set.acl"})
+"""Settings that may not be passed over: who gives them relies on them."""
 
 
 class Clustered:
@@ -124,8 +127,14 @@ def _check(config: BrokerConfig) -> None:
             f"inter.broker.listener.name to the one over which brokers reach each other ({names})"
         )
     broker_security(config, listener)
-    if config.authorizer_class_name:
+    if config.token_secret:
         raise UserError(
-            f"authorizer.class.name={config.authorizer_class_name} with zookeeper.connect: access "
-            "rules are not read from ZooKeeper; leave one of the two out"
+            "delegation.token.secret.key with zookeeper.connect: delegation tokens are not kept in "
+            "ZooKeeper; leave one of the two out"
         )
+    for name in UNSAFE_WITHOUT & config.given.keys():
+        if config.given[name].strip().lower() == "true":
+            raise UserError(
+                f"{name}=true: ZooKeeper is reached without TLS and logins; leave the setting out, "
+                "and let only brokers reach ZooKeeper"
+            )

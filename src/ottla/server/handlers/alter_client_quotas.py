@@ -6,7 +6,7 @@ Left out: quotas of addresses (`connection_creation_rate`) and of changes to top
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -29,14 +29,23 @@ Names = tuple[tuple[str, str | None], ...]
 
 def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     context.may_take_long()
-    counts = freed_in_turns(Counter(_names(entry) for entry in in_turns(request.entries)))
     errors = freed_in_turns(
         context.broker.admin.alter_quotas(
-            request.entries,
-            lambda entry: _alteration(entry, counts),
-            validate_only=request.validate_only,
+            request.entries, alterations(request), validate_only=request.validate_only
         )
     )
+    return answer(request, errors)
+
+
+def alterations(request: AlterClientQuotasRequest) -> Callable[[EntryData], QuotaAlteration]:
+    """What makes an entry's alteration; it raises `ApiError`."""
+    counts = freed_in_turns(Counter(_names(entry) for entry in in_turns(request.entries)))
+    return lambda entry: _alteration(entry, counts)
+
+
+def answer(
+    request: AlterClientQuotasRequest, errors: Iterable[ApiError | None]
+) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(
         entries=[
             EntryResult(

@@ -4,6 +4,8 @@ The request carries the salted password; what is kept is made of it here, and is
 the answer goes. Kafka's counterpart: `ScramControlManager.alterCredentials` (KIP-554).
 """
 
+from collections.abc import Mapping
+
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.users import ScramUpsertion
@@ -19,6 +21,15 @@ def handle(
     request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
     context.may_take_long()
+    wanted = upsertions(request)
+    try:
+        results = freed_in_turns(context.broker.security.alter_users(wanted))
+    except ApiError as error:
+        results = dict.fromkeys((one.user for one in wanted), error.without_traceback())
+    return answer(results)
+
+
+def upsertions(request: AlterUserScramCredentialsRequest) -> list[ScramUpsertion]:
     wanted = freed_in_turns(
         [
             ScramUpsertion(user=one.name, mechanism_code=one.mechanism)
@@ -35,10 +46,11 @@ def handle(
         )
         for one in in_turns(request.upsertions)
     ]
-    try:
-        results = freed_in_turns(context.broker.security.alter_users(wanted))
-    except ApiError as error:
-        results = dict.fromkeys((one.user for one in wanted), error.without_traceback())
+    return wanted
+
+
+def answer(results: Mapping[str, ApiError | None]) -> AlterUserScramCredentialsResponse:
+    """What became of each user."""
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(

@@ -3,6 +3,8 @@
 Kafka's counterpart: `AclControlManager.createAcls`.
 """
 
+from collections.abc import Iterable
+
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import Acl
@@ -17,13 +19,7 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     context.may_take_long()
-    read: list[Acl | ApiError] = freed_in_turns([])
-    for one in in_turns(request.creations):
-        try:
-            security_of(context)
-            read.append(read_acl(one))
-        except ApiError as error:
-            read.append(error.without_traceback())
+    read = read_acls(request, context)
     acls = freed_in_turns([one for one in in_turns(read) if isinstance(one, Acl)])
     failure: ApiError | None = None
     try:
@@ -31,9 +27,23 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
             security_of(context).create_acls(acls)
     except ApiError as error:
         failure = error.without_traceback()
-    return CreateAclsResponse(
-        results=[_result(one if isinstance(one, ApiError) else failure) for one in in_turns(read)]
-    )
+    return answer(one if isinstance(one, ApiError) else failure for one in in_turns(read))
+
+
+def read_acls(request: CreateAclsRequest, context: RequestContext) -> list[Acl | ApiError]:
+    """Each rule, or why it cannot be."""
+    read: list[Acl | ApiError] = freed_in_turns([])
+    for one in in_turns(request.creations):
+        try:
+            security_of(context)
+            read.append(read_acl(one))
+        except ApiError as error:
+            read.append(error.without_traceback())
+    return read
+
+
+def answer(refusals: Iterable[ApiError | None]) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[_result(one) for one in refusals])
 
 
 def _result(error: ApiError | None) -> AclCreationResult:

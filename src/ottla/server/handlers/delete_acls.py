@@ -21,13 +21,7 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     context.may_take_long()
-    read: list[AclFilter | ApiError] = freed_in_turns([])
-    for one in in_turns(request.filters):
-        try:
-            security_of(context)
-            read.append(read_filter(one))
-        except ApiError as error:
-            read.append(error.without_traceback())
+    read = read_filters(request, context)
     filters = freed_in_turns([one for one in in_turns(read) if isinstance(one, AclFilter)])
     failure: ApiError | None = None
     gone: Iterable[list[Acl]] = repeat([])
@@ -39,19 +33,28 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
     matched = iter(gone)
     return DeleteAclsResponse(
         filter_results=[
-            _refusal(one) if isinstance(one, ApiError) else _result(next(matched), failure)
+            result_of(one if isinstance(one, ApiError) else failure or next(matched))
             for one in in_turns(read)
         ]
     )
 
 
-def _refusal(error: ApiError) -> DeleteAclsFilterResult:
-    return DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
+def read_filters(request: DeleteAclsRequest, context: RequestContext) -> list[AclFilter | ApiError]:
+    """Each filter, or why it cannot be."""
+    read: list[AclFilter | ApiError] = freed_in_turns([])
+    for one in in_turns(request.filters):
+        try:
+            security_of(context)
+            read.append(read_filter(one))
+        except ApiError as error:
+            read.append(error.without_traceback())
+    return read
 
 
-def _result(acls: list[Acl], failure: ApiError | None) -> DeleteAclsFilterResult:
-    if failure is not None:
-        return _refusal(failure)
+def result_of(acls: list[Acl] | ApiError) -> DeleteAclsFilterResult:
+    """The rules that a filter has removed, or why none."""
+    if isinstance(acls, ApiError):
+        return DeleteAclsFilterResult(error_code=acls.code, error_message=acls.message)
     return DeleteAclsFilterResult(
         error_message=None,
         matching_acls=[

@@ -1,0 +1,131 @@
+"""A broker of a cluster follows what the registries say of users, quotas and access rules.
+
+What was read is made a value first, however much it is; following that takes no longer than a copy
+of what is known. Kafka's counterparts: `DynamicConfigManager`, `AclAuthorizer.updateCache`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from ottla.base.scram import HASHES
+from ottla.broker.admin import Admin
+from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
+from ottla.broker.quotas.quota_changes import KEYS, with_changes
+from ottla.broker.security.acls import Acl, ResourcePattern
+from ottla.broker.security.authorizer import Rules, sort_out
+from ottla.broker.security.registered import (
+    acls_of,
+    credentials_of,
+    entity_of,
+    limits_of,
+    pattern_of,
+)
+from ottla.broker.security.security import Security
+from ottla.broker.security.security_file import Credentials, SecurityState
+from ottla.controller.acls import FoundAcls
+from ottla.controller.settings import Settings
+from ottla.registries.nodes import NodeError
+
+
+@dataclass(frozen=True, slots=True)
+class FoundClients:
+    """Quotas of entities, none where they have gone; passwords of users; `errors` of others."""
+
+    quotas: Quotas
+    credentials: Mapping[str, Credentials]
+    errors: tuple[str, ...]
+
+
+def found_clients(settings: Settings) -> FoundClients:
+    """What settings of users and client ids say."""
+    quotas: dict[QuotaEntity, Mapping[str, float]] = {}
+    credentials: dict[str, Credentials] = {}
+    errors: list[str] = []
+    for path, values in settings.items():
+        entity = entity_of(path)
+        if entity is None:
+            continue
+        try:
+            known = {name: text for name, text in values.items() if name in KEYS}
+            limits, passwords = limits_of(entity, known), credentials_of(entity, values)
+        except ValueError as error:
+            errors.append(f"/config/{path} in ZooKeeper: {error}")
+            continue
+        quotas[entity] = limits
+        match entity:
+            case ((_, str(user)),) if path.startswith("users/"):
+                credentials[user] = passwords
+    return FoundClients(quotas, credentials, tuple(errors))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRules:
+    """Rules of patterns, none where they have gone. `errors`: of what cannot be followed."""
+
+    acls: Mapping[ResourcePattern, tuple[Acl, ...]]
+    errors: tuple[str, ...]
+    sorted_out: Rules = field(repr=False)
+
+
+def found_rules(found: FoundAcls) -> FoundRules:
+    acls: dict[ResourcePattern, tuple[Acl, ...]] = {}
+    errors: list[str] = []
+    for resource, entries in found.items():
+        try:
+            if isinstance(entries, NodeError):
+                raise entries
+            acls[pattern_of(resource)] = acls_of(resource, entries)
+        except ValueError as error:
+            errors.append(str(error))
+    return FoundRules(acls, tuple(errors), sort_out(chain.from_iterable(acls.values())))
+
+
+class RegisteredAccess:
+    """Used under the broker's lock."""
+
+    def __init__(self, security: Security, admin: Admin) -> None:
+        self._security = security
+        self._admin = admin
+        self._quotas: Quotas = {}
+        self._credentials: Credentials = {}
+        self._acls: dict[ResourcePattern, tuple[Acl, ...]] = {}
+
+    def take_clients(self, all_of_them: FoundClients) -> None:
+        """Instead of those that were known."""
+        self._quotas, self._credentials = {}, {}
+        self.follow_clients(all_of_them)
+
+    def follow_clients(self, changed: FoundClients) -> None:
+        if changed.quotas:
+            self._quotas = with_changes(self._quotas, changed.quotas)
+        self._admin.follow_quotas(self._quotas)
+        credentials = dict(self._credentials)
+        for user, passwords in changed.credentials.items():
+            for mechanism in HASHES:
+                credentials.pop((user, mechanism), None)
+            credentials.update(passwords)
+        self._credentials = credentials
+        self._follow()
+
+    def take_rules(self, all_of_them: FoundRules) -> None:
+        """Instead of those that were known."""
+        self._acls = {pattern: acls for pattern, acls in all_of_them.acls.items() if acls}
+        if self._security.authorizer is not None:
+            self._security.authorizer.follow(all_of_them.sorted_out)
+        self._follow()
+
+    def follow_rules(self, changed: FoundRules) -> None:
+        for pattern, acls in changed.acls.items():
+            if acls:
+                self._acls[pattern] = acls
+            else:
+                self._acls.pop(pattern, None)
+            if self._security.authorizer is not None:
+                self._security.authorizer.replace(pattern, [one.entry for one in acls])
+        self._follow()
+
+    def _follow(self) -> None:
+        state: SecurityState = self._security.state
+        acls = tuple(chain.from_iterable(self._acls.values()))
+        self._security.follow(replace(state, acls=acls, credentials=self._credentials))

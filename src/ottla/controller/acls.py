@@ -1,0 +1,152 @@
+"""Access rules in ZooKeeper, which any broker may read and change: a notice has all of them look.
+
+Kafka's counterparts: `AclAuthorizer.updateResourceAcls`, `ZkAclStore`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.controller.notices import NoticeFolder
+from ottla.controller.operations import (
+    Batch,
+    Children,
+    Create,
+    Delete,
+    Get,
+    Outcome,
+    Set,
+    Steps,
+    folders_of,
+)
+from ottla.registries import paths
+from ottla.registries.access import (
+    AclEntry,
+    ResourceName,
+    decode_acl_change,
+    decode_acls,
+    encode_acl_change,
+    encode_acls,
+)
+from ottla.registries.nodes import NodeError
+
+Entries = tuple[AclEntry, ...]
+
+FoundAcls = Mapping[ResourceName, Entries | NodeError]
+"""Of resources, none where there is no rule; an error where the node is not what Kafka writes."""
+
+ChangeAcls = Callable[[Entries], Entries]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAcls:
+    """The rules of a resource before and after a change."""
+
+    before: Entries
+    after: Entries
+
+
+def path_of(resource: ResourceName) -> str:
+    return paths.acl_path(resource.pattern_type, resource.resource_type, resource.name)
+
+
+def read_acls(resources: Iterable[ResourceName]) -> Steps[FoundAcls]:
+    wanted = list(dict.fromkeys(resources))
+    if not wanted:
+        return {}
+    results = yield Batch(operations=tuple(Get(path_of(one)) for one in wanted))
+    found: dict[ResourceName, Entries | NodeError] = {}
+    for resource, result in zip(wanted, results, strict=True):
+        try:
+            found[resource] = decode_acls(path_of(resource), result.content)
+        except NodeError as error:
+            found[resource] = error
+    return found
+
+
+def read_all_acls() -> Steps[FoundAcls]:
+    """Those of types that are not known here too, which are no rules that could be followed."""
+    patterns = list(paths.ACL_FOLDERS)
+    kinds = yield Batch(operations=tuple(Children(paths.ACL_FOLDERS[one]) for one in patterns))
+    places = [
+        (pattern, kind)
+        for pattern, folder in zip(patterns, kinds, strict=True)
+        for kind in folder.children
+    ]
+    folders = tuple(Children(f"{paths.ACL_FOLDERS[pattern]}/{kind}") for pattern, kind in places)
+    names = yield Batch(operations=folders)
+    return (
+        yield from read_acls(
+            ResourceName(resource_type=kind, name=name, pattern_type=pattern)
+            for (pattern, kind), folder in zip(places, names, strict=True)
+            for name in folder.children
+        )
+    )
+
+
+def change_acls(resource: ResourceName, change: ChangeAcls) -> Steps[ChangedAcls | ApiError]:
+    """Writes what `change` makes of a resource's rules; a node without any goes.
+
+    It is asked again where another broker was quicker.
+    """
+    path = path_of(resource)
+    is_first = True
+    while True:
+        (found,) = yield Batch(operations=(Get(path),))
+        try:
+            before = decode_acls(path, found.content)
+        except NodeError as error:
+            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        changed = ChangedAcls(before, change(before))
+        if changed.after == before:
+            if not is_first:
+                # The connection may have been lost after the write: nobody was notified.
+                yield Batch(operations=(_notice(resource),))
+            return changed
+        is_first = False
+        write: Set | Create | Delete
+        if not changed.after:
+            write = Delete(path, found.version)
+        elif found.is_done:
+            write = Set(path, encode_acls(changed.after), found.version)
+        else:
+            write = Create(path, encode_acls(changed.after))
+        (written,) = yield Batch(operations=(write,))
+        if written.is_done:
+            yield Batch(operations=(_notice(resource),))
+            return changed
+        if written.outcome is Outcome.NO_NODE:
+            yield Batch(operations=folders_of(path))
+
+
+AclChanges = Mapping[ResourceName, ChangedAcls | ApiError]
+
+
+def change_all_acls(changes: Mapping[ResourceName, ChangeAcls]) -> Steps[AclChanges]:
+    """Changes the rules of resources one after the other."""
+    results: dict[ResourceName, ChangedAcls | ApiError] = {}
+    for resource, change in changes.items():
+        results[resource] = yield from change_acls(resource, change)
+    return results
+
+
+def now_found(changes: AclChanges) -> FoundAcls:
+    """What stands in ZooKeeper of resources that were changed."""
+    return {
+        resource: one.after for resource, one in changes.items() if isinstance(one, ChangedAcls)
+    }
+
+
+def _notice(resource: ResourceName) -> Create:
+    is_literal = resource.pattern_type == paths.LITERAL
+    prefix = paths.ACL_CHANGE_PREFIX if is_literal else paths.EXTENDED_ACL_CHANGE_PREFIX
+    return Create(prefix, encode_acl_change(resource), is_sequential=True)
+
+
+def acl_notices() -> list[NoticeFolder[ResourceName, FoundAcls]]:
+    """Rules of whole names have a folder of their own, since there were none of prefixes."""
+    return [
+        NoticeFolder(path, decode_acl_change, read_acls)
+        for path in (paths.ACL_CHANGES, paths.EXTENDED_ACL_CHANGES)
+    ]

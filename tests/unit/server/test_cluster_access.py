@@ -1,0 +1,355 @@
+"""Users, quotas and access rules that a broker of a cluster writes to ZooKeeper, and follows."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.principal import Principal
+from ottla.base.scram import make_credential, salt_password
+from ottla.broker.registered_access import found_clients, found_rules
+from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
+from ottla.controller.acls import read_acls, read_all_acls
+from ottla.controller.settings import read_clients, read_settings
+from ottla.protocol.messages import alter_client_quotas as quotas
+from ottla.protocol.messages import alter_user_scram_credentials as users
+from ottla.protocol.messages import create_acls, delete_acls
+from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from ottla.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+)
+from ottla.registries.access import AclEntry, ResourceName, decode_acls, encode_acls
+from ottla.registries.entities import decode_scram, encode_scram
+from ottla.registries.nodes import NodeError
+from tests.support.lonely_member import LonelyMember
+
+AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+SALT = b"salt of a user"
+SHA_512 = 2
+
+
+@pytest.fixture
+def member() -> LonelyMember:
+    return LonelyMember(authorizer_class_name=AUTHORIZER, super_users="User:ANONYMOUS")
+
+
+def config_at(member: LonelyMember, path: str) -> dict[str, str]:
+    content = member.zookeeper.content(f"/config/{path}")
+    assert content is not None
+    found: dict[str, str] = json.loads(content)["config"]
+    return found
+
+
+def notices(member: LonelyMember, folder: str) -> list[str]:
+    """In the order in which they were left."""
+    return [
+        (member.zookeeper.content(f"{folder}/{one}") or b"").decode()
+        for one in member.zookeeper.children(folder)
+    ]
+
+
+# Users
+
+
+def upsertion(user: str, iterations: int = 4096) -> users.ScramCredentialUpsertion:
+    return users.ScramCredentialUpsertion(
+        name=user,
+        mechanism=SHA_512,
+        iterations=iterations,
+        salt=SALT,
+        salted_password=salt_password("SCRAM-SHA-512", b"secret", SALT, iterations),
+    )
+
+
+def alter_users(member: LonelyMember, *wanted: Any) -> dict[str, int]:
+    deletions = [one for one in wanted if isinstance(one, users.ScramCredentialDeletion)]
+    response = member.request(
+        users.AlterUserScramCredentialsRequest(
+            deletions=deletions, upsertions=[one for one in wanted if one not in deletions]
+        ),
+        0,
+    )
+    return {one.user: one.error_code for one in response.results}
+
+
+def test_a_user_is_a_node_whose_password_holds_when_it_is_answered(member: LonelyMember) -> None:
+    assert alter_users(member, upsertion("ana maria")) == {"ana maria": 0}
+    text = config_at(member, "users/ana%20maria")["SCRAM-SHA-512"]
+    assert decode_scram(text) == make_credential("SCRAM-SHA-512", b"secret", SALT, 4096)
+    assert notices(member, "/config/changes") == ['{"version":2,"entity_path":"users/ana%20maria"}']
+    find = member.broker.security.find_account("SCRAM-SHA-512", 0, lambda: b"")
+    account = find("ana maria", False)
+    assert account is not None
+    assert account.login.principal == Principal("User", "ana maria")
+    described = member.request(DescribeUserScramCredentialsRequest(users=None), 0)
+    (shown,) = described.results
+    assert (shown.user, shown.credential_infos[0].iterations) == ("ana maria", 4096)
+
+
+def test_a_password_that_is_removed_leaves_the_users_quotas(member: LonelyMember) -> None:
+    member.zookeeper.make(
+        "/config/users/ana", b'{"version":1,"config":{"producer_byte_rate":"1024"}}'
+    )
+    deletion = users.ScramCredentialDeletion(name="ana", mechanism=SHA_512)
+    assert alter_users(member, deletion) == {"ana": ErrorCode.RESOURCE_NOT_FOUND}
+    assert alter_users(member, upsertion("ana")) == {"ana": 0}
+    assert config_at(member, "users/ana").keys() == {"producer_byte_rate", "SCRAM-SHA-512"}
+    assert alter_users(member, deletion) == {"ana": 0}
+    assert config_at(member, "users/ana") == {"producer_byte_rate": "1024"}
+    assert not member.broker.security.state.credentials
+
+
+def test_each_user_is_changed_or_refused_alone(member: LonelyMember) -> None:
+    results = alter_users(
+        member, upsertion("ana"), upsertion("bob", 1), upsertion(""), upsertion(".")
+    )
+    refused = ErrorCode.UNACCEPTABLE_CREDENTIAL
+    assert results == {"ana": 0, "bob": refused, "": refused, ".": refused}
+    assert member.zookeeper.children("/config/users") == ["ana"]
+    member.zookeeper.make("/config/users/eve", b'{"version":1,"config":{"SCRAM-SHA-512":"x"}}')
+    assert alter_users(member, upsertion("eve")) == {"eve": ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+# Quotas
+
+
+def alter_quotas(
+    member: LonelyMember,
+    limits: dict[str, float | None],
+    validate_only: bool = False,
+    **names: str | None,
+) -> int:
+    entry = quotas.EntryData(
+        entity=[
+            quotas.EntityData(entity_type=kind.replace("_", "-"), entity_name=name)
+            for kind, name in names.items()
+        ],
+        ops=[
+            quotas.OpData(key=key, value=value or 0.0, remove=value is None)
+            for key, value in limits.items()
+        ],
+    )
+    request = quotas.AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
+    code: int = member.request(request, 1).entries[0].error_code
+    return code
+
+
+def test_quotas_are_settings_of_users_and_clients(member: LonelyMember) -> None:
+    rate = {"producer_byte_rate": 1048576.0}
+    assert alter_quotas(member, rate, user="ana") == 0
+    assert alter_quotas(member, {"request_percentage": 50.0}, user=None, client_id="app/1") == 0
+    assert alter_quotas(member, {"consumer_byte_rate": 2.0}, client_id=None) == 0
+    assert config_at(member, "users/ana") == {"producer_byte_rate": "1048576"}
+    assert config_at(member, "users/<default>/clients/app%2F1") == {"request_percentage": "50.0"}
+    assert config_at(member, "clients/<default>") == {"consumer_byte_rate": "2"}
+    described = member.request(DescribeClientQuotasRequest(), 1)
+    assert len(described.entries or []) == 3
+    assert member.broker.quotas.is_active
+    assert alter_quotas(member, {"producer_byte_rate": None}, user="ana") == 0
+    assert config_at(member, "users/ana") == {}
+    assert len(member.request(DescribeClientQuotasRequest(), 1).entries) == 2
+
+
+def test_quotas_that_cannot_be_change_nothing(member: LonelyMember) -> None:
+    invalid = ErrorCode.INVALID_REQUEST
+    assert alter_quotas(member, {"producer_byte_rate": 1.5}, user="ana") == invalid
+    assert alter_quotas(member, {"connections": 1.0}, user="ana") == invalid
+    assert alter_quotas(member, {"producer_byte_rate": 1.0}, client_id=".") == invalid
+    assert alter_quotas(member, {"producer_byte_rate": 1.0}, validate_only=True, user="ana") == 0
+    assert member.zookeeper.children("/config/users") == []
+    assert not member.broker.quotas.is_active
+
+
+# Access rules
+
+
+def creation(name: str, **fields: Any) -> create_acls.AclCreation:
+    values = {
+        "resource_type": ResourceType.TOPIC,
+        "resource_pattern_type": PatternType.LITERAL,
+        "principal": "User:ana",
+        "host": "*",
+        "operation": Operation.READ,
+        "permission_type": Permission.ALLOW,
+        **fields,
+    }
+    return create_acls.AclCreation(resource_name=name, **values)
+
+
+def create(member: LonelyMember, *wanted: create_acls.AclCreation) -> list[int]:
+    response = member.request(create_acls.CreateAclsRequest(creations=list(wanted)), 3)
+    return [one.error_code for one in response.results]
+
+
+def delete(member: LonelyMember, **fields: Any) -> list[str]:
+    wanted = delete_acls.DeleteAclsFilter(
+        **{
+            "resource_type_filter": ResourceType.ANY,
+            "resource_name_filter": None,
+            "pattern_type_filter": PatternType.ANY,
+            "principal_filter": None,
+            "host_filter": None,
+            "operation": Operation.ANY,
+            "permission_type": Permission.ANY,
+            **fields,
+        }
+    )
+    response = member.request(delete_acls.DeleteAclsRequest(filters=[wanted]), 3)
+    (result,) = response.filter_results
+    assert result.error_code == 0
+    return sorted(one.resource_name for one in result.matching_acls)
+
+
+def may_read(member: LonelyMember, topic: str) -> bool:
+    assert member.broker.authorizer is not None
+    ana = Principal("User", "ana")
+    return member.broker.authorizer.allows(ana, "h", Operation.READ, ResourceType.TOPIC, topic)
+
+
+def test_rules_are_lists_by_resource_as_kafkas_authorizer_writes_them(
+    member: LonelyMember,
+) -> None:
+    prefixed = creation(
+        "pay-",
+        resource_type=ResourceType.TRANSACTIONAL_ID,
+        resource_pattern_type=PatternType.PREFIXED,
+        operation=Operation.WRITE,
+        permission_type=Permission.DENY,
+    )
+    assert create(member, creation("orders"), prefixed, creation("orders")) == [0, 0, 0]
+    assert create(member, creation("orders", operation=Operation.DESCRIBE_CONFIGS)) == [0]
+    assert member.zookeeper.content("/kafka-acl/Topic/orders") == (
+        b'{"version":1,"acls":['
+        b'{"principal":"User:ana","permissionType":"Allow","operation":"Read","host":"*"},'
+        b'{"principal":"User:ana","permissionType":"Allow","operation":"DescribeConfigs",'
+        b'"host":"*"}]}'
+    )
+    path = "/kafka-acl-extended/prefixed/TransactionalId/pay-"
+    (entry,) = decode_acls(path, member.zookeeper.content(path))
+    assert entry == AclEntry(
+        principal="User:ana", permission_type="Deny", operation="Write", host="*"
+    )
+    assert notices(member, "/kafka-acl-changes") == ["TOPIC:orders"] * 2
+    assert notices(member, "/kafka-acl-extended-changes") == [
+        '{"version":1,"resourceType":"TRANSACTIONAL_ID","name":"pay-","patternType":"PREFIXED"}'
+    ]
+    assert may_read(member, "orders")
+    assert not may_read(member, "others")
+
+
+def test_a_rule_that_is_there_already_changes_nothing(member: LonelyMember) -> None:
+    assert create(member, creation("orders")) == create(member, creation("orders")) == [0]
+    assert len(notices(member, "/kafka-acl-changes")) == 1
+
+
+def test_rules_that_cannot_be_are_refused_alone(member: LonelyMember) -> None:
+    refused = ErrorCode.INVALID_REQUEST
+    slash = creation("a/b", resource_type=ResourceType.GROUP)
+    unknown = creation("orders", operation=99)
+    assert create(member, slash, creation("orders"), unknown, creation(".")) == [
+        refused,
+        0,
+        refused,
+        refused,
+    ]
+    assert member.zookeeper.children("/kafka-acl/Group") == []
+
+
+def test_deleted_rules_are_those_that_stand_in_zookeeper(member: LonelyMember) -> None:
+    create(member, creation("orders"), creation("orders", principal="User:bob"), creation("logs"))
+    # Of a rule that another broker has created a moment ago.
+    write = AclEntry(principal="User:ana", permission_type="Allow", operation="Write", host="*")
+    member.zookeeper.make("/kafka-acl/Topic/new", encode_acls([write]))
+    literal = {"pattern_type_filter": PatternType.LITERAL, "resource_name_filter": "new"}
+    assert delete(member, resource_type_filter=ResourceType.TOPIC, **literal) == ["new"]
+    assert delete(member, principal_filter="User:ana") == ["logs", "orders"]
+    assert member.zookeeper.children("/kafka-acl/Topic") == ["orders"]
+    assert not may_read(member, "orders")
+    (left,) = member.broker.security.state.acls
+    assert left.entry.principal == "User:bob"
+    anything = DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    assert [one.resource_name for one in member.request(anything, 3).resources] == ["orders"]
+
+
+def test_without_an_authorizer_rules_are_refused() -> None:
+    member = LonelyMember()
+    assert create(member, creation("orders")) == [ErrorCode.SECURITY_DISABLED]
+
+
+# What others have changed
+
+
+def test_a_broker_that_begins_takes_on_all_that_stands_there(member: LonelyMember) -> None:
+    assert alter_users(member, upsertion("ana")) == {"ana": 0}
+    assert alter_quotas(member, {"producer_byte_rate": 9.0}, user="ana", client_id=None) == 0
+    create(member, creation("logs-", resource_pattern_type=PatternType.PREFIXED))
+    security, expected = member.broker.security, member.broker.security.state
+    create(member, creation("gone"))
+    member.zookeeper.delete("/kafka-acl/Topic/gone")
+    clients, rules = member.run(read_clients), member.run(read_all_acls)
+    assert clients.result is not None
+    assert rules.result is not None
+    member.access.take_clients(found_clients(clients.result))
+    member.access.take_rules(found_rules(rules.result))
+    assert security.state == expected
+    assert may_read(member, "logs-eu")
+    assert not may_read(member, "gone")
+
+
+def test_rules_that_have_gone_elsewhere_go_here(member: LonelyMember) -> None:
+    create(member, creation("logs-", resource_pattern_type=PatternType.PREFIXED))
+    resource = ResourceName(resource_type="Topic", name="logs-", pattern_type="PREFIXED")
+    member.zookeeper.delete("/kafka-acl-extended/prefixed/Topic/logs-")
+    found = member.run(lambda: read_acls([resource])).result
+    assert found == {resource: ()}
+    member.access.follow_rules(found_rules(found))
+    assert not may_read(member, "logs-eu")
+    assert member.broker.security.state.acls == ()
+
+
+def test_what_is_not_what_kafka_writes_leaves_what_was_known(member: LonelyMember) -> None:
+    create(member, creation("orders"))
+    resource = ResourceName(resource_type="Topic", name="orders")
+    odd = AclEntry(principal="User:a", permission_type="Allow", operation="Dance", host="*")
+    for entries in (NodeError("/kafka-acl/Topic/orders", "no JSON"), (odd,)):
+        rules = found_rules({resource: entries})
+        assert len(rules.errors) == 1
+        member.access.follow_rules(rules)
+        assert may_read(member, "orders")
+    clients = found_clients(
+        {
+            "users/ana": {"producer_byte_rate": "x"},
+            "users/bob": {"SCRAM-SHA-256": "x"},
+            "users/eve": {"consumer_byte_rate": "0", "controller_mutation_rate": "1.0"},
+            "users/joe": {"controller_mutation_rate": "1.0"},
+            "topics/orders": {"retention.ms": "1"},
+        }
+    )
+    assert len(clients.errors) == 3
+    assert list(clients.quotas.values()) == [{}]
+
+
+def test_numbers_of_other_tools_are_taken_as_texts(member: LonelyMember) -> None:
+    member.zookeeper.make(
+        "/config/users/ana", b'{"version":1,"config":{"producer_byte_rate":1024}}'
+    )
+    found = member.run(lambda: read_settings(["users/ana"])).result
+    assert found is not None
+    member.access.follow_clients(found_clients(found))
+    ((_, limits),) = member.broker.admin._cluster.state.quotas.items()
+    assert limits == {"producer_byte_rate": 1024.0}
+
+
+def test_a_credential_is_written_as_it_is_read() -> None:
+    credential = make_credential("SCRAM-SHA-256", b"x", SALT, 4096)
+    assert decode_scram(encode_scram(credential)) == credential
