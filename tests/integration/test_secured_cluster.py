@@ -1,11 +1,15 @@
 """Three brokers that reach each other over SASL_SSL, over a real ZooKeeper, with real clients."""
 
+import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from ottla.cli.main import cli
 from ottla.registries import paths
 from ottla.registries.brokers import decode_broker
 from tests.support.patience import PATIENCE_S
@@ -36,6 +40,7 @@ pytestmark = pytest.mark.slow
 
 LOOK_S = 10
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PROTOCOLS = {"CLIENTS": "SASL_PLAINTEXT", "BROKERS": "SASL_SSL"}
 
 
@@ -49,16 +54,16 @@ def login(user: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
 
 
 def secured(folder: Path) -> Secured:
-    """Brokers log in by PLAIN, as `broker`; so does the administrator."""
+    """Brokers log in by SCRAM, as `broker`, and the administrator by PLAIN."""
     made = Certificates(folder)
     names = "listener.name."
     settings = {
         "listener.security.protocol.map": ",".join(map(":".join, PROTOCOLS.items())),
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        f"{names}brokers.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        f"{names}brokers.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         f"{names}clients.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-        f"{names}brokers.plain.sasl.jaas.config": (
-            f'{PLAIN} required username="broker" password="of all" user_broker="of all";'
+        f"{names}brokers.scram-sha-512.sasl.jaas.config": (
+            f'{SCRAM} required username="broker" password="of all";'
         ),
         f"{names}clients.plain.sasl.jaas.config": f'{PLAIN} required user_admin="a secret";',
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -70,8 +75,18 @@ def secured(folder: Path) -> Secured:
         "zookeeper.session.timeout.ms": "9000",
     }
     return Secured(
-        protocol=PROTOCOLS["CLIENTS"], settings=settings, client=login("admin", "a secret")
+        protocol=PROTOCOLS["CLIENTS"],
+        settings=settings,
+        client=login("admin", "a secret"),
+        prepare=partial(make_first_user, folder / "password"),
     )
+
+
+def make_first_user(password: Path, zookeeper: str) -> None:
+    password.write_text("of all\n")
+    words = ["users", "set", f"zookeeper://{zookeeper}", "broker", "--password-file", str(password)]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +233,19 @@ def test_what_no_rule_allows_is_denied_on_each_broker(cluster: RunningCluster) -
     with pytest.raises(KafkaException) as caught:
         done(theirs.create_topics([NewTopic("mine", 1, 3)]))
     assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_commands_show_a_secured_cluster_to_those_who_log_in(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    settings = tmp_path / "admin.properties"
+    admin = login("admin", "a secret")
+    settings.write_text("".join(f"{name}={text}\n" for name, text in admin.items()))
+    words = ["cluster", "status", cluster.bootstrap, "--json", "--command-config", str(settings)]
+    result = CliRunner().invoke(cli, words)
+    found = [json.loads(one) for one in result.stdout.splitlines()]
+    brokers = [one["broker"] for one in found if one["type"] == "broker"]
+    assert sorted(brokers) == sorted(cluster.brokers), result.output
+    words = ["users", "list", cluster.bootstrap, "--json", "--command-config", str(settings)]
+    result = CliRunner().invoke(cli, words)
+    assert "broker" in {json.loads(one)["user"] for one in result.stdout.splitlines()}

@@ -51,12 +51,14 @@ def wait_until(is_so: Callable[[], Any], what: str | Callable[[], str]) -> Any:
 class Secured:
     """Brokers that listen for clients over `protocol`, and for each other over a port of their own.
 
-    `settings` are all brokers', `client` those of a client that may do everything.
+    `settings` are all brokers', `client` those of a client that may do everything. `prepare` is
+    called with ZooKeeper's address before a broker starts.
     """
 
     protocol: str
     settings: Mapping[str, str]
     client: Mapping[str, str]
+    prepare: Callable[[str], None]
 
 
 class RunningBroker:
@@ -156,6 +158,8 @@ class RunningCluster:
     def __enter__(self) -> "RunningCluster":
         with ExitStack() as stack:
             self.zookeeper = stack.enter_context(ZooKeeper(self._folder / "zookeeper"))
+            if self._secured is not None:
+                self._secured.prepare(self.zookeeper.address)
             for broker_id in range(1, self._count + 1):
                 directory = self._folder / f"broker-{broker_id}"
                 one = RunningBroker(

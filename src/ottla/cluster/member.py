@@ -384,14 +384,7 @@ class ClusterMember:
 
         Raises `SessionLostError`.
         """
-        results: tuple[Result, ...] | None = None
-        try:
-            while True:
-                batch = next(steps) if results is None else steps.send(results)
-                results = self._session.execute(batch, self._generation)
-        except StopIteration as stop:
-            found: T = stop.value
-            return found
+        return self._session.run(steps, self._generation)
 
     def _carry_out(self, run: _Run) -> None:
         """After a lost session it has its turn again when there is another one."""

@@ -10,7 +10,7 @@ Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnec
 import logging
 from collections.abc import Callable
 from threading import Condition, Lock
-from typing import Any
+from typing import Any, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from ottla.base.errors import UserError
@@ -25,8 +25,11 @@ from ottla.controller.operations import (
     Outcome,
     Result,
     Set,
+    Steps,
 )
 from ottla.registries import paths
+
+T = TypeVar("T")
 
 
 class SessionLostError(Exception):
@@ -140,6 +143,17 @@ class ZooKeeperSession:
             self._end(one, asked, batch.epoch_version, generation)
             for one, asked in zip(batch.operations, waiting, strict=True)
         )
+
+    def run(self, steps: Steps[T], generation: int | None = None) -> T:
+        """Carries out steps one after the other; raises as `execute`, and what they raise."""
+        results: tuple[Result, ...] | None = None
+        try:
+            while True:
+                batch = next(steps) if results is None else steps.send(results)
+                results = self.execute(batch, generation)
+        except StopIteration as stop:
+            found: T = stop.value
+            return found
 
     def wait_connected(self, generation: int) -> None:
         """Waits for a connection of the same session."""

@@ -11,6 +11,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import json_option, print_json, quiet_option
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+ZOOKEEPER = "zookeeper://"
 PASSWORD_VARIABLE = "OTTLA_USER_PASSWORD"
 
 mechanism_option = click.option(
@@ -53,6 +54,7 @@ def list_command(target: Target, as_json: bool) -> None:
     examples=(
         "ottla users set ./ottla-data admin",
         "ottla users set localhost:9092 ana --password-file ana.password",
+        "ottla users set zookeeper://zk1:2181/ottla broker --password-file broker.password",
     ),
 )
 @target_argument()
@@ -81,18 +83,27 @@ def set_command(
     iterations: int,
     is_quiet: bool,
 ) -> None:
-    """Set a user's password; on a data directory it is there before the broker first starts."""
+    """Set a user's password; on a data directory it is there before the broker first starts.
+
+    zookeeper://HOST:PORT/CHROOT is the place of a cluster's users, before its first broker starts.
+    """
     from ottla.client.administration.security import SecurityAdmin, UserScramCredentialUpsertion
 
     password = _password(password_file)
     names = mechanisms or MECHANISMS
-    with target.open(may_create=True) as cluster:
-        SecurityAdmin(cluster).alter_user_scram_credentials(
-            UserScramCredentialUpsertion(
-                user=user, mechanism=one, password=password, iterations=iterations
+    if target.text.startswith(ZOOKEEPER):
+        from ottla.cli.users.in_zookeeper import set_in_zookeeper
+
+        address = target.text.removeprefix(ZOOKEEPER)
+        set_in_zookeeper(address, user, password, names, iterations)
+    else:
+        with target.open(may_create=True) as cluster:
+            SecurityAdmin(cluster).alter_user_scram_credentials(
+                UserScramCredentialUpsertion(
+                    user=user, mechanism=one, password=password, iterations=iterations
+                )
+                for one in names
             )
-            for one in names
-        )
     if not is_quiet:
         click.echo(f"user {user}: password set for {', '.join(names)}")
 

@@ -192,3 +192,32 @@ def _slowly(acls: list[Acl], operation: Operation, name: str) -> bool:
 def test_a_rule_that_nobody_could_follow_is_refused(wrong: Acl) -> None:
     with pytest.raises(ApiError):
         wrong.check()
+
+
+def test_rules_replaced_pattern_by_pattern_decide_as_those_that_are_given_at_once() -> None:
+    chance = random.Random(7)
+    names = ["*", "a", "ab", "abc", "b"]
+    asked = ["a", "ab", "abcd", "b", "c"]
+    patterns = [ResourcePattern(T, kind, name) for kind in (LITERAL, PREFIXED) for name in names]
+    known: dict[ResourcePattern, list[Entry]] = {}
+    changing = Authorizer([], frozenset(), allows_without_acls=False)
+    for _ in range(200):
+        pattern = chance.choice(patterns)
+        known[pattern] = [
+            acl(
+                operation=chance.choice([Operation.READ, Operation.WRITE, Operation.ALL]),
+                permission=chance.choice([ALLOW, ALLOW, DENY]),
+                principal=chance.choice(["User:ana", "User:*", "User:bob"]),
+            ).entry
+            for _ in range(chance.randrange(3))
+        ]
+        changing.replace(pattern, known[pattern])
+        all_of_them = [Acl(pattern, entry) for pattern, its in known.items() for entry in its]
+        whole = Authorizer(all_of_them, frozenset(), allows_without_acls=False)
+        for name in asked:
+            for operation in (Operation.READ, Operation.DESCRIBE):
+                question = (ANA, "h", operation, T, name)
+                assert changing.allows(*question) == whole.allows(*question)
+        assert changing.allows_any(ANA, "h", Operation.READ, T) == whole.allows_any(
+            ANA, "h", Operation.READ, T
+        )
