@@ -182,7 +182,7 @@ def test_the_commands_say_what_became_of_the_files(
     assert f"removed {count} files that were replaced or left behind (" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["compact", "vacuum", "files", "read", "hours"])
+@pytest.mark.parametrize("command", ["compact", "vacuum", "files", "read", "hours", "history"])
 def test_where_there_is_no_table_none_is_made(
     tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

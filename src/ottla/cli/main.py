@@ -65,6 +65,7 @@ table_group = LazyGroup(
         "files": ("ottla.cli.table.files:files_command", "List the files of the table."),
         "read": ("ottla.cli.table.read:read_command", "Print rows."),
         "hours": ("ottla.cli.table.hours:hours_command", "List the hours that are complete."),
+        "history": ("ottla.cli.table.history:history_command", "List the commits."),
         "compact": ("ottla.cli.table.compact:compact_command", "Merge small files."),
         "convert": ("ottla.cli.table.convert:convert_command", "Take over a former table."),
         "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),

@@ -3,6 +3,7 @@
 Files that follow each other are put together until they come to the target's size, across
 partitions, but none with files of another directory or schema. Tasks write the new files, others
 compare all rows with the old ones, and one commit takes the old files out and brings the new in.
+On request rows are sorted by key or time as well (`sorting.py`).
 Killed anywhere before that, the table is as it was. Old files stay on the disk for readers that are
 at them, until `ottla table vacuum`. (A log's own compaction is `ottla.storage.compaction`.)
 """
@@ -16,8 +17,17 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.loading.engine import Engine
 from ottla.loading.job import OnProgress, Progress, Step, ignore
 from ottla.loading.merging import MergeJob
+from ottla.loading.sorting import SortColumn, SortJob, unsorted_groups
 from ottla.tables.data_files import read_columns
-from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, inner_place, total_size
+from ottla.tables.ledger import Head
+from ottla.tables.ledger_entries import (
+    Action,
+    DataFile,
+    FileRole,
+    LedgerEntry,
+    inner_place,
+    total_size,
+)
 from ottla.tables.parquet_files import TARGET_SIZE
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
@@ -32,6 +42,8 @@ class CompactOptions:
 
     target_size: int = TARGET_SIZE
     compression: str = "zstd"
+    sort_by: SortColumn | None = None
+    """Within each partition; `None`: by offset, of the files that are put together."""
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -69,12 +81,12 @@ def compact(
         head, files = table.head(), table.current_files()
         places = {one.path: one for one in files}
         keys = {path: _key(table, one) for path, one in places.items()}
-        groups = plan_compaction(files, keys, options.target_size)
+        groups = _groups(table, files, keys, options)
         old = tuple(part for group in groups for part in group)
         progress(Progress(step=Step.PLANNED, offset_count=sum(part.row_count for part in old)))
         new: tuple[DataFile, ...] = ()
         if groups:
-            new = _merged(table, head.commit_count, groups, engine, progress, options)
+            new = _written(_job(table, head, groups, options), engine, progress)
             progress(Progress(step=Step.VERIFIED))
             table.store.sync([file.path for file in new])
             progress(Progress(step=Step.SYNCED))
@@ -91,6 +103,19 @@ def compact(
         after=new,
         seconds=time.monotonic() - started,
     )
+
+
+def _groups(
+    table: TableDirectory,
+    files: Sequence[DataFile],
+    keys: Mapping[str, tuple[str, ...]],
+    options: CompactOptions,
+) -> list[list[DataFile]]:
+    """What is to be done."""
+    if options.sort_by is None:
+        return plan_compaction(files, keys, options.target_size)
+    rows = [one for one in files if one.role is FileRole.ROWS]
+    return unsorted_groups(table.store, rows, keys, options.sort_by)
 
 
 def plan_compaction(
@@ -123,22 +148,35 @@ def _key(table: TableDirectory, file: DataFile) -> tuple[str, ...]:
     return file.role.value, inner_place(file), str(read_columns(table.store, file))
 
 
-def _merged(
+def _job(
     table: TableDirectory,
-    commit_id: int,
+    head: Head,
     groups: Sequence[Sequence[DataFile]],
-    engine: Engine,
-    progress: OnProgress,
     options: CompactOptions,
-) -> tuple[DataFile, ...]:
-    size = total_size(part for group in groups for part in group)
-    job = MergeJob(
+) -> MergeJob | SortJob:
+    directory = table.load_directory(head.commit_count, secrets.token_bytes(4), Action.COMPACT)
+    if options.sort_by is None:
+        return MergeJob(
+            store=table.store,
+            directory=directory,
+            groups=groups,
+            compression=options.compression,
+            has_keys=head.layout.is_latest,
+        )
+    return SortJob(
         store=table.store,
-        directory=table.load_directory(commit_id, secrets.token_bytes(4), Action.COMPACT),
+        directory=directory,
         groups=groups,
         compression=options.compression,
+        target_size=options.target_size,
+        column=options.sort_by,
+        has_keys=head.layout.is_latest,
     )
-    row_count = sum(file.row_count for group in groups for file in group)
+
+
+def _written(job: MergeJob | SortJob, engine: Engine, progress: OnProgress) -> tuple[DataFile, ...]:
+    size = total_size(part for group in job.groups for part in group)
+    row_count = sum(file.row_count for group in job.groups for file in group)
     writing = Progress(step=Step.WRITING, offset_count=row_count)
     progress(writing)
     engine.start(is_short=size < SHORT_SIZE)

@@ -63,11 +63,13 @@ class MergeJob:
     directory: str
     groups: Sequence[Sequence[DataFile]]
     compression: str
+    has_keys: bool
+    """Whether bounds of keys are noted."""
 
     def run(self, engine: Engine, on_tasks: OnTasks) -> tuple[DataFile, ...]:
         """Writes the files; returns them by their footers, in the order of the groups."""
         work = [one.write for one in self._mergings()]
-        return written_files(self.store, engine.run(work, on_tasks))
+        return written_files(self.store, engine.run(work, on_tasks), with_keys=self.has_keys)
 
     def check(self, engine: Engine, files: Sequence[DataFile]) -> None:
         """Raises `TaskError` unless all rows, and no others, are in the new files."""

@@ -117,10 +117,16 @@ def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
 
 
 class ParquetOutput:
-    """A file that is being written. It is there, under its name, after `close`."""
+    """A file that is being written. It is there, under its name, after `close`.
 
-    def __init__(self, store: TableStore, path: str, compression: str) -> None:
+    Who writes rows in order of a column says so (`sorted_by`), and the footer says it to readers.
+    """
+
+    def __init__(
+        self, store: TableStore, path: str, compression: str, *, sorted_by: str | None = None
+    ) -> None:
         self.path = path
+        self._sorted_by = sorted_by
         self._store = store
         self._compression = compression
         self._stack = ExitStack()
@@ -169,18 +175,16 @@ class ParquetOutput:
         import pyarrow.parquet as pq
 
         if self._writer is None:
+            leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+            order = [leaves.index(self._sorted_by)] if self._sorted_by else []
             file = self._stack.enter_context(self._store.output(self.path))
             writer = pq.ParquetWriter(
                 file,
                 schema,
                 compression=self._compression,
                 compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,
-                use_dictionary=[
-                    leaf
-                    for field in schema
-                    for leaf in _leaves(field.name, field.type)
-                    if leaf not in _NO_DICTIONARY
-                ],
+                use_dictionary=[leaf for leaf in leaves if leaf not in _NO_DICTIONARY],
+                sorting_columns=[pq.SortingColumn(one) for one in order] or None,
             )
             self._writer = self._stack.enter_context(writer)
         return self._writer
@@ -230,6 +234,24 @@ def _bounds(group: Any, column: str, path: str) -> tuple[int, int]:
     if found is None or not found.has_min_max:
         raise TaskError(f"{path}: the footer says nothing about column {column}")
     return found.min, found.max
+
+
+def range_of(group: Any, column: str) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a row group, if all rows have one and it is known."""
+    found = _statistics(group, column)
+    if found is None or not found.has_min_max or found.null_count:
+        return None
+    return found.min, found.max
+
+
+def sorted_column(opened: "pq.ParquetFile") -> str | None:
+    """By what all row groups of a file are sorted, as far as the footer says so."""
+    names = set()
+    for number in range(opened.num_row_groups):
+        group = opened.metadata.row_group(number)
+        order = group.sorting_columns
+        names.add(group.column(order[0].column_index).path_in_schema if order else None)
+    return names.pop() if len(names) == 1 else None
 
 
 def _times(group: Any) -> tuple[int, int] | None:

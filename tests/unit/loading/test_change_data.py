@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
 import ottla.table
 from ottla.base.errors import UserError
+from ottla.cli.main import cli
 from ottla.loading.auditing.audit import audit
 from ottla.loading.auditing.report import AuditReport
 from ottla.loading.job import LoadOptions, LoadPlace
@@ -285,3 +287,50 @@ def test_an_envelope_stays_what_the_first_load_had(tmp_path: Path) -> None:
     bare = Decoding(format=ValueFormat.JSON, schema="id bigint, name string")
     with pytest.raises(UserError, match="loaded with --envelope debezium"):
         loaded(tmp_path, LayoutOptions(is_latest=True, decoding=bare))
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_commands_load_compact_audit_and_show_a_table_of_the_latest_state(tmp_path: Path) -> None:
+    log, table = str(tmp_path / "log"), str(tmp_path / "table")
+    options = ["--into", table, "--engine", "local", "--upsert-by", "key", "--decode", "json"]
+    options += ["--envelope", "debezium", "--schema", "id bigint, name string"]
+    append(tmp_path, encoded(1, event("c", {"id": 1, "name": "Ada"})))
+    run("load", log, "people", *options)
+    append(
+        tmp_path,
+        encoded(1, event("u", {"id": 1, "name": "Alan"})),
+        encoded(2, event("c", {"id": 2, "name": "Grace"})),
+    )
+    assert "2 changes merged: 2 rows came and 1 went" in run("load", log, "people", *options)
+    assert "Alan" in run("table", "read", table)
+    run("table", "compact", table, "--engine", "local", "--sort-by", "key", "--target-size", "1Mi")
+    assert "nothing to do" in run(
+        "table", "compact", table, "--engine", "local", "--sort-by", "key", "--target-mb", "1"
+    )
+    assert "are equal: 2 loads, 1 compaction" in run("audit", log, "people", "--table", table)
+    assert "2 (+2 -1)" in run("table", "history", table)
+    last = json.loads(run("table", "history", table, "--json", "--limit", "2").splitlines()[0])
+    assert (last["rows_read"], last["rows_upserted"], last["rows_superseded"]) == (2, 2, 1)
+    assert last["until_offsets"] == {"0": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--upsert-by", "key", "--envelope", "debezium"], "--envelope is for values that are"),
+        (["--decode", "json", "--envelope", "debezium"], "add --upsert-by key"),
+    ],
+)
+def test_options_without_a_meaning_are_refused(
+    tmp_path: Path, options: list[str], words: str
+) -> None:
+    append(tmp_path, (b"a", b"1"))
+    into = ["--into", str(tmp_path / "table"), "--engine", "local"]
+    done = CliRunner().invoke(cli, ["load", str(tmp_path / "log"), "people", *into, *options])
+    assert done.exit_code != 0
+    assert words in str(done.exception or done.output) + done.output

@@ -18,6 +18,7 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
@@ -26,7 +27,7 @@ from ottla.tables.vacuum import vacuum
 deltalake = pytest.importorskip("deltalake")
 
 PARTITIONS = 3
-JOBS = ("load", "load", "load", "rerun", "compact", "vacuum")
+JOBS = ("load", "load", "load", "rerun", "compact", "sort", "vacuum")
 LATEST = LayoutOptions(is_latest=True)
 
 Row = tuple[int, bytes, int, bytes]
@@ -108,9 +109,10 @@ class Model:
                 wanted = rerun_range(str(self.chance.randrange(30)), None, "people")
                 with suppress(UserError):  # From an offset that is not there yet.
                     rerun(load_job(place, engine, stop, options), wanted)
-            case "compact":
+            case "compact" | "sort":
                 size = self.chance.choice([3000, 2**27])
-                compact(self._table, engine, stop, CompactOptions(target_size=size))
+                column = SortColumn.KEY if job == "sort" else None
+                compact(self._table, engine, stop, CompactOptions(target_size=size, sort_by=column))
             case "vacuum":
                 vacuum(self._table, SystemClock(), kept_ms=0)
 

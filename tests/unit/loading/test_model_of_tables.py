@@ -16,6 +16,7 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
@@ -23,7 +24,7 @@ from ottla.tables.vacuum import vacuum
 deltalake = pytest.importorskip("deltalake")
 
 PARTITIONS = 3
-JOBS = ("load", "load", "rerun", "compact", "vacuum")
+JOBS = ("load", "load", "rerun", "compact", "sort", "vacuum")
 
 
 class Stopped(BaseException):
@@ -71,9 +72,11 @@ class Model:
                     str(begin), str(begin + 1 + self.chance.randrange(5)), "orders"
                 )
                 rerun(load_job(place, LocalEngine(), stop, options), wanted)
-            case "compact":
+            case "compact" | "sort":
                 size = self.chance.choice([3000, 2**27])
-                compact(self._table, LocalEngine(), stop, CompactOptions(target_size=size))
+                column = self.chance.choice(list(SortColumn)) if job == "sort" else None
+                options_of_it = CompactOptions(target_size=size, sort_by=column)
+                compact(self._table, LocalEngine(), stop, options_of_it)
             case "vacuum":
                 vacuum(self._table, SystemClock(), kept_ms=0)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.engines import SPARK, engine_option, open_engine
-from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console
+from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, parse_size
 
 if TYPE_CHECKING:
     from ottla.loading.compaction import CompactReport
@@ -17,23 +17,36 @@ MEGABYTE = 1024 * 1024
 @click.command("compact", cls=ExampleCommand, examples=("ottla table compact tables/orders",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.option(
-    "--target-mb",
-    type=click.IntRange(min=1),
-    default=128,
+    "--target-size",
+    default="128Mi",
     show_default=True,
-    help="Target size of the merged files, in MiB.",
+    metavar="SIZE",
+    help="Target size of the merged files.",
+)
+@click.option("--target-mb", type=click.IntRange(min=1), hidden=True)
+@click.option(
+    "--sort-by",
+    type=click.Choice(["key", "timestamp"]),
+    help="Sort the rows of each partition, so that readers skip files by their bounds.",
 )
 @engine_option
-def compact_command(path: str, target_mb: int, engine: str) -> None:
-    """Merge the small files of a table. Rows and their offsets do not change.
+def compact_command(
+    path: str, target_size: str, target_mb: int | None, sort_by: str | None, engine: str
+) -> None:
+    """Merge the small files of a table, or sort its rows. These and their offsets do not change.
 
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
     table unchanged. Remove the old files with: ottla table vacuum.
     """
     from ottla.loading.compaction import CompactOptions, compact
+    from ottla.loading.sorting import SortColumn
 
     console = new_console()
-    options = CompactOptions(target_size=target_mb * MEGABYTE)
+    # The older name of the option.
+    size = target_mb * MEGABYTE if target_mb else parse_size("--target-size", target_size)
+    options = CompactOptions(
+        target_size=size, sort_by=None if sort_by is None else SortColumn(sort_by)
+    )
     with (
         ProgressLine(console, "looking at the table's files") as line,
         open_engine(engine) as opened,
@@ -66,7 +79,7 @@ def _text(report: "CompactReport") -> str:
     from ottla.tables.ledger_entries import total_size
 
     if report.commit_id is None:
-        return f"nothing to do: {report.table} has no small files that could go together"
+        return f"nothing to do: {report.table} has no files that could go together, or be sorted"
     rows = sum(file.row_count for file in report.after)
     before, after = (total_size(some) for some in (report.before, report.after))
     return (

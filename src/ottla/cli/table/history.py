@@ -1,0 +1,82 @@
+"""`ottla table history`: what each commit did to a table."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
+
+if TYPE_CHECKING:
+    from ottla.tables.ledger_entries import LedgerEntry
+
+COMMITS_SHOWN = 20
+
+
+@click.command("history", cls=ExampleCommand, examples=("ottla table history tables/orders",))
+@click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(min=1),
+    help=f"Number of commits, the last ones; by default {COMMITS_SHOWN}, with --json all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def history_command(path: str, limit: int | None, as_json: bool) -> None:
+    """List the commits of a table: versions, what was read of the log, and how files changed.
+
+    A version can be read again (ottla.table.dataset(TABLE, version=...)) while its files are there.
+    """
+    from ottla.tables.table_directory import TableDirectory
+
+    entries = TableDirectory(path).entries()
+    if as_json:
+        for entry in entries[-limit:] if limit else entries:
+            print_json(_fields(entry))
+    else:
+        _show(entries[-(limit or COMMITS_SHOWN) :], len(entries))
+
+
+def _fields(entry: "LedgerEntry") -> dict[str, object]:
+    return {
+        "commit_id": entry.commit_id,
+        "version": entry.version,
+        "committed_ms": entry.committed_ms,
+        "action": entry.action.value,
+        "source": entry.source,
+        "rows_read": entry.row_count,
+        "rows_upserted": None if entry.merged is None else entry.merged.upserted,
+        "rows_superseded": None if entry.merged is None else entry.merged.superseded,
+        "files_added": len({file.path for file in entry.files}),
+        "files_replaced": len(entry.replaces),
+        "until_offsets": {str(one.partition): one.until_offset for one in entry.partitions},
+    }
+
+
+def _show(entries: "list[LedgerEntry]", count: int) -> None:
+    from ottla.base.times import second_text
+
+    shown = new_table("commit", "version", "time (UTC)", "action", "rows", "files", "to offsets")
+    for entry in entries:
+        ends = ", ".join(f"{one.partition}: {one.until_offset:,}" for one in entry.partitions)
+        shown.add_row(
+            str(entry.commit_id),
+            "" if entry.version is None else str(entry.version),
+            second_text(entry.committed_ms),
+            entry.action.value,
+            _rows(entry),
+            _files(entry),
+            ends,
+        )
+    shown.caption = f"{len(entries):,} of {count:,} commits"
+    new_console().print(shown)
+
+
+def _rows(entry: "LedgerEntry") -> str:
+    if entry.merged is None:
+        return f"{entry.row_count:,}" if entry.partitions else ""
+    return f"{entry.row_count:,} (+{entry.merged.upserted:,} -{entry.merged.superseded:,})"
+
+
+def _files(entry: "LedgerEntry") -> str:
+    added = len({file.path for file in entry.files})
+    return f"+{added}" + (f" -{len(entry.replaces)}" if entry.replaces else "")

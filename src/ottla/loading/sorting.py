@@ -1,0 +1,349 @@
+"""A table's rows in order of their key or time, within each partition.
+
+Where a partition fits into one file, a task reads and sorts it. A larger one is sorted as what does
+not fit into memory is: tasks sort each file by itself (a run), then others take of every run the
+range that one new file has, and read no more of it than that, since row groups have bounds. Footers
+say what a file is sorted by, and a table that is in order already is left alone.
+"""
+
+import math
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import TaskError
+from ottla.loading.engine import Engine, OnTasks
+from ottla.loading.writing import written_files
+from ottla.tables.data_files import BATCH_ROWS, read_columns, read_part, rows_there_twice
+from ottla.tables.ledger_entries import DataFile, changes_of, inner_place
+from ottla.tables.parquet_files import ParquetOutput, open_parquet, range_of, sorted_column
+from ottla.tables.store import TableStore, open_store
+from ottla.tables.transaction_log import whole_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLED_ROWS = 100_000
+"""Of a partition, to find where its new files begin."""
+
+
+class SortColumn(Enum):
+    """What rows can be sorted by; those of one value stay in order of offset."""
+
+    KEY = "key"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Rows of one partition from `low` to before `high`; nulls come last."""
+
+    partition: int
+    size: float
+    """Bytes, about."""
+    low: Any = None
+    high: Any = None
+
+    def mask(self, values: Any) -> Any:
+        """Which of a column's values are in it."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pa.repeat(True, len(values))
+        if self.low is not None:
+            at_least = pc.greater_equal(values, pa.scalar(self.low, values.type))
+            found = pc.and_(found, pc.fill_null(at_least, self.high is None))
+        if self.high is not None:
+            below = pc.less(values, pa.scalar(self.high, values.type))
+            found = pc.and_(found, pc.fill_null(below, False))
+        return found
+
+    def may_be_in(self, bounds: tuple[Any, Any] | None) -> bool:
+        """Whether a row group with these bounds, and without nulls, may have such rows."""
+        if bounds is None:
+            return True
+        first, last = bounds
+        return (self.high is None or first < self.high) and (self.low is None or self.low <= last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sorting:
+    """One new file: slices of partitions, in order, and the files that have their rows."""
+
+    table: str
+    target: str
+    column: SortColumn
+    slices: Sequence[Slice]
+    parts: Sequence[DataFile]
+    compression: str
+    group_rows: int | None = None
+    """Rows of a row group, where it is to be a run."""
+
+    def write(self) -> list[str]:
+        """Returns the path of the new file, if it has rows."""
+        store = open_store(self.table)
+        output = ParquetOutput(store, self.target, self.compression, sorted_by=self.column.value)
+        with output:
+            for partition, rows in self._rows(store):
+                for batch in rows.to_batches(max_chunksize=self.group_rows or BATCH_ROWS):
+                    output.write(batch, partition)
+                    if self.group_rows is not None:
+                        output.flush()
+            return [self.target] if output.close() else []
+
+    def check(self) -> list[str]:
+        """Reads all again; returns what is wrong, if anything is."""
+        store = open_store(self.table)
+        expected = [rows for _, rows in self._rows(store) if rows.num_rows]
+        if not expected:
+            return []
+        with open_parquet(store, self.target) as opened:
+            start = 0
+            for rows in expected:
+                groups, count = [], 0
+                while count < rows.num_rows and start < opened.num_row_groups:
+                    groups.append(opened.read_row_group(start))
+                    count += groups[-1].num_rows
+                    start += 1
+                found = _joined(groups, rows.schema) if groups else None
+                if found is None or not found.equals(rows):
+                    return [f"{self.target}, partition {rows['partition'][0]}"]
+            return [] if start == opened.num_row_groups else [self.target]
+
+    def _rows(self, store: TableStore) -> "Iterator[tuple[int, pa.Table]]":
+        schema = read_columns(store, self.parts[0])
+        order = [(self.column.value, "ascending"), ("offset", "ascending")]
+        for one in self.slices:
+            found = [
+                rows
+                for part in self.parts
+                if part.partition == one.partition
+                for rows in _read(store, part, one, self.column)
+            ]
+            yield one.partition, _joined(found, schema).sort_by(order)
+
+
+@dataclass(slots=True, kw_only=True)
+class SortJob:
+    """`groups` of files with one schema and place each; `directory` is relative to the table."""
+
+    store: TableStore
+    directory: str
+    groups: Sequence[Sequence[DataFile]]
+    compression: str
+    target_size: int
+    column: SortColumn
+    has_keys: bool
+    """Whether bounds of keys are noted."""
+
+    def run(self, engine: Engine, on_tasks: OnTasks) -> tuple[DataFile, ...]:
+        """Writes the files and reads them again; raises `TaskError` as `MergeJob.check` does."""
+        runs: list[str] = []
+        try:
+            sortings = [one for group in self.groups for one in self._sortings(engine, group, runs)]
+            paths = self._carry_out(engine, sortings, on_tasks)
+        finally:
+            for path in runs:
+                self.store.remove(path)
+        return written_files(self.store, paths, with_keys=self.has_keys)
+
+    def check(self, engine: Engine, files: Sequence[DataFile]) -> None:
+        """Raises `TaskError` unless each row is there once."""
+        old = _counts(part for group in self.groups for part in group)
+        twice = [
+            rows_there_twice(self.store, [one for one in files if one.partition == number])
+            for number in old
+        ]
+        if old != _counts(files) or any(twice):
+            raise _unlike(self.directory)
+
+    def _sortings(
+        self, engine: Engine, group: Sequence[DataFile], runs: list[str]
+    ) -> list[Sorting]:
+        """The new files of a group; partitions that need several are in runs then."""
+        sizes = _sizes(group)
+        large = {number for number, size in sizes.items() if size > self.target_size}
+        parts = [part for part in group if part.partition not in large]
+        slices = [Slice(partition=one, size=sizes[one]) for one in sorted(sizes.keys() - large)]
+        if large:
+            of_large = [part for part in group if part.partition in large]
+            cuts = {number: self._cuts(of_large, number, sizes[number]) for number in large}
+            slices += [one for number in large for one in cuts[number]]
+            made = self._made_runs(engine, of_large, max(map(len, cuts.values())))
+            runs += dict.fromkeys(part.path for part in made)
+            parts += made
+        slices.sort(key=lambda one: one.partition)
+        target = "/".join(one for one in (self.directory, inner_place(group[0])) if one)
+        return [
+            self._sorting(target, some, [one for one in parts if one.partition in _numbers(some)])
+            for some in self._bundles(slices)
+        ]
+
+    def _bundles(self, slices: Sequence[Slice]) -> list[list[Slice]]:
+        """What shares a file: small partitions that follow each other."""
+        bundles: list[list[Slice]] = []
+        size = 0.0
+        for one in slices:
+            if not bundles or size + one.size > self.target_size:
+                bundles.append([])
+                size = 0.0
+            bundles[-1].append(one)
+            size += one.size
+        return bundles
+
+    def _sorting(self, place: str, slices: Sequence[Slice], parts: Sequence[DataFile]) -> Sorting:
+        name = f"part-{slices[0].partition}-sorted-{secrets.token_hex(4)}.parquet"
+        return Sorting(
+            table=self.store.address,
+            target=f"{place}/{name}",
+            column=self.column,
+            slices=slices,
+            parts=parts,
+            compression=self.compression,
+        )
+
+    def _made_runs(
+        self, engine: Engine, parts: Sequence[DataFile], slice_count: int
+    ) -> list[DataFile]:
+        """Each file sorted by itself, with row groups about as large as the part of a slice."""
+        runs = [
+            replace(
+                self._sorting(changes_of(self.directory), _whole(file), file),
+                group_rows=math.ceil(max(part.row_count for part in file) / slice_count),
+            )
+            for file in whole_files(parts)
+        ]
+        return list(written_files(self.store, self._carry_out(engine, runs, lambda *_: None)))
+
+    def _carry_out(
+        self, engine: Engine, sortings: Sequence[Sorting], on_tasks: OnTasks
+    ) -> list[str]:
+        paths = engine.run([one.write for one in sortings], on_tasks)
+        wrong = engine.run([one.check for one in sortings], lambda *_: None)
+        if wrong:
+            raise _unlike(wrong[0])
+        return paths
+
+    def _cuts(self, parts: Sequence[DataFile], partition: int, size: float) -> list[Slice]:
+        """A large partition in slices of about the target's size, by a sample of its values."""
+        some = [part for part in parts if part.partition == partition]
+        row_count = sum(part.row_count for part in some)
+        step = max(1, row_count // SAMPLED_ROWS)
+        values: list[Any] = []
+        for part in some:
+            column = read_part(self.store, part, [self.column.value])[self.column.value]
+            values += column.take(list(range(0, len(column), step))).drop_null().to_pylist()
+        values.sort()
+        count = math.ceil(size / self.target_size)
+        places = [len(values) * one // count for one in range(1, count)]
+        bounds = list(dict.fromkeys(values[place] for place in places if values))
+        ends = zip([None, *bounds], [*bounds, None], strict=True)
+        share = size / (len(bounds) + 1)
+        return [Slice(partition=partition, size=share, low=low, high=up) for low, up in ends]
+
+
+def unsorted_groups(
+    store: TableStore,
+    files: Sequence[DataFile],
+    keys: Mapping[str, tuple[str, ...]],
+    column: SortColumn,
+) -> list[list[DataFile]]:
+    """Files that belong together (by `keys`) and are not in order yet."""
+    groups: dict[tuple[str, ...], list[DataFile]] = {}
+    for part in files:
+        groups.setdefault(keys[part.path], []).append(part)
+    return [group for group in groups.values() if not _is_in_order(store, group, column)]
+
+
+def _is_in_order(store: TableStore, group: Sequence[DataFile], column: SortColumn) -> bool:
+    """Whether all files are sorted, and none has rows between those of another."""
+    spans: dict[int, list[tuple[Any, Any]]] = {}
+    for file in whole_files(group):
+        with open_parquet(store, file[0].path) as opened:
+            if sorted_column(opened) != column.value:
+                return False
+            for part in file:
+                spans.setdefault(part.partition, []).append(_span(opened, part, column))
+    for some in spans.values():
+        if len(some) > 1 and None in some:
+            return False
+        ordered = sorted(some)
+        if any(one[1] >= other[0] for one, other in pairwise(ordered)):
+            return False
+    return True
+
+
+def _span(opened: Any, part: DataFile, column: SortColumn) -> Any:
+    """The least and the greatest value of a part, `None` where that is not known."""
+    found = [
+        range_of(opened.metadata.row_group(number), column.value)
+        for number in range(opened.num_row_groups)
+        if range_of(opened.metadata.row_group(number), "partition") == (part.partition,) * 2
+    ]
+    if None in found or not found:
+        return None
+    return min(one[0] for one in found if one), max(one[1] for one in found if one)
+
+
+def _read(
+    store: TableStore, part: DataFile, wanted: Slice, column: SortColumn
+) -> "Iterator[pa.Table]":
+    """The rows of a slice, of those row groups that may have some."""
+    import pyarrow.compute as pc
+
+    with open_parquet(store, part.path) as opened:
+        for number in range(opened.num_row_groups):
+            group = opened.metadata.row_group(number)
+            partitions = range_of(group, "partition")
+            if partitions is not None and not partitions[0] <= part.partition <= partitions[1]:
+                continue
+            if not wanted.may_be_in(range_of(group, column.value)):
+                continue
+            rows = opened.read_row_group(number).replace_schema_metadata()
+            if partitions is None or partitions[0] != partitions[1]:
+                rows = rows.filter(pc.equal(rows["partition"], part.partition))
+            yield rows.filter(wanted.mask(rows[column.value]))
+
+
+def _joined(tables: "Sequence[pa.Table]", schema: "pa.Schema") -> "pa.Table":
+    import pyarrow as pa
+
+    if not tables:
+        return schema.empty_table()
+    return pa.concat_tables([one.replace_schema_metadata() for one in tables]).cast(schema)
+
+
+def _whole(file: Sequence[DataFile]) -> list[Slice]:
+    numbers = sorted({part.partition for part in file})
+    return [Slice(partition=number, size=0) for number in numbers]
+
+
+def _sizes(parts: Sequence[DataFile]) -> dict[int, float]:
+    """Bytes of each partition, about."""
+    found: dict[int, float] = {}
+    for file in whole_files(parts):
+        row_count = sum(part.row_count for part in file)
+        for part in file:
+            share = part.size * part.row_count / max(row_count, 1)
+            found[part.partition] = found.get(part.partition, 0) + share
+    return found
+
+
+def _numbers(slices: Sequence[Slice]) -> set[int]:
+    return {one.partition for one in slices}
+
+
+def _counts(parts: "Iterator[DataFile] | Sequence[DataFile]") -> dict[int, int]:
+    found: dict[int, int] = {}
+    for part in parts:
+        found[part.partition] = found.get(part.partition, 0) + part.row_count
+    return found
+
+
+def _unlike(place: str) -> TaskError:
+    return TaskError(
+        f"{place}: the rows written are not those read; the table is as it was, run it again"
+    )
