@@ -6,14 +6,17 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import UserError
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 ROOTS = ("topic", "partition", "offset", "timestamp", "key", "value", "header", "headers")
 
@@ -83,11 +86,26 @@ def _names() -> str:
     return ", ".join(ROOTS[:-1])
 
 
+def with_header(data: bytes, headers: Sequence[tuple[str, bytes | None]], name: str) -> bytes:
+    """A key or a value after the last header of that name, as if that were the data's prefix."""
+    if not name:
+        return data
+    found = next((value for header, value in reversed(headers) if header == name), None)
+    return data if found is None else found + data
+
+
 class FieldReader:
     """Looks fields up; a key or value is decoded once, however many paths lead into it."""
 
-    def __init__(self, key: Decoder = json.loads, value: Decoder = json.loads) -> None:
+    def __init__(
+        self,
+        key: Decoder = json.loads,
+        value: Decoder = json.loads,
+        schema_headers: Mapping[str, str] = NO_HEADERS,
+    ) -> None:
+        """`schema_headers`: of each side the header that says by which schema it was written."""
         self._decoders = {"key": key, "value": value}
+        self._schema_headers = schema_headers
         self._of: Record | None = None
         self._decoded: dict[str, Any] = {}
 
@@ -115,7 +133,9 @@ class FieldReader:
             self._of = record
             self._decoded = {}
         if field.root not in self._decoded:
-            self._decoded[field.root] = self._decode(field.root, data)
+            header = self._schema_headers.get(field.root, "")
+            framed = None if data is None else with_header(data, record.headers, header)
+            self._decoded[field.root] = self._decode(field.root, framed)
         found = self._decoded[field.root]
         for step in field.steps:
             try:

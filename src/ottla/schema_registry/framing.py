@@ -60,12 +60,18 @@ class Framed(NamedTuple):
 
 
 def framed(value: bytes, header: bytes | None = None) -> Framed | None:
-    """The framing of a value, or of its header if that has one; `None` for none."""
+    """The framing of a value, or of its header if that has one; `None` for none.
+
+    A GUID may also precede the value, as it would stand in the header.
+    """
     guid = None if header is None else guid_in(header)
     if guid is not None:
         return Framed(guid, 0)
     found = prefixed_id(value)
-    return None if found is None else Framed(found, PREFIX.size)
+    if found is not None:
+        return Framed(found, PREFIX.size)
+    guid = guid_in(value)
+    return None if guid is None else Framed(guid, GUID_SIZE)
 
 
 class FramedMessage(NamedTuple):

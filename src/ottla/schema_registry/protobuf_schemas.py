@@ -106,6 +106,41 @@ def message_class(descriptor: Any) -> Any:
     return GetMessageClass(descriptor)
 
 
+def plain(message: Any) -> Any:
+    """A message as dicts, lists and plain values, by the names of its schema.
+
+    What it can say it does not have is left out; well-known types are as their JSON has them.
+    """
+    from google.protobuf.json_format import MessageToDict
+
+    descriptor = message.DESCRIPTOR
+    if descriptor.file.name.startswith("google/protobuf/"):
+        return MessageToDict(message, preserving_proto_field_name=True)
+    found: dict[str, Any] = {}
+    for field in descriptor.fields:
+        if not field.has_presence or message.HasField(field.name):
+            found[field.name] = _plain_field(field, getattr(message, field.name))
+    return found
+
+
+def _plain_field(field: Any, value: Any) -> Any:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        inner = field.message_type.fields_by_name["value"]
+        return {str(key): _plain_value(inner, one) for key, one in sorted(value.items())}
+    if field.is_repeated:
+        return [_plain_value(field, one) for one in value]
+    return _plain_value(field, value)
+
+
+def _plain_value(field: Any, value: Any) -> Any:
+    if field.message_type is not None:
+        return plain(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    return value
+
+
 def _full_names(file: Any) -> Iterator[str]:
     def of(messages: Any, outer: str) -> Iterator[str]:
         for one in messages:

@@ -1,4 +1,4 @@
-"""What the bytes of keys and values are: text, JSON, hexadecimal, base64 or Avro.
+"""What the bytes of keys and values are: text, JSON, hexadecimal, base64, Avro, or by a registry.
 
 One encoding does all four things for its side of a record: bytes to what is printed, to a field of
 `--json`, to what a path of `--where` leads into, and from an input back to bytes.
@@ -8,18 +8,18 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
-from ottla.browsing.fields import Decoder
+from ottla.browsing.fields import Decoder, FieldReader, with_header
 
 if TYPE_CHECKING:
+    from ottla.record.record import Record
     from ottla.schema_registry.registry import SchemaRegistry
 
-ENCODINGS = ("text", "json", "hex", "base64", "avro")
+ENCODINGS = ("text", "json", "hex", "base64", "avro", "registry")
 
 BASE64_SUFFIX = "_base64"
 HEX_SUFFIX = "_hex"
@@ -35,6 +35,17 @@ class Encoding:
     json_field: Callable[[str, bytes], tuple[str, Any]]
     """From a field's name and bytes to a member of a JSON object; the name says the form."""
     parse: Callable[[bytes], bytes]
+    schema_header: str = ""
+    """The header that says by which schema the data was written, if one may."""
+
+    def framed(self, data: bytes, record: "Record") -> bytes:
+        """The data of a record as the functions take it."""
+        return with_header(data, record.headers, self.schema_header)
+
+
+def field_reader(key: Encoding, value: Encoding) -> FieldReader:
+    headers = {"key": key.schema_header, "value": value.schema_header}
+    return FieldReader(key.decode, value.decode, headers)
 
 
 def text_field(name: str, data: bytes) -> tuple[str, Any]:
@@ -109,17 +120,22 @@ def encoding_of(
     A schema is Avro's, and without it there is no Avro, but where a registry has what wrote it.
     """
     schema_option = "--schema" if side == "value" else "--key-schema"
-    is_registered = registry is not None and side == "value"
+    if name is None and schema is not None:
+        name = "avro"
     if name is None:
-        name = "text" if schema is None and not is_registered else "avro"
-    if name != "avro":
-        if schema is not None:
-            raise UserError(f"{schema_option} is for avro, and the {side} is {name}; leave one out")
+        name = "registry" if registry is not None and side == "value" else "text"
+    if schema is not None and name != "avro":
+        raise UserError(f"{schema_option} is for avro, and the {side} is {name}; leave one out")
+    if name in _PLAIN:
         return _PLAIN[name]
     if schema is not None:
         return avro(schema)
     if registry is not None:
-        return registered_avro(registry)
+        from ottla.cli.records.registered import registered
+
+        return registered(side, registry)
+    if name == "registry":
+        raise UserError(f"a {side} that names its schema by id needs --registry URL-OR-DIRECTORY")
     raise UserError(
         f"an avro {side} needs its schema: {schema_option} FILE.avsc, or --registry URL where it "
         f"names one by id"
@@ -144,7 +160,7 @@ def avro(path: Path) -> Encoding:
         raise UserError(f"{path}: this is no Avro schema: {error}") from error
 
     def decode(data: bytes) -> Any:
-        return _read_avro(data, schema)
+        return read_avro(data, schema)
 
     def parse(data: bytes) -> bytes:
         stream = BytesIO()
@@ -154,45 +170,10 @@ def avro(path: Path) -> Encoding:
             raise ValueError(f"not of the Avro schema: {error}") from error
         return stream.getvalue()
 
-    return _avro_encoding(decode, parse)
+    return decoded_encoding("avro", decode, parse)
 
 
-def registered_avro(registry: "SchemaRegistry") -> Encoding:
-    """Each value by the schema in a registry whose id precedes it; such values are not made here.
-
-    Raises `UserError` when they are read, and no registry can be asked.
-    """
-    from ottla.schema_registry.framing import PREFIX, prefixed_id
-    from ottla.schema_registry.registry import AVRO, UnknownSchemaError
-    from ottla.tables.values.avro_values import parse_avro
-
-    @cache
-    def written(schema_id: int) -> tuple[Any, str]:
-        """A schema, or why there is none: the registry is asked once for either."""
-        try:
-            found = registry.schema(schema_id)
-        except UnknownSchemaError as error:
-            return None, str(error)
-        if found.kind != AVRO:
-            return None, f"its schema {schema_id} is {found.kind} and not Avro"
-        return parse_avro(found.text, found.references), ""
-
-    def decode(data: bytes) -> Any:
-        schema_id = prefixed_id(data)
-        if schema_id is None:
-            raise ValueError("it does not begin with a schema registry's 0 and a schema's id")
-        schema, fault = written(schema_id)
-        if fault:
-            raise ValueError(fault)
-        return _read_avro(data[PREFIX.size :], schema)
-
-    def parse(data: bytes) -> bytes:
-        raise ValueError("a value is not registered from here: give --schema")
-
-    return _avro_encoding(decode, parse)
-
-
-def _read_avro(data: bytes, schema: Any) -> Any:
+def read_avro(data: bytes, schema: Any) -> Any:
     import fastavro
 
     stream = BytesIO(data)
@@ -205,11 +186,17 @@ def _read_avro(data: bytes, schema: Any) -> Any:
     return found
 
 
-def _avro_encoding(decode: Decoder, parse: Callable[[bytes], bytes]) -> Encoding:
-    def json_field(name: str, data: bytes) -> tuple[str, Any]:
-        try:
-            return name, json.loads(json_bytes(decode(data)))
-        except ValueError:
-            return f"{name}{BASE64_SUFFIX}", base64.b64encode(data).decode("ascii")
+def decoded_encoding(
+    name: str, decode: Decoder, parse: Callable[[bytes], bytes], schema_header: str = ""
+) -> Encoding:
+    """An encoding whose data is shown as JSON."""
 
-    return Encoding("avro", decode, lambda data: json_bytes(decode(data)), json_field, parse)
+    def json_field(field: str, data: bytes) -> tuple[str, Any]:
+        try:
+            return field, json.loads(json_bytes(decode(data)))
+        except ValueError:
+            return f"{field}{BASE64_SUFFIX}", base64.b64encode(data).decode("ascii")
+
+    return Encoding(
+        name, decode, lambda data: json_bytes(decode(data)), json_field, parse, schema_header
+    )

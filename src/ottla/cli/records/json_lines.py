@@ -16,6 +16,7 @@ from ottla.browsing.fields import Entry
 from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import BASE64_SUFFIX, HEX_SUFFIX, Encoding, json_bytes, text_field
 from ottla.cli.records.new_record import NewRecord
+from ottla.record.record import Record
 
 _OF_THE_LOG = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})
 """What a printed record says of the log that it was in, and a new one has no use for."""
@@ -39,16 +40,17 @@ def record_object(entry: Entry, key: Encoding, value: Encoding) -> dict[str, Any
         "offset": record.offset,
         "timestamp_ms": None if kind is None else record.timestamp_ms,
         "timestamp_type": None if kind is None else kind.kafka_name,
-        **_member("key", record.key, key),
-        **_member("value", record.value, value),
+        **_member("key", record.key, key, record),
+        **_member("value", record.value, value, record),
         "headers": [
             {"key": name, **dict([_text_member("value", data)])} for name, data in record.headers
         ],
     }
 
 
-def _member(name: str, data: bytes | None, encoding: Encoding) -> dict[str, Any]:
-    return dict([(name, None) if data is None else encoding.json_field(name, data)])
+def _member(name: str, data: bytes | None, encoding: Encoding, record: Record) -> dict[str, Any]:
+    framed = None if data is None else encoding.framed(data, record)
+    return dict([(name, None) if framed is None else encoding.json_field(name, framed)])
 
 
 def _text_member(name: str, data: bytes | None) -> tuple[str, Any]:

@@ -25,7 +25,7 @@ from ottla.browsing.positions import (
     times_of,
 )
 from ottla.browsing.sources import RecordSource
-from ottla.cli.records.encodings import ENCODINGS, encoding_of
+from ottla.cli.records.encodings import ENCODINGS, encoding_of, field_reader
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import quiet_option, with_options
@@ -98,7 +98,7 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
         encoding_option("--value", "value_as", "Encoding of values."),
         encoding_option("--key", "key_as", "Encoding of keys."),
         *schema_options,
-        *registry_options("which values name by id (and keys, with --key avro)"),
+        *registry_options("which values name by id (and keys, with --key registry)"),
         quiet_option,
     )
 
@@ -147,7 +147,7 @@ def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, 
         until=_position("--until", until, now_ms),
         is_following=given["is_following"],
         filter=all_of([parse_filter(one, now_ms) for one in given["tests"]]),
-        fields=FieldReader(style.key.decode, style.value.decode),
+        fields=field_reader(style.key, style.value),
     )
     template = "json" if given["as_json"] else given["template"]
     return plan, Printer(parse_template(template, style), given["grep"], given["count"])

@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ottla.base.errors import RefusalError, UserError
-from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
-from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
+from ottla.browsing.fields import Entry, Field, parse_field
+from ottla.cli.records.encodings import TEXT, Encoding, field_reader, json_bytes
 from ottla.cli.records.json_lines import record_object
 
 Piece = Callable[[Entry], bytes]
@@ -103,7 +103,7 @@ class _Pieces:
 
     def __init__(self, style: Style) -> None:
         self._style = style
-        self._reader = FieldReader(style.key.decode, style.value.decode)
+        self._reader = field_reader(style.key, style.value)
 
     def key(self, entry: Entry) -> bytes:
         return self._shown(entry, "key", entry.record.key, self._style.key)
@@ -115,7 +115,7 @@ class _Pieces:
         if data is None:
             return self._style.null
         try:
-            return encoding.show(data)
+            return encoding.show(encoding.framed(data, entry.record))
         except ValueError as error:
             raise UnreadableError(entry, side, encoding, error) from error
 

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.cli.records.encodings import encoding_of
+from ottla.browsing.fields import Entry, parse_field
+from ottla.cli.records.encodings import encoding_of, field_reader
+from ottla.cli.records.json_lines import record_object
+from ottla.cli.records.templates import Style, parse_template
+from ottla.record.record import Record
 from ottla.schema_registry.directory import DirectoryRegistry
 from ottla.schema_registry.framing import PREFIX
+from tests.support.protobuf import message, proto, registered
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -38,15 +43,81 @@ def test_a_value_is_shown_by_the_schema_that_wrote_it(tmp_path: Path) -> None:
 def test_a_value_that_names_no_schema_is_none_of_it(tmp_path: Path) -> None:
     registry = DirectoryRegistry(str(tmp_path))
     encoding = encoding_of("value", "avro", None, registry)
-    (tmp_path / "3.proto").write_text("message M {}")
     for data, fault in (
         (b"text", "does not begin with a schema registry's 0"),
         (PREFIX.pack(0, 9), "no schema id 9"),
-        (PREFIX.pack(0, 3), "its schema 3 is PROTOBUF"),
     ):
         with pytest.raises(ValueError, match=fault):
             encoding.decode(data)
         assert encoding.json_field("value", data)[0] == "value_base64"
+
+
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+
+
+def entry(key: bytes | None, value: bytes, *headers: tuple[str, bytes]) -> Entry:
+    return Entry("t", 0, Record(offset=0, key=key, value=value, headers=headers))
+
+
+def test_a_guid_in_a_header_names_the_schema_for_all_that_looks_at_a_record(tmp_path: Path) -> None:
+    bare = written(tmp_path, 1, "first", "last")[PREFIX.size :]
+    (tmp_path / f"{GUID}.avsc").write_text((tmp_path / "1.avsc").read_text())
+    guid = b"\1" + bytes.fromhex(GUID.replace("-", ""))
+    registry = DirectoryRegistry(str(tmp_path))
+    sides = [encoding_of(side, "registry", None, registry) for side in ("key", "value")]
+    found = entry(bare, bare, ("__key_schema_id", guid), ("__value_schema_id", guid))
+    person = {"first": "Alan", "last": "Turing"}
+    shown = record_object(found, *sides)
+    assert (shown["key"], shown["value"]) == (person, person)
+    reader = field_reader(*sides)
+    assert reader.get(found, parse_field("key.last")[0]) == "Turing"
+    assert reader.get(found, parse_field(".first")[0]) == "Alan"
+    style = Style(key=sides[0], value=sides[1])
+    assert parse_template("{key} {value}", style)(found) == (
+        b'{"first":"Alan","last":"Turing"} {"first":"Alan","last":"Turing"}\n'
+    )
+    assert reader.get(entry(bare, bare), parse_field("key.last")[0]) is None
+
+
+def test_json_is_shown_by_the_framing_of_registries_too(tmp_path: Path) -> None:
+    (tmp_path / "4.json").write_text("{}")
+    encoding = encoding_of("value", None, None, DirectoryRegistry(str(tmp_path)))
+    assert encoding.show(PREFIX.pack(0, 4) + b'{"a": 1}') == b'{"a":1}'
+
+
+@pytest.mark.slow  # protoc is a process.
+def test_a_protobuf_value_is_shown_as_the_message_that_it_says_it_is(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: pip install 'ottla[protobuf]'")
+    text = proto(
+        "message Other {} message Order { int64 id = 1; repeated Line lines = 2; Color color = 3; "
+        "map<int32, string> names = 4; optional string note = 5; google.protobuf.Timestamp at = 6; "
+        "message Line { bytes raw = 1; } enum Color { RED = 0; } }",
+        'import "google/protobuf/timestamp.proto";',
+    )
+    (tmp_path / "5.proto").write_text(text)
+    order = message(text, "Order")(id=2**40, lines=[{"raw": b"x"}], names={2: "b", 1: "a"})
+    order.at.seconds = 1
+    encoding = encoding_of("value", None, None, DirectoryRegistry(str(tmp_path)))
+    data = registered(order, 5, b"\2\2")
+    assert json.loads(encoding.show(data)) == {
+        "id": 2**40,
+        "lines": [{"raw": "eA=="}],
+        "color": "RED",
+        "names": {"1": "a", "2": "b"},
+        "at": "1970-01-01T00:00:01Z",
+    }
+    for broken, fault in (
+        (registered(order, 5, b"\2\4"), r"no message \[2\]"),
+        (PREFIX.pack(0, 5), "which message"),
+        (data[:-1], "not of the Protobuf message shop.Order"),
+    ):
+        with pytest.raises(ValueError, match=fault):
+            encoding.decode(broken)
+
+
+def test_what_names_its_schema_by_id_needs_a_registry() -> None:
+    with pytest.raises(UserError, match="needs --registry"):
+        encoding_of("key", "registry", None)
 
 
 def test_a_registry_that_is_not_there_ends_the_command(tmp_path: Path) -> None:

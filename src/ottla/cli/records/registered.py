@@ -1,0 +1,89 @@
+"""Keys and values by the schema in a registry that each names: Avro, Protobuf or JSON."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.records.encodings import Encoding, decoded_encoding, read_avro
+from ottla.schema_registry.framing import KEY_HEADER, VALUE_HEADER, framed, message_indexes
+from ottla.schema_registry.registry import AVRO, JSON, RegisteredSchema, UnknownSchemaError
+
+if TYPE_CHECKING:
+    from ottla.schema_registry.registry import SchemaRegistry
+
+Reader = Callable[[bytes, int], Any]
+"""From data and the position after its framing to what an application would have."""
+
+
+def registered(side: str, registry: "SchemaRegistry") -> Encoding:
+    """Data by the schema whose id precedes it, or whose GUID a header has; none is made here.
+
+    Raises `UserError` when it is read, and no registry can be asked.
+    """
+
+    @cache
+    def written(schema: int | str) -> tuple[Reader | None, str]:
+        """What reads it, or why nothing does: the registry is asked once for either."""
+        try:
+            if isinstance(schema, int):
+                found = registry.schema(schema)
+            else:
+                found = registry.schema_of_guid(schema)
+        except UnknownSchemaError as error:
+            return None, str(error)
+        return _reader_of(found), ""
+
+    def decode(data: bytes) -> Any:
+        found = framed(data)
+        if found is None:
+            raise ValueError("it does not begin with a schema registry's 0 and a schema's id")
+        read, fault = written(found.schema)
+        if read is None:
+            raise ValueError(fault)
+        return read(data, found.start)
+
+    def parse(data: bytes) -> bytes:
+        raise ValueError("a value is not registered from here: give --schema")
+
+    header = VALUE_HEADER if side == "value" else KEY_HEADER
+    return decoded_encoding("registry", decode, parse, header)
+
+
+def _reader_of(schema: RegisteredSchema) -> Reader:
+    """Raises `UserError` for what is no schema."""
+    if schema.kind == JSON:
+        return lambda data, start: json.loads(data[start:])
+    if schema.kind == AVRO:
+        from ottla.tables.values.avro_values import parse_avro
+
+        avro = parse_avro(schema.text, schema.references)
+        return lambda data, start: read_avro(data[start:], avro)
+    return _protobuf_reader(schema)
+
+
+def _protobuf_reader(schema: RegisteredSchema) -> Reader:
+    from ottla.schema_registry.protobuf_schemas import (
+        MessageTypes,
+        compiled,
+        message_class,
+        plain,
+    )
+
+    types = MessageTypes(compiled(schema.text, schema.references))
+
+    def read(data: bytes, start: int) -> Any:
+        from google.protobuf.message import DecodeError
+
+        path = message_indexes(data, start)
+        if path is None:
+            raise ValueError("it does not say which message of its schema it is")
+        descriptor = types.at(path[0])
+        if descriptor is None:
+            raise ValueError(f"its schema has no message {list(path[0])}")
+        try:
+            return plain(message_class(descriptor).FromString(data[path[1] :]))
+        except DecodeError as error:
+            raise ValueError(f"not of the Protobuf message {descriptor.full_name}") from error
+
+    return read
