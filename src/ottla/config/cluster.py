@@ -12,7 +12,8 @@ from ottla.config.security import SecurityConfig
 from ottla.config.setting import setting, settings_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# As of `NetworkConfig`, no method is made: only `BrokerConfig` is.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class ClusterConfig(ReplicationConfig):
     """Attributes are Kafka's names with underscores."""
 

@@ -14,7 +14,8 @@ SELECTORS = ("", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE)
 """Kafka's two; without one consumers read from leaders."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# As of `NetworkConfig`, no method is made: only `BrokerConfig` is.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class ReplicationConfig(SecurityConfig):
     """Attributes are Kafka's names with underscores."""
 

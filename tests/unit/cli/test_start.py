@@ -20,7 +20,9 @@ print(*sorted(sys.modules))
 
 def imported(*arguments: str) -> set[str]:
     command = [sys.executable, "-c", IMPORTED, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split())
 
 
@@ -125,6 +127,45 @@ def test_what_asks_a_broker_imports_no_broker_and_nothing_for_tls(
     )
     assert not modules & {"rich", "asyncio", "ssl", "secrets", "hashlib", "logging", "tomllib"}
     assert not {name for name in modules if name.startswith("ottla.storage.log")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topics list DIRECTORY",
+        "topics describe DIRECTORY orders",
+        "groups list DIRECTORY",
+        "configs get DIRECTORY orders",
+        "produce DIRECTORY orders",
+        "consume DIRECTORY orders",
+        "log check DIRECTORY",
+        "snapshot list DIRECTORY",
+        "doctor DIRECTORY",
+    ],
+)
+def test_what_opens_a_directory_imports_no_extra_no_event_loop_and_nothing_for_clusters(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+    modules = imported(*command.replace("DIRECTORY", str(tmp_path / "data")).split())
+    assert "ottla.storage" in modules
+    extras = {
+        "rich",
+        "numpy",
+        "pyarrow",
+        "duckdb",
+        "pandas",
+        "polars",
+        "fastavro",
+        "prometheus_client",
+    }
+    assert not modules & extras
+    assert not modules & {"asyncio", "ssl", "http", "email", "tomllib", "multiprocessing"}
+    rooms = ("cluster", "controller", "registries", "spark", "loading", "console", "mirror")
+    assert not [one for one in modules if one.startswith(tuple(f"ottla.{it}." for it in rooms))]
 
 
 @pytest.mark.slow
