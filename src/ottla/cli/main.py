@@ -4,7 +4,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,9 +19,16 @@ class LazyGroup(click.Group):
     `table` has for each name where the command is, and its line in `--help`.
     """
 
-    def __init__(self, name: str | None, table: Mapping[str, tuple[str, str]], **more: Any) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        table: Mapping[str, tuple[str, str]],
+        examples: Sequence[str] = (),
+        **more: Any,
+    ) -> None:
         super().__init__(name, **more)
         self.table = table
+        self.examples = examples
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.table)
@@ -54,6 +61,12 @@ class LazyGroup(click.Group):
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for line in self.examples:
+            formatter.write(f"$ {line}\n")
+        formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
@@ -70,6 +83,7 @@ table_group = LazyGroup(
         "convert": ("ottla.cli.table.convert:convert_command", "Take over a former table."),
         "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),
     },
+    examples=("ottla table read table/ --limit 10",),
     help="Read a table that `ottla load` filled, and maintain its files.",
 )
 
@@ -89,6 +103,7 @@ explain_group = LazyGroup(
             "Find the transaction that read_committed consumers wait for, and what ends it.",
         ),
     },
+    examples=("ottla explain retention localhost:9092 orders",),
     help="Explain what a broker does, or does not do, automatically. Nothing is written.",
 )
 
@@ -109,6 +124,7 @@ transactions_group = LazyGroup(
             "Abort a transaction: by its id, or where it hangs.",
         ),
     },
+    examples=("ottla transactions list localhost:9092",),
     help="Inspect a running broker's transactions, and abort one that hangs.",
 )
 
@@ -125,6 +141,10 @@ topics_group = LazyGroup(
         "grow": ("ottla.cli.topics.change:grow_command", "Add partitions to a topic."),
         "delete": ("ottla.cli.topics.change:delete_command", "Delete topics."),
     },
+    examples=(
+        "ottla topics create localhost:9092 orders -p 3",
+        "ottla topics list localhost:9092",
+    ),
     help="List, describe, create, change and delete topics.",
 )
 
@@ -140,6 +160,7 @@ groups_group = LazyGroup(
         "commit": ("ottla.cli.groups.change:commit_command", "Commit offsets for a group."),
         "delete": ("ottla.cli.groups.change:delete_command", "Delete groups, or offsets of them."),
     },
+    examples=("ottla groups describe localhost:9092 billing",),
     help="See how far consumer groups are behind, and set where they continue.",
 )
 
@@ -151,6 +172,7 @@ configs_group = LazyGroup(
         "unset": ("ottla.cli.configs.command:unset_command", "Take settings back."),
         "explain": ("ottla.cli.configs.command:explain_command", "Explain what settings mean."),
     },
+    examples=("ottla configs get localhost:9092 orders",),
     help="See and change settings of topics, brokers and groups.",
 )
 
@@ -161,6 +183,7 @@ quotas_group = LazyGroup(
         "set": ("ottla.cli.quotas.command:set_command", "Limit a user, a client id or an address."),
         "remove": ("ottla.cli.quotas.command:remove_command", "Remove limits."),
     },
+    examples=("ottla quotas list localhost:9092",),
     help="Limit what users, client ids and addresses may send and fetch.",
 )
 
@@ -171,6 +194,7 @@ users_group = LazyGroup(
         "set": ("ottla.cli.users.command:set_command", "Set a user's password."),
         "remove": ("ottla.cli.users.command:remove_command", "Remove users' passwords."),
     },
+    examples=("ottla users list localhost:9092",),
     help="Set and remove the passwords that clients log in with, by SCRAM.",
 )
 
@@ -181,6 +205,7 @@ acls_group = LazyGroup(
         "add": ("ottla.cli.acls.command:add_command", "Allow or deny operations."),
         "remove": ("ottla.cli.acls.command:remove_command", "Remove ACLs."),
     },
+    examples=("ottla acls list localhost:9092",),
     help="See and change who may do what.",
 )
 
@@ -192,6 +217,7 @@ tokens_group = LazyGroup(
         "renew": ("ottla.cli.tokens.command:renew_command", "Let a token live longer."),
         "expire": ("ottla.cli.tokens.command:expire_command", "End a token."),
     },
+    examples=("ottla tokens list localhost:9092",),
     help="Create, renew and end delegation tokens.",
 )
 
@@ -204,6 +230,10 @@ context_group = LazyGroup(
         "use": ("ottla.cli.context.command:use_command", "Choose the current context."),
         "remove": ("ottla.cli.context.command:remove_command", "Forget contexts."),
     },
+    examples=(
+        "ottla context add prod broker1:9092",
+        "ottla topics list @prod",
+    ),
     help="Name targets: then @NAME stands for a broker and its security, or a directory.",
 )
 
@@ -218,6 +248,7 @@ log_group = LazyGroup(
         ),
         "repair": ("ottla.cli.log.repair:repair_command", "Plan a log's repair, and carry it out."),
     },
+    examples=("ottla log check data/",),
     help="Dump, check and repair a log's files. No broker is needed.",
 )
 
@@ -240,6 +271,7 @@ cluster_group = LazyGroup(
             "Have preferred replicas lead again.",
         ),
     },
+    examples=("ottla cluster status localhost:9092",),
     help="Run several brokers together, see how they stand, and move replicas and leaders.",
 )
 
@@ -255,6 +287,10 @@ snapshot_group = LazyGroup(
         ),
         "delete": ("ottla.cli.snapshot.command:delete_command", "Delete snapshots."),
     },
+    examples=(
+        "ottla snapshot create data/ before-upgrade",
+        "ottla snapshot restore data/ before-upgrade",
+    ),
     help="Keep a data directory as it is, and bring it back, with its offsets and groups.",
 )
 
@@ -357,7 +393,12 @@ def _print_version(ctx: click.Context, param: click.Parameter, is_asked: bool) -
     ctx.exit()
 
 
-@click.group(cls=Root, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Root,
+    table=COMMANDS,
+    examples=("ottla serve data/", "ottla topics list localhost:9092"),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version",
     is_flag=True,

@@ -15,7 +15,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 
 _OFFSET = re.compile(r"\d+")
-_AGE = re.compile(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+AGE = re.compile(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 PLACES = (
@@ -67,7 +67,7 @@ def parse_place(option: str, text: str, now_ms: int) -> Reset:
         return Reset(kind=ResetKind.OFFSET, number=int(text))
     if text.startswith("@"):
         return Reset(kind=ResetKind.TIME, number=parse_time(option, text[1:]))
-    if age := _AGE.fullmatch(text):
+    if age := AGE.fullmatch(text):
         return Reset(kind=ResetKind.TIME, number=round(now_ms - float(age[1]) * _UNITS_MS[age[2]]))
     raise UserError(f"{option} {text}: a place is {PLACES}")
 

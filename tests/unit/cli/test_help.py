@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ottla.cli.main import cli
+from ottla.cli.main import LazyGroup, cli
 from ottla.cli.terminal import ExampleCommand
 
 
@@ -39,6 +39,20 @@ def test_help_opens_with_an_example_that_is_understood(name: str) -> None:
         assert calls, f"{example} calls another command"
         for words in calls:
             command.make_context(name, words[len(own) :])
+
+
+def test_help_of_several_commands_opens_with_examples_of_them() -> None:
+    groups = {"": cli} | {
+        name: found
+        for name in cli.list_commands(click.Context(cli))
+        if isinstance(found := cli.get_command(click.Context(cli), name), LazyGroup)
+    }
+    for name, group in groups.items():
+        assert group.examples[0].startswith(f"ottla {name}")
+        for example in group.examples:
+            called = [one for one in COMMANDS if f"{example} ".startswith(f"ottla {one} ")]
+            words = shlex.split(example)[1 + len(called[0].split()) :]
+            COMMANDS[called[0]].make_context(name, words)
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest() -> None:

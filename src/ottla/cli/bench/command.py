@@ -47,7 +47,8 @@ def bench_command(target: Target, size: str, as_json: bool, is_quiet: bool, **co
     """
     load = Load(size=parse_size("--size", size), **counts)
     target.check_directories()
-    name = ",".join(address_text(*one) for one in target.addresses) or target.directories[0]
+    addresses = target.broker_addresses()
+    name = ",".join(address_text(*one) for one in addresses) or target.directories[0]
     with ProgressLine(new_console(stderr=True), "begin") as progress:
         figures = measure(name, target.settings, load, progress.say)
     if as_json:

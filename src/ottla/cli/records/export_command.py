@@ -12,6 +12,8 @@ from ottla.cli.records.progress import Flow
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option
 
+STANDARD_OUTPUT = Path("/dev/stdout")
+
 
 @click.command(
     "export",
@@ -19,12 +21,13 @@ from ottla.cli.terminal import quiet_option
     examples=(
         "ottla export localhost:9092 orders -o orders.parquet",
         "ottla export data/ orders -o orders.duckdb --from @yesterday --until @today",
+        "ottla export data/ orders -o - --as csv | head",
     ),
 )
 @target_argument(directories=True)
 @click.argument("topic", metavar="TOPIC")
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="File to write, replaced when all of it is there.")  # fmt: skip
+              help="File to write, replaced when it is whole; - is standard output.")  # fmt: skip
 @click.option("--as", "kind", type=click.Choice(FORMATS), help="Format; by FILE's name otherwise.")
 @click.option("--partition", "-p", "partitions", multiple=True, type=int, help="Partition.")
 @click.option(
@@ -40,6 +43,7 @@ def export_command(
     `ottla import` reads it again. A DuckDB database gets a table named as the topic.
     """
     now_ms = time.time_ns() // 1_000_000
+    form = format_of(str(output), kind)
     written = open_range(
         target,
         topic,
@@ -49,7 +53,7 @@ def export_command(
     )
     flow = Flow("exported", is_quiet=bool(given["is_quiet"]), total=written.count)
     try:
-        with open_writer(format_of(str(output), kind), output, topic) as write:
+        with open_writer(form, STANDARD_OUTPUT if str(output) == "-" else output, topic) as write:
             for batch in written.batches():
                 write(batch)
                 flow.add(batch.nbytes, batch.num_rows)

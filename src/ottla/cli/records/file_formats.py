@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import UserError
 from ottla.cli.records.arrow_export import export_schema
 from ottla.cli.records.encodings import json_bytes, text_field
+from ottla.cli.records.inputs import json_words
 from ottla.cli.records.json_lines import parse_record
 from ottla.cli.records.new_record import NewRecord
 
@@ -44,6 +45,8 @@ ROWS = 4096
 def format_of(path: str, named: str | None) -> str:
     """By `--as`, or the file's name; raises `UserError`."""
     found = named or SUFFIXES.get(Path(path).suffix.lower())
+    if found is None and path == "-":
+        raise UserError("-o -: standard output has no name that says a format; write --as FORMAT")
     if found is None:
         raise UserError(
             f"{path}: its name says no format; end it in .parquet, .csv, .jsonl, .arrow or "
@@ -61,10 +64,26 @@ def open_writer(kind: str, path: Path, topic: str) -> AbstractContextManager[Wri
 
 @contextmanager
 def _whole(path: Path, writer: Callable[[Path, ExitStack], Write]) -> Iterator[Write]:
+    with whole_file(path) as place, ExitStack() as stack:
+        yield writer(place, stack)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Where to write so that the file is there only when all of it is; raises `UserError`.
+
+    A device or a pipe is written to as it is: another file in its place would be none.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no directory {path.parent}")
+    if path.exists() and not path.is_file():
+        yield path
+        return
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        with ExitStack() as stack:
-            yield writer(unfinished, stack)
+        yield unfinished
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -223,17 +242,19 @@ def _csv_records(path: Path) -> Iterator[NewRecord]:
             for name in ("partition", "timestamp"):
                 if name in fields and fields[name].isdigit():
                     fields[name] = int(fields[name])
-            if "headers" in fields:
-                fields["headers"] = json.loads(fields["headers"])
             fields.pop("offset", None)
-            yield _parsed(path, reader.line_num, json.dumps(fields).encode())
+            yield _parsed(path, reader.line_num, fields)
 
 
-def _parsed(path: Path, number: int, line: bytes) -> NewRecord:
+def _parsed(path: Path, number: int, line: bytes | dict[str, Any]) -> NewRecord:
     try:
+        if isinstance(line, dict):
+            if "headers" in line:
+                line["headers"] = json.loads(line["headers"])
+            line = json.dumps(line).encode()
         return parse_record(line, 0)
     except (ValueError, UserError) as error:
-        raise UserError(f"{path}, line {number}: {error}") from error
+        raise UserError(f"{path}, line {number}: {json_words(error)}") from error
 
 
 def _check_columns(path: Path, names: Any) -> None:

@@ -122,7 +122,7 @@ def json_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
             try:
                 yield options.completed(parse_record(line, options.now_ms))
             except (ValueError, UserError) as error:
-                raise InputError(name, number, _json_words(error)) from error
+                raise InputError(name, number, json_words(error)) from error
 
 
 def json_value_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
@@ -135,7 +135,7 @@ def json_value_records(name: str, stream: BinaryIO, options: InputOptions) -> Re
                 found = json.loads(line)
                 record = NewRecord(value=line, **_from_row(found, options))
             except ValueError as error:
-                raise InputError(name, number, _json_words(error)) from error
+                raise InputError(name, number, json_words(error)) from error
             yield options.completed(record)
 
 
@@ -237,7 +237,7 @@ def _parsed(name: str, number: int, encoding: Encoding, data: bytes) -> bytes:
         raise InputError(name, number, f"{error}, which is not {encoding.name}") from error
 
 
-def _json_words(error: Exception) -> str:
+def json_words(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"this is not JSON: {error.msg} at character {error.pos + 1}"
     return str(error)

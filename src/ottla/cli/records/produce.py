@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ottla.base.errors import UserError
+from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.browsing.positions import parse_time
 from ottla.cli.records import inputs
 from ottla.cli.records.encodings import encoding_of
@@ -138,6 +138,15 @@ def send_all(
                         continue
                     sender.send(one)
                     flow.add(one.size)
+        except UnknownNameError as error:
+            if error.nearest:
+                raise
+            raise RefusalError(f"{error}; --create creates it") from error
+        except UserError:
+            is_kept = "transactional.id" not in settings
+            if flow.count:
+                flow.finish(f" to {topic} and then stopped" if is_kept else ", and took them back")
+            raise
         except BaseException:
             flow.clear()
             raise

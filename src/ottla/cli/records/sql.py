@@ -12,9 +12,9 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.browsing.positions import FROM_START, Position, PositionKind
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
 from ottla.cli.records.encodings import json_bytes
-from ottla.cli.records.file_formats import quoted
+from ottla.cli.records.file_formats import quoted, whole_file
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import new_console, new_table
+from ottla.cli.terminal import counted, new_console, new_table, quiet_option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,8 +52,14 @@ _COLUMNS = {
     show_default=True,
     help="Type of values: text and json are null where bytes are none, raw is a blob.",
 )
+@quiet_option
 def sql_command(
-    target: Target, query: str, kind: str | None, parquet: Path | None, value_as: str
+    target: Target,
+    query: str,
+    kind: str | None,
+    parquet: Path | None,
+    value_as: str,
+    is_quiet: bool,
 ) -> None:
     """Ask a question of topics in SQL.
 
@@ -73,9 +79,19 @@ def sql_command(
             found = database.sql(query)
             if found is None:
                 raise UserError("the query returns no rows; write a select")
-            _print(found, kind, parquet)
+            count = _print(found, kind, parquet)
         except duckdb.Error as error:
-            raise UserError(f"sql: {str(error).partition(chr(10))[0]}") from error
+            raise UserError(f"sql: {_line_of(str(error))}") from error
+    if parquet is not None and not is_quiet:
+        click.echo(f"wrote {counted(count, 'row')} to {parquet}", err=True)
+    elif kind is None and count == SHOWN_ROWS and not is_quiet:
+        click.echo(f"{SHOWN_ROWS} rows are shown; --csv and --json print all", err=True)
+
+
+def _line_of(message: str) -> str:
+    """DuckDB's first line, with the columns that it takes for meant from those that follow."""
+    first, *more = message.splitlines()
+    return "; ".join((first, *(one for one in more if one.startswith("Candidate"))))
 
 
 def _tables(database: Any, query: str) -> set[str]:
@@ -83,6 +99,8 @@ def _tables(database: Any, query: str) -> set[str]:
     ((text,),) = database.execute("select json_serialize_sql(?::varchar)", [query]).fetchall()
     parsed = json.loads(text)
     if parsed.get("error"):
+        if parsed["error_type"] == "not implemented":
+            raise UserError("sql: a query is one select; topics are read, and never changed")
         raise UserError(f"sql: {parsed['error_message'].partition(chr(10))[0]}{_hint(query)}")
     named: set[str] = set()
     defined: set[str] = set()
@@ -138,26 +156,31 @@ def _register(database: Any, target: Target, topic: str, value_as: str) -> None:
     )
 
 
-def _print(found: Any, kind: str | None, parquet: Path | None) -> None:
+def _print(found: Any, kind: str | None, parquet: Path | None) -> int:
+    """Returns how many rows were written to a file, or are in the table."""
     reader = found.to_arrow_reader(ROWS)
     if parquet is not None:
-        _write_parquet(reader, parquet)
-    elif kind == "csv":
+        return _write_parquet(reader, parquet)
+    if kind is None:
+        return _print_table(reader)
+    if kind == "csv":
         _print_csv(reader)
-    elif kind == "json":
+    else:
         for batch in reader:
             for row in batch.to_pylist():
                 sys.stdout.buffer.write(json_bytes(row) + b"\n")
-    else:
-        _print_table(reader)
+    return 0
 
 
-def _write_parquet(reader: "pa.RecordBatchReader", path: Path) -> None:
+def _write_parquet(reader: "pa.RecordBatchReader", path: Path) -> int:
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(path, reader.schema) as writer:
+    count = 0
+    with whole_file(path) as place, pq.ParquetWriter(place, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)
+            count += batch.num_rows
+    return count
 
 
 def _print_csv(reader: "pa.RecordBatchReader") -> None:
@@ -170,7 +193,7 @@ def _print_csv(reader: "pa.RecordBatchReader") -> None:
             writer.writerow([_cell(value, "") for value in row.values()])
 
 
-def _print_table(reader: "pa.RecordBatchReader") -> None:
+def _print_table(reader: "pa.RecordBatchReader") -> int:
     table = new_table(*reader.schema.names)
     count = 0
     for batch in reader:
@@ -178,9 +201,9 @@ def _print_table(reader: "pa.RecordBatchReader") -> None:
             table.add_row(*(_cell(value, "null") for value in row.values()))
             count += 1
         if count == SHOWN_ROWS:
-            click.echo(f"{SHOWN_ROWS} rows are shown; --csv and --json print all", err=True)
             break
     new_console().print(table)
+    return count
 
 
 def _cell(value: Any, null: str) -> str:

@@ -86,7 +86,10 @@ def list_command(target: Target, place: str | None, as_json: bool, is_quiet: boo
 
     OWN is what deleting the snapshot frees; the rest is shared with TARGET or other snapshots.
     """
-    found = _snapshots(target, place).find_all()
+    snapshots = _snapshots(target, place)
+    found = snapshots.find_all()
+    if not found:
+        target.check_directories()
     if as_json:
         for one in found:
             print_json(_fields(one))

@@ -1,6 +1,10 @@
 """`ottla produce`, `consume` and `records`, over a broker and over a data directory."""
 
 import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -222,6 +226,58 @@ def test_a_range_is_exported_and_what_is_no_export_is_refused(
         assert told in result.stderr
 
 
+def test_an_export_leaves_a_pipe_what_it_is_and_names_what_it_cannot_write_to(
+    same_broker: Administered, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = ("export", "TARGET", "orders", "-p", "0", "--until", "3")
+    with ThreadPoolExecutor(1) as readers:
+        read = readers.submit(pipe.read_text)
+        output(same_broker, *words, "-o", str(pipe), "--as", "json")
+        assert [json.loads(line)["offset"] for line in read.result().splitlines()] == [0, 1, 2]
+    assert pipe.is_fifo()
+    for name, told in [
+        (str(tmp_path), f"{tmp_path} is a directory; name a file in it"),
+        (f"{tmp_path}/none/o.csv", f"{tmp_path}/none/o.csv: there is no directory {tmp_path}/none"),
+    ]:
+        result = run(same_broker, *words, "-o", name, "--as", "csv")
+        assert (result.exit_code, result.stderr) == (2, f"ottla: {told}\n")
+    assert "write --as FORMAT" in run(same_broker, *words, "-o", "-").stderr
+
+
+@pytest.mark.slow
+def test_an_export_to_standard_output_may_be_cut_short(
+    same_broker: Administered, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    export = f"{sys.executable} -m ottla export {same_broker.target} orders -o - --as csv -q"
+    command = ["bash", "-c", f"set -o pipefail; {export} | head -n 2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split(",")[:2] for line in done.stdout.splitlines()] == [
+        ["partition", "offset"],
+        ["0", "0"],
+    ]
+
+
+def test_an_import_that_stops_says_what_it_left(broker: Administered, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "o.jsonl"
+    path.write_text('{"value": "a"}\n{no\n')
+    missing = run(broker, "import", "TARGET", "neu", str(path))
+    assert missing.exit_code == 1
+    assert missing.stderr.endswith("; --create creates it\n")
+    for words, where in [((), " to orders and then stopped"), (["--transaction"], "took them ba")]:
+        result = run(broker, "import", "TARGET", "orders", str(path), *words)
+        said, error = result.stderr.splitlines()
+        assert said.startswith("imported 1 record (1 B) in ")
+        assert where in said
+        assert error.startswith(f"ottla: {path}, line 2: this is not JSON: ")
+        assert result.exit_code == 2
+
+
 def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
 
@@ -239,12 +295,19 @@ def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> 
     assert [json.loads(one) for one in found] == [{"offset": 99, "value": "x"}]
     assert "100" in "".join(rows("select count(*) from orders"))
     path = tmp_path / "o.parquet"
-    rows("select partition, timestamp from orders", "--parquet", str(path))
+    words = ("sql", "TARGET", "select partition, timestamp from orders", "--parquet")
+    assert run(same_broker, *words, str(path)).stderr == f"wrote 100 rows to {path}\n"
+    assert run(same_broker, *words, str(path), "-q").stderr == ""
     assert duckdb.sql(f"select count(*) from '{path}'").fetchall() == [(100,)]
     for query, ending in [
         ("select * from orderz", (1, "there is no topic orderz; did you mean orders?")),
         ("select nothing from orders", (2, "sql: ")),
         ("select from where", (2, "sql: ")),
+        ("select ofset from orders", (2, 'sql: Binder Error: Referenced column "ofset" not fou')),
+        (
+            "drop table orders",
+            (2, "sql: a query is one select; topics are read, and never changed"),
+        ),
         ("select offset from orders", (2, 'sql: syntax error at or near "from"; offset is a key')),
         (f"select * from read_csv('{tmp_path}/x')", (2, "sql: ")),
     ]:
