@@ -230,10 +230,7 @@ context_group = LazyGroup(
         "use": ("ottla.cli.context.command:use_command", "Choose the current context."),
         "remove": ("ottla.cli.context.command:remove_command", "Forget contexts."),
     },
-    examples=(
-        "ottla context add prod broker1:9092",
-        "ottla topics list @prod",
-    ),
+    examples=("ottla context add prod broker1:9092",),
     help="Name targets: then @NAME stands for a broker and its security, or a directory.",
 )
 
