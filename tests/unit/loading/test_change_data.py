@@ -1,6 +1,8 @@
 """Changes as the latest state: what deletes, what is refused, and Debezium's events."""
 
 import json
+import struct
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +289,59 @@ def test_an_envelope_stays_what_the_first_load_had(tmp_path: Path) -> None:
     bare = Decoding(format=ValueFormat.JSON, schema="id bigint, name string")
     with pytest.raises(UserError, match="loaded with --envelope debezium"):
         loaded(tmp_path, LayoutOptions(is_latest=True, decoding=bare))
+
+
+def avro(schema: Any, value: Any, schema_id: int) -> bytes:
+    """As Confluent's serializer writes it."""
+    fastavro = pytest.importorskip("fastavro")
+    stream = BytesIO(struct.pack(">bI", 0, schema_id))
+    stream.seek(5)
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def test_events_in_avro_are_read_by_their_schemas_in_a_registry(tmp_path: Path) -> None:
+    fields: list[dict[str, Any]] = [{"name": "id", "type": "long"}]
+    registry = tmp_path / "schemas"
+    registry.mkdir()
+    for number in (1, 2):
+        if number == 2:
+            name = {"name": "name", "type": ["null", "string"], "default": None}
+            fields = [*fields, name]
+        row = {"type": "record", "name": "Value", "namespace": "shop.people", "fields": fields}
+        source = {"type": "record", "name": "Source", "fields": [{"name": "lsn", "type": "long"}]}
+        envelope = {
+            "type": "record",
+            "name": "Envelope",
+            "namespace": "shop.people",
+            "fields": [
+                {"name": "before", "type": ["null", row], "default": None},
+                {"name": "after", "type": ["null", "Value"], "default": None},
+                {"name": "source", "type": source},
+                {"name": "op", "type": "string"},
+                {"name": "ts_ms", "type": ["null", "long"], "default": None},
+            ],
+        }
+        (registry / f"{number}.avsc").write_text(json.dumps(envelope))
+        (registry / f"people-value.{number}.avsc").write_text(json.dumps(envelope))
+        more = {} if number == 1 else {"name": "Grace"}
+        about = {"before": None, "source": {"lsn": 5}, "ts_ms": 1}
+        changes = [
+            (b"1", {**about, "op": "c", "after": {"id": number, **more}}),
+            (b"2", {**about, "op": "c", "after": {"id": 2, **more}}),
+            (b"2", {**about, "op": "d", "after": None}),
+        ]
+        append(tmp_path, *((key, avro(envelope, one, number)) for key, one in changes))
+        decoding = Decoding(
+            format=ValueFormat.AVRO,
+            schema="",
+            registry=str(registry),
+            subject="people-value",
+            envelope=Envelope.DEBEZIUM,
+        )
+        loaded(tmp_path, LayoutOptions(is_latest=True, decoding=decoding))
+    assert rows(tmp_path) == {b"1": {"id": 2, "name": "Grace"}}
+    assert audited(tmp_path).is_equal
 
 
 def run(*arguments: str) -> str:

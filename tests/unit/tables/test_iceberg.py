@@ -376,3 +376,19 @@ def test_a_catalog_that_pyiceberg_is_configured_for_is_taken(
 def test_a_table_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no table that ottla loaded"):
         ottla.table.files(TABLE)
+
+
+def test_the_latest_row_of_each_key_is_what_every_reader_finds(tmp_path: Path) -> None:
+    options = LoadOptions(layout=LayoutOptions(is_latest=True))
+    for changes in ({b"a": b"1", b"b": b"1"}, {b"a": b"2", b"b": None, b"c": b"1"}, {b"c": None}):
+        with ottla.open(tmp_path / "log") as log:
+            if "orders" not in log.topics():
+                log.create_topic("orders")
+            for key, value in changes.items():
+                log.append("orders", value, key=key)
+        load(load_job(place(tmp_path), LocalEngine(), options=options))
+    for read in READERS:
+        found = {bytes(row["key"]): bytes(row["value"]) for row in read(tmp_path)}
+        assert found == {b"a": b"2"}
+    opened = open_log(topic_options(str(tmp_path / "log"), "orders"))
+    assert audit(TableDirectory(TABLE), opened, "orders", compare_all=True).is_equal
