@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from ottla.base.clock import SystemClock
 from ottla.loading.job import Step
-from ottla.spark.load import load
-from ottla.spark.session import LocalSession, SessionSettings
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
 from tests.integration.cli.support import ENVIRONMENT
-from tests.spark.auditing import audited
-from tests.spark.topics import append, log_rows, table_rows
+from tests.support.auditing import audited
+from tests.support.local_loads import load
 from tests.support.stores import environment_of, new_bucket, served
+from tests.support.topics import append, dataset_rows, log_rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
+pytest.importorskip("deltalake")
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_SECONDS = 600
@@ -40,7 +38,16 @@ def killed_at(step: Step, log: Path, table: str) -> int:
     """The exit code of a process that kills itself there."""
     task_count = "1" if step is Step.WRITING else "0"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.killed_load", str(log), table, step.name, task_count],
+        [
+            sys.executable,
+            "-m",
+            "tests.support.killed_load",
+            str(log),
+            table,
+            step.name,
+            task_count,
+            "local",
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"},
         stdout=subprocess.DEVNULL,
@@ -65,12 +72,8 @@ def test_a_load_that_is_killed_at_any_step_is_seen_whole_or_not_at_all(
         found = audited(tmp_path, table=table)
         assert found.differences == []
     assert found.rows == 1100 * len(Step), "the last one was killed after its commit"
-    session = LocalSession.start(SessionSettings(cores=2, is_short=True, log_level="OFF"))
-    try:
-        assert load(str(tmp_path / "log"), "orders", table, spark=session.spark).nothing_new
-        assert table_rows(session.spark, table) == log_rows(tmp_path / "log")
-    finally:
-        session.stop()
+    assert load(str(tmp_path / "log"), "orders", table).nothing_new
+    assert dataset_rows(table) == log_rows(tmp_path / "log")
     vacuum(table, SystemClock(), kept_ms=0)
     opened = TableDirectory(table)
     in_data = {path for path in opened.sizes() if path.startswith("data/")}

@@ -11,9 +11,9 @@ from _pytest.mark.structures import MarkDecorator
 from ottla.loading.job import LoadOptions
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
-from tests.spark.topics import append
 from tests.support.ports import free_port
 from tests.support.stores import environment_of, new_bucket, served
+from tests.support.topics import append
 
 pytest.importorskip("pyspark")
 

@@ -13,9 +13,9 @@ from ottla.loading.load import LoadReport
 from ottla.sources.log_source import OffsetsGoneError
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
-from tests.spark.auditing import audited
-from tests.spark.topics import table_rows
+from tests.support.auditing import audited
 from tests.support.busy_broker import BusyBroker, value_of
+from tests.support.topics import table_rows
 
 SECONDS = 2.0
 QUIET_SHARE = 8000

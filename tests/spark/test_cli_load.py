@@ -6,7 +6,7 @@ import pytest
 
 from ottla.cli.main import main
 from ottla.spark.session import LocalSession
-from tests.spark.topics import append
+from tests.support.topics import append
 
 
 def run(*arguments: str) -> int:

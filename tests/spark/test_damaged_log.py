@@ -6,7 +6,7 @@ import pytest
 
 from ottla.cli.main import main
 from ottla.spark.session import LocalSession
-from tests.spark.topics import append, table_rows
+from tests.support.topics import append, table_rows
 
 BATCH_RECORDS = 25
 

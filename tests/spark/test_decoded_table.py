@@ -2,21 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
-import pyarrow.parquet as pq
-
-import ottla.table
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.rerun_plan import rerun_range
 from ottla.loading.task import OnError
-from ottla.spark.load import compact, rerun
+from ottla.spark.load import compact, load, rerun
 from ottla.spark.session import LocalSession
+from ottla.spark.table import read_table
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.ledger_entries import FileRole
-from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
-from tests.spark.auditing import audited
-from tests.spark.test_decoded_load import HOUR_MS, append_values, load_into, rows
+from tests.support.auditing import audited
+from tests.support.following import HOUR_MS, append_values
 
 SCHEMA = "id bigint, tags struct<n: string>"
 HOURLY = LayoutOptions(
@@ -34,12 +32,23 @@ def values(count: int) -> list[bytes | None]:
     ]
 
 
+def rows(path: Path, session: LocalSession) -> list[dict[str, Any]]:
+    found = read_table(session.spark, str(path / "table")).toArrow()
+    return list(found.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist())
+
+
 def test_decoded_hourly_tables_are_rerun_and_compacted_with_their_quarantine(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     for _ in range(2):
         append_values(tmp_path / "log", values(60), step_ms=STEP_MS)
-        load_into(tmp_path, local_session, HOURLY, on_error=OnError.QUARANTINE, min_partitions=4)
+        load(
+            str(tmp_path / "log"),
+            "orders",
+            str(tmp_path / "table"),
+            spark=local_session.spark,
+            options=LoadOptions(layout=HOURLY, on_error=OnError.QUARANTINE, min_partitions=4),
+        )
     before = rows(tmp_path, local_session)
     assert 0 < len(before) < 120
     path = str(tmp_path / "table")
@@ -64,46 +73,3 @@ def test_decoded_hourly_tables_are_rerun_and_compacted_with_their_quarantine(
     assert (found.rows, found.quarantined) == (len(before), 120 - len(before))
     kept = [{**row, "commit_id": None} for row in rows(tmp_path, local_session)]
     assert kept == [{**row, "commit_id": None} for row in before]
-
-
-def test_the_dataset_has_the_columns_that_directories_are_named_by(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
-    append_values(tmp_path / "log", values(60), step_ms=STEP_MS)
-    load_into(tmp_path, local_session, HOURLY, on_error=OnError.QUARANTINE)
-    append_values(tmp_path / "log", [b'{"id": 1, "more": 5}'])
-    grown = Decoding(format=ValueFormat.JSON, schema=f"{SCHEMA}, more bigint")
-    load_into(tmp_path, local_session, LayoutOptions(decoding=grown), on_error=OnError.QUARANTINE)
-    found = ottla.table.dataset(str(tmp_path / "table")).to_table().sort_by("offset").to_pylist()
-    assert {row["day"] for row in found} == {"2023-11-14", "2023-11-15"}
-    assert len({row["hour"] for row in found}) == 3
-    assert found[0]["value"]["id"] == 0
-    assert found[0]["value"]["more"] is None
-    assert found[-1]["value"]["more"] == 5
-
-
-def test_a_quarantined_record_that_is_a_row_too_is_found(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
-    append_values(tmp_path / "log", values(20))
-    layout_options = LayoutOptions(decoding=HOURLY.decoding)
-    load_into(tmp_path, local_session, layout_options, on_error=OnError.QUARANTINE)
-    table = TableDirectory(str(tmp_path / "table"))
-    (aside,) = [file for file in table.current_files() if file.role is FileRole.QUARANTINE]
-    place = tmp_path / "table" / aside.path
-    with pq.ParquetFile(place) as opened:
-        changed = opened.read()
-    offsets = changed["offset"].to_pylist()
-    index = changed.schema.get_field_index("offset")
-    pq.write_table(
-        changed.set_column(index, changed.schema.field(index), [[4, *offsets[1:]]]), place
-    )
-    entry = next((tmp_path / "table" / "_ottla" / "ledger").glob("*.json"))
-    fields = json.loads(entry.read_text())
-    for file in fields["files"]:
-        if file.get("role") == "quarantine":
-            file["size"] = place.stat().st_size
-            file["first_offset"] = 4
-    entry.write_text(json.dumps(fields))
-    (found,) = audited(tmp_path).differences
-    assert (found.kind, "some are there twice" in found.text) == ("overlap", True)

@@ -16,7 +16,7 @@ from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import table_files
 from ottla.tables.vacuum import vacuum
-from tests.spark.topics import append, log_rows, table_rows
+from tests.support.topics import append, log_rows, table_rows
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
@@ -45,11 +45,12 @@ def killed_load(log: Path, table: Path, at: tuple[Step, int], environment: dict[
         [
             sys.executable,
             "-m",
-            "tests.spark.killed_load",
+            "tests.support.killed_load",
             str(log),
             str(table),
             step.name,
             str(task_count),
+            "spark",
         ],
         cwd=ROOT,
         env={**environment, "PYTHONPATH": str(ROOT / "src")},

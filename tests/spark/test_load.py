@@ -15,8 +15,8 @@ from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from ottla.tables.vacuum import vacuum
 from tests.golden.directories import GOLDEN
-from tests.spark.topics import append, log_rows, table_rows
 from tests.support.overtaken import delete_oldest_segment
+from tests.support.topics import append, log_rows, table_rows
 
 BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
 

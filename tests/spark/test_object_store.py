@@ -23,8 +23,8 @@ from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 from ottla.tables.vacuum import HOUR_MS, vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
-from tests.spark.auditing import audited
-from tests.spark.topics import append, log_rows, table_rows
+from tests.support.auditing import audited
+from tests.support.topics import append, log_rows, table_rows
 
 
 class Stopped(BaseException):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.spark.session import LocalSession, running_session, spark_session
-from tests.spark.topics import append, log_rows
+from tests.support.topics import append, log_rows
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import ottla
 from ottla.spark.progress import offsets_behind_latest
 from ottla.spark.session import LocalSession
-from tests.spark.topics import append
+from tests.support.topics import append
 
 client = pytest.importorskip("confluent_kafka")
 

@@ -13,7 +13,7 @@ from ottla.loading.job import LoadPlace
 from ottla.loading.rerun_plan import rerun_range
 from ottla.spark.load import load, rerun
 from ottla.spark.session import LocalSession
-from tests.spark.topics import append, log_rows, table_rows
+from tests.support.topics import append, log_rows, table_rows
 
 deltalake = pytest.importorskip("deltalake")
 

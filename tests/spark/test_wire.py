@@ -24,7 +24,7 @@ from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.tables.table_directory import TableDirectory
 from tests.golden.directories import GOLDEN, copy_of
-from tests.spark.topics import append, log_rows, table_rows
+from tests.support.topics import append, log_rows, table_rows
 
 LIBRDKAFKA = {"kafka.metadata.max.age.ms": "300000"}
 """A setting that our own client does not know."""

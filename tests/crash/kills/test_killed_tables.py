@@ -18,7 +18,7 @@ from tests.crash.kills.feeding import feed, feed_broker, values_of
 from tests.crash.kills.jobs import REMOVING, TOPIC
 from tests.crash.kills.plan import Victim
 from tests.crash.kills.processes import KeptBroker, Trial, seeded
-from tests.spark.auditing import audited
+from tests.support.auditing import audited
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
 

@@ -8,57 +8,36 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import ottla
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
 from ottla.loading.job import LoadOptions
 from ottla.loading.load import LoadReport
 from ottla.loading.task import OnError
-from ottla.record.builder import RecordBatchBuilder
 from ottla.schema_registry.framing import PREFIX
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.spark.load import load
-from ottla.spark.session import LocalSession
-from ottla.spark.table import read_table
+from ottla.table import dataset
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.ledger_entries import FileRole
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.support.following import HOUR_MS, INFERRED, START_MS, append_values
+from tests.support.local_loads import load
 from tests.unit.tables.test_json_values import BROKEN
 
-INFERRED = Decoding(format=ValueFormat.JSON, schema="")
-HOUR_MS = 3_600_000
-START_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 
-
-def append_values(path: Path, values: list[bytes | None], *, step_ms: int = 1) -> None:
-    """One record to a value in partition 0 of `orders`, their times ascending by `step_ms`."""
-    with ottla.open(path) as log:
-        if "orders" not in log.topics():
-            log.create_topic("orders", partitions=2, config={"segment.bytes": 8192})
-        for first in range(0, len(values), 20):
-            builder = RecordBatchBuilder()
-            for number, value in enumerate(values[first : first + 20], first):
-                builder.append(b"key %d" % number, value, START_MS + number * step_ms, ())
-            log.append_batch("orders", 0, builder)
-
-
-def load_into(
-    path: Path, session: LocalSession, layout: LayoutOptions | None = None, **options: Any
-) -> LoadReport:
+def load_into(path: Path, layout: LayoutOptions | None = None, **options: Any) -> LoadReport:
     layout_options = layout or LayoutOptions()
     return load(
         str(path / "log"),
         "orders",
         str(path / "table"),
-        spark=session.spark,
         options=LoadOptions(layout=layout_options, **options),
     )
 
 
-def rows(path: Path, session: LocalSession) -> list[dict[str, Any]]:
-    found = read_table(session.spark, str(path / "table")).toArrow()
+def rows(path: Path) -> list[dict[str, Any]]:
+    found = dataset(str(path / "table")).to_table()
     return list(found.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist())
 
 
@@ -85,9 +64,7 @@ def orders(count: int, first: int = 0) -> list[bytes | None]:
     ]
 
 
-def test_every_broken_record_is_in_quarantine_with_its_reason_and_no_other(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_every_broken_record_is_in_quarantine_with_its_reason_and_no_other(tmp_path: Path) -> None:
     sound, broken = orders(1)[0], list(BROKEN.values())
     append_values(tmp_path / "log", [one for value in broken for one in (sound, value, None)])
     schema = (
@@ -95,15 +72,13 @@ def test_every_broken_record_is_in_quarantine_with_its_reason_and_no_other(
         "at timestamp, tags array<string>, who struct<x: bigint, y: string>"
     )
     layout_options = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema=schema))
-    report = load_into(
-        tmp_path, local_session, layout_options, on_error=OnError.QUARANTINE, min_partitions=5
-    )
+    report = load_into(tmp_path, layout_options, on_error=OnError.QUARANTINE, min_partitions=5)
     assert (report.row_count, report.quarantined_count) == (2 * len(broken), len(broken))
     aside = sorted(quarantined(tmp_path), key=lambda row: row["offset"])
     assert [row["offset"] for row in aside] == list(range(1, 3 * len(broken), 3))
     assert [row["value"] for row in aside] == broken
     assert all(row["reason"] and row["key"] == b"key %d" % row["offset"] for row in aside)
-    assert {row["value"] and row["value"]["id"] for row in rows(tmp_path, local_session)} == {
+    assert {row["value"] and row["value"]["id"] for row in rows(tmp_path)} == {
         0,
         None,
     }
@@ -111,14 +86,14 @@ def test_every_broken_record_is_in_quarantine_with_its_reason_and_no_other(
 
 
 def test_a_broken_record_stops_the_load_unless_it_may_be_set_aside_or_skipped(
-    tmp_path: Path, local_session: LocalSession
+    tmp_path: Path,
 ) -> None:
     append_values(tmp_path / "log", [*orders(30), b'{"id": "x"}', *orders(10)])
     layout_options = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"))
     with pytest.raises(UserError, match=r"orders-0, offset 30: .*value.id is \"x\".*--on-error"):
-        load_into(tmp_path, local_session, layout_options)
+        load_into(tmp_path, layout_options)
     assert not TableDirectory(str(tmp_path / "table")).is_there()
-    report = load_into(tmp_path, local_session, layout_options, on_error=OnError.SKIP)
+    report = load_into(tmp_path, layout_options, on_error=OnError.SKIP)
     assert (report.row_count, report.quarantined_count) == (40, 1)
     (aside,) = quarantined(tmp_path)
     assert aside["offset"] == 30
@@ -126,21 +101,19 @@ def test_a_broken_record_stops_the_load_unless_it_may_be_set_aside_or_skipped(
     assert_equal_to_log(tmp_path)
 
 
-def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(tmp_path: Path) -> None:
     append_values(tmp_path / "log", orders(5))
-    load_into(tmp_path, local_session, LayoutOptions(decoding=INFERRED))
+    load_into(tmp_path, LayoutOptions(decoding=INFERRED))
     layout = TableDirectory(str(tmp_path / "table")).layout()
     assert layout.decoding is not None
     assert layout.decoding.schema == "id bigint, at string"
     append_values(tmp_path / "log", [b'{"id": 7, "new": "n"}'])
-    load_into(tmp_path, local_session)
-    assert rows(tmp_path, local_session)[-1]["value"] == {"id": 7, "at": None}
+    load_into(tmp_path)
+    assert rows(tmp_path)[-1]["value"] == {"id": 7, "at": None}
     append_values(tmp_path / "log", [b'{"id": 8, "new": "n"}'])
     grown = Decoding(format=ValueFormat.JSON, schema="id bigint, at string, new string")
-    load_into(tmp_path, local_session, LayoutOptions(decoding=grown))
-    found = [row["value"] for row in rows(tmp_path, local_session)]
+    load_into(tmp_path, LayoutOptions(decoding=grown))
+    found = [row["value"] for row in rows(tmp_path)]
     assert found[-1] == {"id": 8, "at": None, "new": "n"}
     assert found[-2] == {"id": 7, "at": None, "new": None}
     assert [
@@ -158,13 +131,11 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
         ),
     ):
         with pytest.raises(UserError, match=words):
-            load_into(tmp_path, local_session, layout_options)
+            load_into(tmp_path, layout_options)
     assert_equal_to_log(tmp_path)
 
 
-def test_avro_values_with_a_registrys_prefix_become_columns(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_avro_values_with_a_registrys_prefix_become_columns(tmp_path: Path) -> None:
     fastavro = pytest.importorskip("fastavro")
     fields = [
         {"name": "id", "type": "long"},
@@ -180,20 +151,16 @@ def test_avro_values_with_a_registrys_prefix_become_columns(
     decoding = Decoding(
         format=ValueFormat.AVRO, schema=json.dumps(schema), confluent=True, schema_id=7
     )
-    report = load_into(
-        tmp_path, local_session, LayoutOptions(decoding=decoding), on_error=OnError.QUARANTINE
-    )
+    report = load_into(tmp_path, LayoutOptions(decoding=decoding), on_error=OnError.QUARANTINE)
     assert (report.row_count, report.quarantined_count) == (2, 1)
-    first, tombstone = rows(tmp_path, local_session)
+    first, tombstone = rows(tmp_path)
     assert (first["value"]["id"], first["value"]["tags"]) == (3, [("a", 1)])
     assert first["value"]["at"].timestamp() * 1000 == START_MS
     assert tombstone["value"] is None
     assert_equal_to_log(tmp_path)
 
 
-def test_a_table_of_registered_values_grows_with_its_subject(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_a_table_of_registered_values_grows_with_its_subject(tmp_path: Path) -> None:
     """Its fields stand in another order in each version; a later load says nothing of schemas."""
     fastavro = pytest.importorskip("fastavro")
     registry = tmp_path / "schemas"
@@ -213,10 +180,10 @@ def test_a_table_of_registered_values_grows_with_its_subject(
     first, last = ({"name": name, "type": texts} for name in ("first", "last"))
     append_values(tmp_path / "log", [register(1, first, last), register(2, last, first)])
     asked = Decoding(format=ValueFormat.AVRO, schema="", registry=str(registry))
-    load_into(tmp_path, local_session, LayoutOptions(decoding=asked))
+    load_into(tmp_path, LayoutOptions(decoding=asked))
     append_values(tmp_path / "log", [register(3, {"name": "born", "type": "int"}, last, first)])
-    load_into(tmp_path, local_session)
-    assert [row["value"] for row in rows(tmp_path, local_session)] == [
+    load_into(tmp_path)
+    assert [row["value"] for row in rows(tmp_path)] == [
         {**person, "born": None},
         {**person, "born": None},
         person,
@@ -226,14 +193,14 @@ def test_a_table_of_registered_values_grows_with_its_subject(
 
 @pytest.mark.parametrize("unit", PartitionUnit)
 def test_files_lie_in_directories_by_the_records_time_and_late_ones_in_their_own(
-    tmp_path: Path, local_session: LocalSession, unit: PartitionUnit
+    tmp_path: Path, unit: PartitionUnit
 ) -> None:
     append_values(tmp_path / "log", orders(100), step_ms=HOUR_MS)
     layout_options = LayoutOptions(partitioning=Partitioning(unit=unit))
-    load_into(tmp_path, local_session, layout_options, min_partitions=3)
+    load_into(tmp_path, layout_options, min_partitions=3)
     append_values(tmp_path / "log", orders(2), step_ms=HOUR_MS)
-    late = load_into(tmp_path, local_session)
-    days = {row["timestamp"].strftime("%Y-%m-%d") for row in rows(tmp_path, local_session)}
+    late = load_into(tmp_path)
+    days = {row["timestamp"].strftime("%Y-%m-%d") for row in rows(tmp_path)}
     for file in TableDirectory(str(tmp_path / "table")).current_files():
         assert set(file.values) == set(unit.columns)
         times = pq.ParquetFile(tmp_path / "table" / file.path).read()["timestamp"].to_pylist()
@@ -242,44 +209,38 @@ def test_files_lie_in_directories_by_the_records_time_and_late_ones_in_their_own
             unit is PartitionUnit.DAY
         )
     assert {file.values["day"] for file in late.files} == {min(days)}
-    assert len(rows(tmp_path, local_session)) == 102
+    assert len(rows(tmp_path)) == 102
     assert_equal_to_log(tmp_path)
 
 
-def test_files_can_lie_by_a_time_that_the_value_tells(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_files_can_lie_by_a_time_that_the_value_tells(tmp_path: Path) -> None:
     append_values(tmp_path / "log", [*orders(48), b"{}"])
     by = Partitioning(unit=PartitionUnit.HOUR, column="value.at")
     typed = Decoding(format=ValueFormat.JSON, schema="id bigint, at timestamp")
     with pytest.raises(UserError, match=r"value\.at: that is no timestamp of the rows"):
-        load_into(tmp_path, local_session, LayoutOptions(decoding=INFERRED, partitioning=by))
-    report = load_into(tmp_path, local_session, LayoutOptions(decoding=typed, partitioning=by))
+        load_into(tmp_path, LayoutOptions(decoding=INFERRED, partitioning=by))
+    report = load_into(tmp_path, LayoutOptions(decoding=typed, partitioning=by))
     hours = {(file.values["day"], file.values["hour"]) for file in report.files}
     unknown = ("__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")
     assert hours == {unknown, *(("2024-01-01", f"{hour:02}") for hour in range(24))}
     assert_equal_to_log(tmp_path)
 
 
-def test_rows_say_where_they_are_from_and_which_load_brought_them(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_rows_say_where_they_are_from_and_which_load_brought_them(tmp_path: Path) -> None:
     for _ in range(2):
         append_values(tmp_path / "log", orders(3))
-        load_into(tmp_path, local_session)
-    found = rows(tmp_path, local_session)
+        load_into(tmp_path)
+    found = rows(tmp_path)
     assert [row["commit_id"] for row in found] == [0, 0, 0, 1, 1, 1]
     assert {row["topic"] for row in found} == {"orders"}
 
 
-def test_files_come_near_to_the_size_that_is_asked_for(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_files_come_near_to_the_size_that_is_asked_for(tmp_path: Path) -> None:
     import random
 
     chance = random.Random(1)
     append_values(tmp_path / "log", [chance.randbytes(200) for _ in range(5000)])
-    report = load_into(tmp_path, local_session, target_size=100_000, min_partitions=1)
+    report = load_into(tmp_path, target_size=100_000, min_partitions=1)
     sizes = [file.size for file in report.files]
     assert len(sizes) > 5
     assert all(70_000 < size < 130_000 for size in sizes)

@@ -16,17 +16,25 @@ from ottla.loading.follow import FollowRule, follow
 from ottla.loading.job import LoadOptions, Progress, Step
 from ottla.loading.load import claimed, load
 from ottla.loading.task import OnError
-from ottla.spark.session import LocalSession
-from ottla.spark.table import read_table
+from ottla.table import dataset
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
-from tests.integration.cli.support import ENVIRONMENT, QUICK_JAVA, serving
-from tests.spark.following import DECODED, EAGER, StopAfter, audited, some_orders, table_load
-from tests.spark.test_decoded_load import INFERRED, append_values
-from tests.spark.topics import log_rows
+from tests.integration.cli.support import ENVIRONMENT, serving
+from tests.support.following import (
+    DECODED,
+    EAGER,
+    INFERRED,
+    StopAfter,
+    append_values,
+    audited,
+    some_orders,
+    table_load,
+)
+from tests.support.patience import PATIENCE_S
+from tests.support.topics import log_rows
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SECOND_COMMIT = [
     Step.PLANNED,
     Step.WRITING,
@@ -41,8 +49,8 @@ class Stopped(BaseException):
     """Ends a follower on the spot, as a kill does, but leaves the process."""
 
 
-def followed_to_the_end(path: Path, session: LocalSession) -> None:
-    for _ in follow([table_load(path, session.spark)], EAGER, StopAfter(0)):
+def followed_to_the_end(path: Path) -> None:
+    for _ in follow([table_load(path)], EAGER, StopAfter(0)):
         pass
 
 
@@ -60,23 +68,21 @@ def assert_complete(path: Path, count: int) -> None:
     assert there == named
 
 
-def test_a_follower_commits_what_is_there_and_what_comes(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_a_follower_commits_what_is_there_and_what_comes(tmp_path: Path) -> None:
     append_values(tmp_path / "log", some_orders(50, 0))
 
     def feed(round_number: int) -> None:
         if round_number == 2:
             append_values(tmp_path / "log", some_orders(30, 50))
 
-    loads = [table_load(tmp_path, local_session.spark)]
+    loads = [table_load(tmp_path)]
     reports = list(follow(loads, EAGER, StopAfter(6, feed)))
     assert [one.commit_id for one in reports] == [0, 1]
     assert_complete(tmp_path, 80)
 
 
 def test_a_follower_waits_until_it_is_enough_or_old_enough_and_ends_with_a_commit(
-    tmp_path: Path, local_session: LocalSession
+    tmp_path: Path,
 ) -> None:
     rule = FollowRule(interval_s=1, max_age_s=60, target_size=1 << 30)
     append_values(tmp_path / "log", some_orders(10, 0))
@@ -91,7 +97,7 @@ def test_a_follower_waits_until_it_is_enough_or_old_enough_and_ends_with_a_commi
         if round_number == 6:
             append_values(tmp_path / "log", some_orders(10, 20))
 
-    loads = [table_load(tmp_path, local_session.spark)]
+    loads = [table_load(tmp_path)]
     for report in follow(loads, rule, StopAfter(8, feed), clock=lambda: now):
         commits.append(int(now))
         assert report.row_count + report.quarantined_count == 10
@@ -103,7 +109,7 @@ def test_a_follower_waits_until_it_is_enough_or_old_enough_and_ends_with_a_commi
 
 @pytest.mark.parametrize("step", SECOND_COMMIT, ids=lambda step: step.name.lower())
 def test_a_follower_that_stops_anywhere_is_completed_by_the_next(
-    tmp_path: Path, local_session: LocalSession, step: Step
+    tmp_path: Path, step: Step
 ) -> None:
     append_values(tmp_path / "log", some_orders(40, 0))
     commits = 0
@@ -119,20 +125,18 @@ def test_a_follower_that_stops_anywhere_is_completed_by_the_next(
             append_values(tmp_path / "log", some_orders(40, 40))
 
     with pytest.raises(Stopped):
-        list(follow([table_load(tmp_path, local_session.spark, stop)], EAGER, StopAfter(9, feed)))
-    followed_to_the_end(tmp_path, local_session)
+        list(follow([table_load(tmp_path, stop)], EAGER, StopAfter(9, feed)))
+    followed_to_the_end(tmp_path)
     assert_complete(tmp_path, 80)
 
 
-@pytest.mark.long  # Each step is a process with a Java of its own.
-def test_a_follower_that_is_killed_is_completed_by_the_next(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+@pytest.mark.long  # Each step is a process.
+def test_a_follower_that_is_killed_is_completed_by_the_next(tmp_path: Path) -> None:
     for step in SECOND_COMMIT:
         path = tmp_path / step.name
         append_values(path / "log", some_orders(100, 0))
         done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.killed_follow", str(path), step.name],
+            [sys.executable, "-m", "tests.support.killed_follow", str(path), step.name],
             cwd=ROOT,
             env=ENVIRONMENT,
             stdout=subprocess.DEVNULL,
@@ -140,51 +144,42 @@ def test_a_follower_that_is_killed_is_completed_by_the_next(
             check=False,
         )
         assert done.returncode == -signal.SIGKILL
-        followed_to_the_end(path, local_session)
+        followed_to_the_end(path)
         assert_complete(path, 500)
 
 
-def test_a_first_load_begins_where_it_is_told_and_later_ones_may_not(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_a_first_load_begins_where_it_is_told_and_later_ones_may_not(tmp_path: Path) -> None:
     append_values(tmp_path / "log", some_orders(60, 0), step_ms=1000)
     begin = LoadOptions(starting=parse_place("--from", "0:20,1:0", "orders"))
-    job = table_load(tmp_path, local_session.spark, options=begin)
+    job = table_load(tmp_path, options=begin)
     report = load(job)
     assert [(one.from_offset, one.until_offset) for one in report.partitions] == [(20, 60), (0, 0)]
-    again = table_load(tmp_path, local_session.spark, options=begin)
+    again = table_load(tmp_path, options=begin)
     with pytest.raises(UserError, match="--from is for a table's first load"), claimed(again):
         pass
     assert audited(tmp_path).differences == []
 
 
-def test_a_first_load_from_the_latest_remembers_where_that_was(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_a_first_load_from_the_latest_remembers_where_that_was(tmp_path: Path) -> None:
     append_values(tmp_path / "log", some_orders(5, 0))
     begin = parse_place("--from", "latest", "orders")
     inferred = LayoutOptions(decoding=INFERRED)
-    job = table_load(
-        tmp_path, local_session.spark, options=LoadOptions(starting=begin, layout=inferred)
-    )
+    job = table_load(tmp_path, options=LoadOptions(starting=begin, layout=inferred))
     with pytest.raises(UserError, match="no record yet to infer"):
         load(job)
-    job = table_load(tmp_path, local_session.spark, options=replace(DECODED, starting=begin))
+    job = table_load(tmp_path, options=replace(DECODED, starting=begin))
     assert load(job).row_count == 0
     append_values(tmp_path / "log", some_orders(7, 5))
-    job = table_load(tmp_path, local_session.spark)
+    job = table_load(tmp_path)
     assert [one.from_offset for one in load(job).partitions] == [5, 0]
 
 
-def test_a_load_ends_where_it_is_told_and_the_next_continues(
-    tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_a_load_ends_where_it_is_told_and_the_next_continues(tmp_path: Path) -> None:
     append_values(tmp_path / "log", some_orders(60, 0), step_ms=1000)
     found = []
     for text in ("2023-11-14T22:00:30", "@1700000000000", "0:61,1:0", "0:30,1:0", "latest"):
         job = table_load(
             tmp_path,
-            local_session.spark,
             options=LoadOptions(ending=parse_place("--to", text, "orders")),
         )
         try:
@@ -198,22 +193,21 @@ def test_the_command_follows_until_it_is_told_to_end(tmp_path: Path) -> None:
     append_values(tmp_path / "log", some_orders(50, 0))
     command = [sys.executable, "-m", "ottla", "load", str(tmp_path / "log"), "--topic", "orders"]
     command += ["--into", str(tmp_path / "table"), "--decode", "json", "--schema", "id bigint"]
-    command += ["--on-error", "quarantine", "--follow", "--interval", "100ms"]
-    environment = {**ENVIRONMENT, **QUICK_JAVA}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    command += ["--on-error", "quarantine", "--follow", "--interval", "100ms", "--engine", "local"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert process.stdout is not None
         assert "orders: commit 0, " in process.stdout.readline()
         append_values(tmp_path / "log", some_orders(30, 50))
         process.send_signal(signal.SIGTERM)
         said = process.stdout.read()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert "orders: commit 1, " in said
     assert "stopped: everything appended so far is loaded" in said
     assert_complete(tmp_path, 80)
 
 
 def test_a_log_under_a_broker_that_appends_rolls_and_deletes_is_loaded_as_it_is(
-    tmp_path: Path, local_session: LocalSession, crash_seconds: float
+    tmp_path: Path, crash_seconds: float
 ) -> None:
     confluent = pytest.importorskip("confluent_kafka")
     settings = {
@@ -237,7 +231,7 @@ def test_a_log_under_a_broker_that_appends_rolls_and_deletes_is_loaded_as_it_is(
 
         feed(-1)
         options = LoadOptions(layout=DECODED.layout, on_error=OnError.QUARANTINE, allow_gaps=True)
-        job = table_load(tmp_path, local_session.spark, options=options)
+        job = table_load(tmp_path, options=options)
         reports = list(follow([job], EAGER, StopAfter(rounds, feed)))
     report = audited(tmp_path)
     assert report.differences == []
@@ -254,7 +248,7 @@ def test_a_log_under_a_broker_that_appends_rolls_and_deletes_is_loaded_as_it_is(
 
 
 def test_a_log_that_is_compacted_meanwhile_has_each_record_that_is_left_in_the_table_once(
-    tmp_path: Path, local_session: LocalSession, crash_seconds: float
+    tmp_path: Path, crash_seconds: float
 ) -> None:
     confluent = pytest.importorskip("confluent_kafka")
     settings = {
@@ -278,12 +272,12 @@ def test_a_log_that_is_compacted_meanwhile_has_each_record_that_is_left_in_the_t
                 pass  # Nothing was compacted yet; the test's own limit ends this.
 
         feed(-1)
-        loads = [table_load(tmp_path, local_session.spark)]
+        loads = [table_load(tmp_path)]
         rounds = 100 if crash_seconds else 5
         list(follow(loads, EAGER, StopAfter(rounds, feed)))
         there = log_rows(tmp_path / "log")
     assert len(there) < 500 * (rounds + 1)
-    rows = read_table(local_session.spark, str(tmp_path / "table")).toArrow()
+    rows = dataset(str(tmp_path / "table")).to_table()
     offsets = rows["offset"].to_pylist()
     assert len(set(offsets)) == len(offsets)
     ids = dict(zip(offsets, rows["value"].to_pylist(), strict=True))

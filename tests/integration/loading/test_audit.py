@@ -1,4 +1,4 @@
-"""Audits of tables that a real Spark has loaded: sound ones, and ones that were tampered with."""
+"""Audits of tables that were loaded: sound ones, and ones that were tampered with."""
 
 import json
 from collections.abc import Callable
@@ -13,13 +13,12 @@ from ottla.cli.main import main
 from ottla.loading.auditing.audit import audit
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.spark.load import load
-from ottla.spark.session import LocalSession
-from ottla.spark.table import table_files
+from ottla.table import files as table_files
 from ottla.tables.table_directory import TableDirectory
 from tests.golden.directories import GOLDEN
-from tests.spark.auditing import audited
-from tests.spark.topics import append
+from tests.support.auditing import audited
+from tests.support.local_loads import load
+from tests.support.topics import append
 
 
 def data_files(path: Path) -> list[Path]:
@@ -145,11 +144,9 @@ def test_what_retention_has_removed_is_told_and_the_rest_compared(loaded: Path) 
 @pytest.mark.parametrize(
     ("case", "topic"), [("txn", "txn"), ("compaction-1-after", "cmp"), ("basic-zstd", "basic-zstd")]
 )
-def test_tables_of_kafkas_own_directories_equal_them(
-    case: str, topic: str, tmp_path: Path, local_session: LocalSession
-) -> None:
+def test_tables_of_kafkas_own_directories_equal_them(case: str, topic: str, tmp_path: Path) -> None:
     source = str(GOLDEN / case / "logdir")
-    load(source, topic, str(tmp_path / "table"), spark=local_session.spark)
+    load(source, topic, str(tmp_path / "table"))
     log = open_log(parse_options({**source_options(source), "subscribe": topic}))
     report = audit(TableDirectory(str(tmp_path / "table")), log, topic, compare_all=True)
     assert report.differences == []

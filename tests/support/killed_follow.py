@@ -1,4 +1,4 @@
-"""A process that follows a log and kills itself: `python -m tests.spark.killed_follow`.
+"""A process that follows a log and kills itself: `python -m tests.support.killed_follow`.
 
 Arguments: directory, and the step of its second commit at which it dies. The log gets its second
 half, broken records and all, when the first commit is made.
@@ -11,14 +11,11 @@ from pathlib import Path
 
 from ottla.loading.follow import follow
 from ottla.loading.job import Progress, Step
-from ottla.spark.session import LocalSession, SessionSettings
-from tests.spark.following import EAGER, StopAfter, some_orders, table_load
-from tests.spark.test_decoded_load import append_values
+from tests.support.following import EAGER, StopAfter, append_values, some_orders, table_load
 
 
 def main(directory: str, step_name: str) -> None:
     path = Path(directory)
-    session = LocalSession.start(SessionSettings(cores=2, is_short=True, log_level="OFF"))
     commits = 0
 
     def die(progress: Progress) -> None:
@@ -31,7 +28,7 @@ def main(directory: str, step_name: str) -> None:
         if round_number == 0:
             append_values(path / "log", some_orders(400, 100))
 
-    loads = [table_load(path, session.spark, die)]
+    loads = [table_load(path, die)]
     for _ in follow(loads, EAGER, StopAfter(1000, feed)):
         pass
 

@@ -1,4 +1,4 @@
-"""Small files put together with a real Spark, and the old ones removed, whatever happens."""
+"""Small files put together, and the old ones removed, whatever happens."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +12,12 @@ from ottla.loading.compaction import CompactOptions, CompactReport
 from ottla.loading.job import LoadPlace, Progress, Step
 from ottla.loading.merging import MergeJob
 from ottla.loading.rerun_plan import rerun_range
-from ottla.spark.load import compact, load, rerun
-from ottla.spark.session import LocalSession
-from ottla.spark.table import table_files
+from ottla.table import files as table_files
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import HOUR_MS, vacuum
-from tests.spark.auditing import audited
-from tests.spark.topics import append, log_rows, table_rows
+from tests.support.auditing import audited
+from tests.support.local_loads import compact, load, rerun
+from tests.support.topics import append, dataset_rows, log_rows
 
 BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
 
@@ -29,59 +28,53 @@ class Stopped(BaseException):
 
 def compacted(
     path: Path,
-    session: LocalSession,
     progress: Callable[[Progress], None] = lambda _: None,
     target_size: int = 2**27,
 ) -> CompactReport:
     return compact(
         str(path / "table"),
-        spark=session.spark,
         progress=progress,
         options=CompactOptions(target_size=target_size),
     )
 
 
-def test_a_compacted_table_has_the_same_rows_in_one_file(
-    loaded: Path, local_session: LocalSession
-) -> None:
+def test_a_compacted_table_has_the_same_rows_in_one_file(loaded: Path) -> None:
     files = table_files(str(loaded / "table"))
-    report = compacted(loaded, local_session)
+    report = compacted(loaded)
     assert len(files) > len(report.after) == 2
     assert [file.row_count for file in report.after] == [741, 39]
-    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+    assert dataset_rows(loaded / "table") == log_rows(loaded / "log")
     found = audited(loaded)
     assert (found.differences, found.compactions, found.files) == ([], 1, 1)
     assert found.rows_counted == found.rows_compared == 780
-    assert compacted(loaded, local_session).commit_id is None
+    assert compacted(loaded).commit_id is None
 
 
-def test_files_grow_no_larger_than_the_target(loaded: Path, local_session: LocalSession) -> None:
+def test_files_grow_no_larger_than_the_target(loaded: Path) -> None:
     sizes = [file.size for file in TableDirectory(str(loaded / "table")).current_files()]
-    report = compacted(loaded, local_session, target_size=2 * max(sizes) + 1)
+    report = compacted(loaded, target_size=2 * max(sizes) + 1)
     by_partition = [file.partition for file in report.after]
     assert 2 < len(report.after) < len(sizes)
     assert by_partition.count(0) >= 2
     assert audited(loaded).is_equal
 
 
-def test_loads_and_reruns_continue_after_a_compaction(
-    loaded: Path, local_session: LocalSession
-) -> None:
-    compacted(loaded, local_session)
+def test_loads_and_reruns_continue_after_a_compaction(loaded: Path) -> None:
+    compacted(loaded)
     place = LoadPlace(str(loaded / "log"), "orders", str(loaded / "table"))
-    again = rerun(place, rerun_range("0:100", "0:200", "orders"), spark=local_session.spark)
+    again = rerun(place, rerun_range("0:100", "0:200", "orders"))
     assert again.partitions[0].carried_count == 641
     append(loaded / "log", {0: 10})
-    load(str(loaded / "log"), "orders", str(loaded / "table"), spark=local_session.spark)
-    compacted(loaded, local_session)
-    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+    load(str(loaded / "log"), "orders", str(loaded / "table"))
+    compacted(loaded)
+    assert dataset_rows(loaded / "table") == log_rows(loaded / "log")
     found = audited(loaded)
     assert found.differences == []
     assert (found.loads, found.reruns, found.compactions, found.files) == (3, 1, 2, 1)
 
 
 def test_a_compaction_that_stops_at_any_step_leaves_readers_the_table_as_it_was(
-    loaded: Path, local_session: LocalSession
+    loaded: Path,
 ) -> None:
     files = table_files(str(loaded / "table"))
     for step in BEFORE_THE_COMMIT:
@@ -91,10 +84,10 @@ def test_a_compaction_that_stops_at_any_step_leaves_readers_the_table_as_it_was(
                 raise Stopped
 
         with pytest.raises(Stopped):
-            compacted(loaded, local_session, stop)
+            compacted(loaded, stop)
         assert table_files(str(loaded / "table")) == files
     assert audited(loaded).is_equal
-    assert compacted(loaded, local_session).commit_id == 2
+    assert compacted(loaded).commit_id == 2
     assert audited(loaded).is_equal
     in_data = {str(path) for path in (loaded / "table" / "data").rglob("*.parquet")}
     assert in_data > set(files) | set(table_files(str(loaded / "table")))
@@ -104,7 +97,7 @@ def test_a_compaction_that_stops_at_any_step_leaves_readers_the_table_as_it_was(
 
 
 def test_rows_that_got_lost_on_the_way_stop_a_compaction(
-    loaded: Path, local_session: LocalSession, monkeypatch: pytest.MonkeyPatch
+    loaded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = MergeJob.run
 
@@ -114,7 +107,7 @@ def test_rows_that_got_lost_on_the_way_stop_a_compaction(
 
     monkeypatch.setattr(MergeJob, "run", run)
     with pytest.raises(TaskError, match="the rows written are not those read"):
-        compacted(loaded, local_session)
+        compacted(loaded)
     assert audited(loaded).is_equal
 
 
@@ -124,11 +117,9 @@ def vacuumed(path: Path, hours: float, **given: bool) -> tuple[int, int]:
     return len(report.removed_paths), len(report.kept_paths)
 
 
-def test_replaced_files_stay_for_readers_and_then_go(
-    loaded: Path, local_session: LocalSession
-) -> None:
+def test_replaced_files_stay_for_readers_and_then_go(loaded: Path) -> None:
     files = [Path(path) for path in table_files(str(loaded / "table"))]
-    compacted(loaded, local_session)
+    compacted(loaded)
     assert vacuumed(loaded, 2) == (0, len(files))
     assert vacuumed(loaded, 0, is_dry=True) == (len(files), 0)
     assert all(path.exists() for path in files)
@@ -140,10 +131,8 @@ def test_replaced_files_stay_for_readers_and_then_go(
     assert audited(loaded).is_equal
 
 
-def test_a_vacuum_that_stops_between_files_is_finished_by_the_next(
-    loaded: Path, local_session: LocalSession
-) -> None:
-    compacted(loaded, local_session)
+def test_a_vacuum_that_stops_between_files_is_finished_by_the_next(loaded: Path) -> None:
+    compacted(loaded)
     replaced = TableDirectory(str(loaded / "table")).entries()[-1].replaces
 
     def stop(path: str) -> None:
@@ -164,15 +153,14 @@ def run(*arguments: str) -> int:
     return end.value.code if isinstance(end.value.code, int) else 0
 
 
-@pytest.mark.usefixtures("local_session")
 def test_the_commands_say_what_became_of_the_files(
     loaded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = str(loaded / "table")
     count = len(table_files(table))
-    assert run("compact", table) == 0
+    assert run("compact", table, "--engine", "local") == 0
     assert f"{count} files of" in capsys.readouterr().out
-    assert run("compact", table) == 0
+    assert run("compact", table, "--engine", "local") == 0
     assert "nothing to do" in capsys.readouterr().out
     assert run("vacuum", table) == 0
     assert f"{count} files stay for readers" in capsys.readouterr().out

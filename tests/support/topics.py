@@ -7,6 +7,7 @@ from typing import Any
 import ottla
 from ottla.record.builder import RecordBatchBuilder
 from ottla.spark.table import read_table
+from ottla.table import dataset
 
 Row = tuple[Any, ...]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,12 +60,17 @@ def log_rows(path: Path, *, topic: str = "orders") -> list[Row]:
 
 
 def table_rows(spark: Any, path: Path | str) -> list[Row]:
-    """What readers of a table see, in order."""
-    table = (
-        read_table(spark, str(path))
-        .toArrow()
-        .sort_by([("partition", "ascending"), ("offset", "ascending")])
-    )
+    """What readers of a table see with Spark, in order."""
+    return _rows(read_table(spark, str(path)).toArrow())
+
+
+def dataset_rows(path: Path | str) -> list[Row]:
+    """What they see without it."""
+    return _rows(dataset(str(path)).to_table())
+
+
+def _rows(found: Any) -> list[Row]:
+    table = found.sort_by([("partition", "ascending"), ("offset", "ascending")])
     return [
         (
             row["partition"],

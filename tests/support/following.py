@@ -2,26 +2,42 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import ottla
 from ottla.loading.auditing.audit import AuditReport, audit
 from ottla.loading.follow import FollowRule
 from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, Progress, ignore
 from ottla.loading.load import load_job
+from ottla.loading.local_engine import LocalEngine
 from ottla.loading.task import OnError
+from ottla.record.builder import RecordBatchBuilder
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.spark.engine import SparkEngine
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
 
+INFERRED = Decoding(format=ValueFormat.JSON, schema="")
+HOUR_MS = 3_600_000
+START_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 EAGER = FollowRule(interval_s=0.001, max_age_s=0.001)
 DECODED = LoadOptions(
     layout=LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint")),
     on_error=OnError.QUARANTINE,
     min_partitions=4,
 )
+
+
+def append_values(path: Path, values: list[bytes | None], *, step_ms: int = 1) -> None:
+    """One record to a value in partition 0 of `orders`, their times ascending by `step_ms`."""
+    with ottla.open(path) as log:
+        if "orders" not in log.topics():
+            log.create_topic("orders", partitions=2, config={"segment.bytes": 8192})
+        for first in range(0, len(values), 20):
+            builder = RecordBatchBuilder()
+            for number, value in enumerate(values[first : first + 20], first):
+                builder.append(b"key %d" % number, value, START_MS + number * step_ms, ())
+            log.append_batch("orders", 0, builder)
 
 
 class StopAfter:
@@ -42,13 +58,12 @@ class StopAfter:
 
 def table_load(
     path: Path,
-    spark: Any,
     progress: Callable[[Progress], None] = ignore,
     options: LoadOptions = DECODED,
     source: str | None = None,
 ) -> LoadJob:
     place = LoadPlace(source or str(path / "log"), "orders", str(path / "table"))
-    return load_job(place, SparkEngine(spark), progress, options)
+    return load_job(place, LocalEngine(), progress, options)
 
 
 def audited(path: Path) -> AuditReport:

@@ -1,4 +1,4 @@
-"""Reruns with a real Spark: ranges that are read again, whatever happens on the way."""
+"""Reruns: ranges that are read again, whatever happens on the way."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,14 +13,13 @@ from ottla.cli.main import main
 from ottla.loading.job import LoadPlace, Progress, Step
 from ottla.loading.load import LoadReport
 from ottla.loading.rerun_plan import RerunRange, rerun_range
-from ottla.spark.load import load, rerun
-from ottla.spark.session import LocalSession
-from ottla.spark.table import table_files
+from ottla.table import files as table_files
 from ottla.tables.ledger_entries import Action
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
-from tests.spark.auditing import audited
-from tests.spark.topics import append, log_rows, table_rows
+from tests.support.auditing import audited
+from tests.support.local_loads import load, rerun
+from tests.support.topics import append, dataset_rows, log_rows
 
 BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
 
@@ -38,23 +37,21 @@ def forge(path: str) -> None:
     (Path(path).parent / f".{Path(path).name}.crc").unlink(missing_ok=True)
 
 
-def run_again(path: Path, session: LocalSession, wanted: RerunRange) -> LoadReport:
+def run_again(path: Path, wanted: RerunRange) -> LoadReport:
     place = LoadPlace(str(path / "log"), "orders", str(path / "table"))
-    return rerun(place, wanted, spark=session.spark)
+    return rerun(place, wanted)
 
 
-def test_a_range_is_read_again_and_rows_beside_it_stay(
-    loaded: Path, local_session: LocalSession
-) -> None:
-    before = table_rows(local_session.spark, loaded / "table")
+def test_a_range_is_read_again_and_rows_beside_it_stay(loaded: Path) -> None:
+    before = dataset_rows(loaded / "table")
     for path in table_files(str(loaded / "table")):
         forge(path)
-    report = run_again(loaded, local_session, rerun_range("0:333", "0:720", "orders"))
+    report = run_again(loaded, rerun_range("0:333", "0:720", "orders"))
     assert [(one.partition, one.from_offset, one.until_offset) for one in report.partitions] == [
         (0, 333, 720)
     ]
     assert report.partitions[0].carried_count > 0
-    after = table_rows(local_session.spark, loaded / "table")
+    after = dataset_rows(loaded / "table")
     is_new = [row[0] == 0 and 333 <= row[1] < 720 for row in after]
     assert [row for row, new in zip(after, is_new, strict=True) if new] == before[333:720]
     assert {row[3] for row, new in zip(after, is_new, strict=True) if not new} == {b"forged"}
@@ -63,47 +60,41 @@ def test_a_range_is_read_again_and_rows_beside_it_stay(
     assert (entry.action, len(entry.replaces) > 1) == (Action.RERUN, True)
 
 
-def test_a_table_read_again_whole_equals_its_log_and_loads_continue(
-    loaded: Path, local_session: LocalSession
-) -> None:
+def test_a_table_read_again_whole_equals_its_log_and_loads_continue(loaded: Path) -> None:
     for path in table_files(str(loaded / "table")):
         forge(path)
-    report = run_again(loaded, local_session, RerunRange())
+    report = run_again(loaded, RerunRange())
     assert (report.commit_id, report.row_count) == (2, 780)
     assert audited(loaded).differences == []
     append(loaded / "log", {0: 10})
-    load(str(loaded / "log"), "orders", str(loaded / "table"), spark=local_session.spark)
-    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+    load(str(loaded / "log"), "orders", str(loaded / "table"))
+    assert dataset_rows(loaded / "table") == log_rows(loaded / "log")
     found = audited(loaded)
     assert (found.differences, found.reruns, found.rows) == ([], 1, 790)
 
 
-def test_reruns_of_parts_of_reruns_still_add_up(loaded: Path, local_session: LocalSession) -> None:
+def test_reruns_of_parts_of_reruns_still_add_up(loaded: Path) -> None:
     for begin, end in ((100, 500), (400, 710), (450, 460)):
-        run_again(loaded, local_session, rerun_range(f"0:{begin}", f"0:{end}", "orders"))
-    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+        run_again(loaded, rerun_range(f"0:{begin}", f"0:{end}", "orders"))
+    assert dataset_rows(loaded / "table") == log_rows(loaded / "log")
     report = audited(loaded)
     assert report.differences == []
     assert report.rows_counted == report.rows_compared == 780
 
 
-def test_times_mean_the_first_offset_that_is_as_late(
-    loaded: Path, local_session: LocalSession
-) -> None:
+def test_times_mean_the_first_offset_that_is_as_late(loaded: Path) -> None:
     wanted = rerun_range("@1700000000010", "@1700000000025", "orders")
-    report = run_again(loaded, local_session, wanted)
+    report = run_again(loaded, wanted)
     assert [(one.from_offset, one.until_offset) for one in report.partitions] == [
         (10, 25),
         (10, 25),
     ]
     assert audited(loaded).is_equal
     with pytest.raises(UserError, match="nothing to read again"):
-        run_again(loaded, local_session, rerun_range("@2000000000000", None, "orders"))
+        run_again(loaded, rerun_range("@2000000000000", None, "orders"))
 
 
-def test_a_rerun_that_stops_at_any_step_leaves_readers_the_table_as_it_was(
-    loaded: Path, local_session: LocalSession
-) -> None:
+def test_a_rerun_that_stops_at_any_step_leaves_readers_the_table_as_it_was(loaded: Path) -> None:
     table = loaded / "table"
     files = table_files(str(table))
     place = LoadPlace(str(loaded / "log"), "orders", str(table))
@@ -117,22 +108,21 @@ def test_a_rerun_that_stops_at_any_step_leaves_readers_the_table_as_it_was(
             rerun(
                 place,
                 rerun_range("20", "600", "orders"),
-                spark=local_session.spark,
                 progress=stop,
             )
         assert table_files(str(table)) == files
     assert audited(loaded).is_equal
-    assert run_again(loaded, local_session, rerun_range("20", "600", "orders")).commit_id == 2
+    assert run_again(loaded, rerun_range("20", "600", "orders")).commit_id == 2
     assert audited(loaded).is_equal
     vacuum(str(table), SystemClock(), kept_ms=0)
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
     assert in_data == set(table_files(str(table)))
 
 
-def test_where_no_table_is_none_is_made(tmp_path: Path, local_session: LocalSession) -> None:
+def test_where_no_table_is_none_is_made(tmp_path: Path) -> None:
     append(tmp_path / "log", {0: 5})
     with pytest.raises(UserError, match="holds no table"):
-        run_again(tmp_path, local_session, RerunRange())
+        run_again(tmp_path, RerunRange())
     assert not (tmp_path / "table").exists()
 
 
@@ -142,12 +132,12 @@ def test_the_command_tells_what_was_read_again(
     arguments = [str(loaded / "log"), "--topic", "orders", "--into", str(loaded / "table")]
     time = datetime.fromtimestamp(1_700_000_000.030, UTC).isoformat()
     with pytest.raises(SystemExit) as end:
-        main(["load", *arguments, "--rerun", "--from", "0:20", "--to", time])
+        main(["load", *arguments, "--engine", "local", "--rerun", "--from", "0:20", "--to", time])
     assert not end.value.code
     told = capsys.readouterr().out
     assert "Reran orders" in told
     assert "10 rows read again" in told
     with pytest.raises(SystemExit) as refused:
-        main(["load", *arguments, "--from", "20"])
+        main(["load", *arguments, "--engine", "local", "--from", "20"])
     assert refused.value.code == 2
     assert "--from is for a table's first load" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""Loads, reruns and compactions whose tasks run in the test's process, where no Spark is needed."""
+
+from ottla.loading import compaction
+from ottla.loading import load as loading
+from ottla.loading import rerun as rerunning
+from ottla.loading.compaction import CompactOptions, CompactReport
+from ottla.loading.job import LoadOptions, LoadPlace, OnProgress, ignore
+from ottla.loading.load import LoadReport, load_job
+from ottla.loading.local_engine import LocalEngine
+from ottla.loading.rerun_plan import RerunRange
+
+
+def load(
+    source: str,
+    topic: str,
+    into: str,
+    *,
+    progress: OnProgress = ignore,
+    options: LoadOptions | None = None,
+) -> LoadReport:
+    """As `ottla.spark.load.load`."""
+    place = LoadPlace(source, topic, into)
+    return loading.load(load_job(place, LocalEngine(), progress, options))
+
+
+def rerun(
+    place: LoadPlace,
+    wanted: RerunRange,
+    *,
+    progress: OnProgress = ignore,
+    options: LoadOptions | None = None,
+) -> LoadReport:
+    """As `ottla.spark.load.rerun`."""
+    return rerunning.rerun(load_job(place, LocalEngine(), progress, options), wanted)
+
+
+def compact(
+    path: str, *, progress: OnProgress = ignore, options: CompactOptions | None = None
+) -> CompactReport:
+    """As `ottla.spark.load.compact`."""
+    return compaction.compact(path, LocalEngine(), progress, options)
