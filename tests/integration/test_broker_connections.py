@@ -2,16 +2,24 @@
 
 import logging
 from pathlib import Path
+from queue import SimpleQueue
+from typing import NoReturn
 
 import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.serve.broker_connections import BrokerConnections
 from ottla.client.security import AuthenticationError
+from ottla.cluster.controller_channel import ControllerChannels
+from ottla.cluster.orders import OrderWriter
 from ottla.config.broker import BrokerConfig, broker_config
+from ottla.config.inter_broker_version import LATEST
 from ottla.config.listeners import client_listeners
-from ottla.registries.brokers import Endpoint
+from ottla.controller.context import LiveBroker
+from ottla.controller.requests import Outgoing, UpdateMetadata
+from ottla.registries.brokers import BrokerRegistration, Endpoint
 from ottla.testing import LocalBroker
+from tests.support.patience import PATIENCE_S
 
 certificates = pytest.importorskip("ottla.testing.certificates")
 
@@ -71,3 +79,23 @@ def test_a_certificate_that_is_not_trusted_is_said(
     ):
         connect(endpoint_of(other, "SSL"), "1")
     assert "certificate verify failed" in caplog.text
+
+
+def test_the_controller_reaches_brokers_over_the_listener_for_it() -> None:
+    reached: SimpleQueue[Endpoint] = SimpleQueue()
+
+    def connect(endpoint: Endpoint, client_id: str) -> NoReturn:
+        reached.put(endpoint)
+        raise UserError("nobody is there")
+
+    endpoints = tuple(
+        Endpoint(listener=name, host="h", port=port, security_protocol="SSL")
+        for name, port in (("BROKERS", 9093), ("CONTROL", 9094))
+    )
+    writer = OrderWriter(controller_id=1, version=LATEST, listener="BROKERS")
+    channels = ControllerChannels(writer, connect, "CONTROL", lambda _: None)
+    live = LiveBroker(BrokerRegistration(endpoints=endpoints), epoch=5)
+    order = UpdateMetadata(brokers={}, partitions={}, topic_ids={})
+    channels.send([Outgoing(broker=2, broker_epoch=5, controller_epoch=1, order=order)], {2: live})
+    assert reached.get(timeout=PATIENCE_S).port == 9094
+    channels.stop()

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 LOOK_S = 10
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-PROTOCOLS = {"CLIENTS": "SASL_PLAINTEXT", "BROKERS": "SASL_SSL"}
+PROTOCOLS = {"CLIENTS": "SASL_PLAINTEXT", "BROKERS": "SASL_SSL", "CONTROL": "SSL"}
 
 
 def login(user: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
@@ -54,7 +54,7 @@ def login(user: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
 
 
 def secured(folder: Path) -> Secured:
-    """Brokers log in by SCRAM, as `broker`, and the administrator by PLAIN."""
+    """Brokers log in by SCRAM, the controller shows a certificate, and administrators use PLAIN."""
     made = Certificates(folder)
     names = "listener.name."
     settings = {
@@ -67,15 +67,14 @@ def secured(folder: Path) -> Secured:
         ),
         f"{names}clients.plain.sasl.jaas.config": f'{PLAIN} required user_admin="a secret";',
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-        "super.users": "User:broker;User:admin",
+        "super.users": "User:broker;User:CN=localhost;User:admin",
         "ssl.keystore.location": str(made.server),
         "ssl.truststore.location": str(made.authority),
-        f"{names}brokers.ssl.client.auth": "required",
+        f"{names}control.ssl.client.auth": "required",
         # Nobody but the one that is killed is to lose its session on a busy host.
         "zookeeper.session.timeout.ms": "9000",
     }
     return Secured(
-        protocol=PROTOCOLS["CLIENTS"],
         settings=settings,
         client=login("admin", "a secret"),
         prepare=partial(make_first_user, folder / "password"),

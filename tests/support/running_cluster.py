@@ -49,13 +49,12 @@ def wait_until(is_so: Callable[[], Any], what: str | Callable[[], str]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secured:
-    """Brokers that listen for clients over `protocol`, and for each other over a port of their own.
+    """Brokers that listen for clients, for each other, and for the controller.
 
     `settings` are all brokers', `client` those of a client that may do everything. `prepare` is
     called with ZooKeeper's address before a broker starts.
     """
 
-    protocol: str
     settings: Mapping[str, str]
     client: Mapping[str, str]
     prepare: Callable[[str], None]
@@ -64,7 +63,7 @@ class Secured:
 class RunningBroker:
     """One broker, on the same port and directory in every life.
 
-    With `Secured` the listeners are CLIENTS, at `address`, and BROKERS.
+    With `Secured` the listeners are CLIENTS, at `address`, BROKERS and CONTROL.
     """
 
     def __init__(
@@ -89,11 +88,12 @@ class RunningBroker:
         if secured is None:
             self._command += ["--listen", self.address]
         else:
-            brokers = f"BROKERS://127.0.0.1:{free_port()}"
+            own = [f"{name}://127.0.0.1:{free_port()}" for name in ("BROKERS", "CONTROL")]
             settings |= secured.settings
             settings |= {
-                "listeners": f"CLIENTS://{self.address},{brokers}",
+                "listeners": ",".join([f"CLIENTS://{self.address}", *own]),
                 "inter.broker.listener.name": "BROKERS",
+                "control.plane.listener.name": "CONTROL",
             }
         self._command += [word for one in settings.items() for word in ("-o", "=".join(one))]
         self.process: subprocess.Popen[bytes] | None = None

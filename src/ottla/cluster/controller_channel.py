@@ -26,13 +26,19 @@ JOIN_S = 5.0
 
 
 class ControllerChannels:
-    """`post` hands events to the controller. All threads end with `stop`."""
+    """`listener` is that of brokers which `connect` reaches, control.plane.listener.name where it
+    is set. `post` hands events to the controller. All threads end with `stop`."""
 
     def __init__(
-        self, writer: OrderWriter, connect: Connect, post: Callable[[Event], None]
+        self,
+        writer: OrderWriter,
+        connect: Connect,
+        listener: str,
+        post: Callable[[Event], None],
     ) -> None:
         self._writer = writer
         self._connect = connect
+        self._listener = listener
         self._post = post
         self._changed = Condition()
         self._channels = Channels()
@@ -122,7 +128,7 @@ class ControllerChannels:
         """Raises `PeerError`."""
         live = self._brokers.get(request.broker)
         known = None if live is None else live.registration
-        endpoint = endpoint_of(known, self._writer.listener)
+        endpoint = endpoint_of(known, self._listener)
         errors: dict[TopicPartition, ErrorCode] = {}
         for wire in self._writer.requests(request):
             answer = peer.ask(endpoint, wire.message, wire.version)

@@ -15,7 +15,7 @@ from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.configs.settings import ConfigSource, passwords_among
 from ottla.broker.registered_access import (
     RegisteredAccess,
     found_clients,
@@ -73,13 +73,16 @@ def identity_of(paths: Sequence[str], file_system: FileSystem) -> MetaProperties
 class Place:
     """Where a broker runs: its lock, its server, and how it reaches other brokers.
 
-    `listener` is the one over which brokers reach each other.
+    `listener` is the one over which brokers reach each other, by `connect`; `control_listener` and
+    `control_connect` are those over which the controller does.
     """
 
     lock: AbstractContextManager[object]
     wake: Callable[[], None]
     connect: Connect
     listener: str
+    control_connect: Connect
+    control_listener: str
     endpoints: tuple[Endpoint, ...]
 
 
@@ -175,7 +178,8 @@ class ClusterBroker:
                 OrderWriter(
                     controller_id=self.broker_id, version=self._version, listener=place.listener
                 ),
-                place.connect,
+                place.control_connect,
+                place.control_listener,
                 self._member.post,
             ),
         )
@@ -313,13 +317,24 @@ class ClusterBroker:
             with parts.place.lock:
                 parts.access.follow_clients(clients)
         for entity, values in settings.items():
-            changes = [ConfigChange(name=name, value=value) for name, value in values.items()]
+            kept = self._without_passwords(entity, values)
+            changes = [ConfigChange(name=name, value=value) for name, value in kept.items()]
             alteration = Alteration(changes=changes, is_whole=True, by="ZooKeeper")
             try:
                 with parts.place.lock:
                     self._configure(entity, alteration)
             except ApiError as error:
                 self._complain(f"/config/{entity} in ZooKeeper: {error.message or error.code.name}")
+
+    def _without_passwords(self, entity: str, values: Mapping[str, str]) -> Mapping[str, str]:
+        """Kafka's brokers encrypt theirs there (password.encoder.secret)."""
+        if not entity.startswith(BROKERS) or not (passwords := passwords_among(values)):
+            return values
+        self._complain(
+            f"/config/{entity} in ZooKeeper: passwords are not read from there "
+            f"({', '.join(passwords)}); set them in the broker's own settings"
+        )
+        return {name: text for name, text in values.items() if name not in passwords}
 
     def ruled(self, found: FoundAcls) -> None:
         rules = found_rules(found)

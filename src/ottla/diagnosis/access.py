@@ -50,7 +50,8 @@ def _logins(listener: Listener, config: BrokerConfig, state: SecurityState) -> I
             yield f"PLAIN ({len(jaas.plain_users) if jaas else 0} users)"
         elif mechanism.startswith("SCRAM"):
             users = [user for user, known in state.credentials if known == mechanism]
-            yield f"{mechanism} ({len(users)} users)"
+            count = "users in ZooKeeper" if config.zookeeper_connect else f"{len(users)} users"
+            yield f"{mechanism} ({count})"
         else:
             yield mechanism
 
@@ -60,4 +61,5 @@ def _what(config: BrokerConfig, state: SecurityState) -> str:
         return "may do everything, since authorizer.class.name is empty"
     supers = len(config.super_user_names)
     others = "everything else is allowed" if config.allow_everyone_if_no_acl_found else "no more"
-    return f"may do what {len(state.acls)} ACLs allow, and {others}; {supers} super users"
+    acls = "the ACLs in ZooKeeper" if config.zookeeper_connect else f"{len(state.acls)} ACLs"
+    return f"may do what {acls} allow, and {others}; {supers} super users"

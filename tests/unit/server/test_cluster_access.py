@@ -1,6 +1,7 @@
 """Users, quotas and access rules that a broker of a cluster writes to ZooKeeper, and follows."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ottla.controller.settings import read_clients, read_settings
 from ottla.protocol.messages import alter_client_quotas as quotas
 from ottla.protocol.messages import alter_user_scram_credentials as users
 from ottla.protocol.messages import create_acls, delete_acls
+from ottla.protocol.messages import incremental_alter_configs as configs
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_user_scram_credentials import (
@@ -117,7 +119,7 @@ def test_each_user_is_changed_or_refused_alone(member: LonelyMember) -> None:
 
 def alter_quotas(
     member: LonelyMember,
-    limits: dict[str, float | None],
+    limits: Mapping[str, float | None],
     validate_only: bool = False,
     **names: str | None,
 ) -> int:
@@ -160,6 +162,32 @@ def test_quotas_that_cannot_be_change_nothing(member: LonelyMember) -> None:
     assert alter_quotas(member, {"producer_byte_rate": 1.0}, validate_only=True, user="ana") == 0
     assert member.zookeeper.children("/config/users") == []
     assert not member.broker.quotas.is_active
+
+
+# Settings of brokers
+
+
+def set_of_broker(member: LonelyMember, name: str, text: str) -> tuple[int, str | None]:
+    config = configs.AlterableConfig(name=name, config_operation=0, value=text)
+    resource = configs.AlterConfigsResource(
+        resource_type=4, resource_name=str(member.broker.node_id), configs=[config]
+    )
+    request = configs.IncrementalAlterConfigsRequest(resources=[resource])
+    (result,) = member.request(request, 1).responses
+    return result.error_code, result.error_message
+
+
+def test_passwords_of_brokers_are_not_written_to_zookeeper(member: LonelyMember) -> None:
+    password = "listener.name.plaintext.ssl.keystore.password"
+    code, message = set_of_broker(member, password, "a secret")
+    assert code == ErrorCode.INVALID_REQUEST
+    assert message == (
+        f"Passwords are not kept in ZooKeeper: [{password}]; they belong into the broker's own "
+        "settings"
+    )
+    location = "listener.name.plaintext.ssl.keystore.location"
+    assert set_of_broker(member, location, "/b1.pem")[0] == 0
+    assert config_at(member, "brokers/1") == {location: "/b1.pem"}
 
 
 # Access rules

@@ -4,7 +4,7 @@ Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
@@ -101,6 +101,12 @@ def setting_row(name: str) -> Setting | None:
             is_dynamic=name in DYNAMIC_WITHOUT_EFFECT,
         )
     return row
+
+
+def passwords_among(names: Iterable[str]) -> list[str]:
+    """Those of settings whose values are never shown."""
+    rows = {name: setting_row(name) for name in names}
+    return sorted(name for name, row in rows.items() if row is not None and row.kind == "password")
 
 
 PER_BROKER = frozenset(

@@ -77,15 +77,17 @@ class Clustered:
     ) -> None:
         """Registers the broker, whose server listens."""
         own = inter_broker_listener(broker.config, listeners)
-        connect = BrokerConnections(
-            lambda: broker.config, own, self._config.replica_socket_timeout_ms / 1000
-        )
+        control = _control_listener(broker.config, listeners) or own
+        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        connect = BrokerConnections(lambda: broker.config, own, timeout_s)
         pairs = zip(listeners, server.addresses, strict=True)
         place = Place(
             lock=lock,
             wake=server.wake,
             connect=connect,
             listener=own.name,
+            control_connect=BrokerConnections(lambda: broker.config, control, timeout_s),
+            control_listener=control.name,
             endpoints=tuple(_endpoint(listener, address) for listener, address in pairs),
         )
         self._cluster.start(broker, place)
@@ -103,6 +105,12 @@ class Clustered:
 
     def close(self) -> None:
         self._cluster.stop()
+
+
+def _control_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener | None:
+    """`client_listeners` has seen to it that a name is one of them."""
+    wanted = (config.control_plane_listener_name or "").upper()
+    return next((one for one in listeners if one.name == wanted), None)
 
 
 def _endpoint(listener: Listener, address: Address) -> Endpoint:
@@ -126,7 +134,9 @@ def _check(config: BrokerConfig) -> None:
             f"security.inter.broker.protocol={wanted}: no listener has that protocol; set "
             f"inter.broker.listener.name to the one over which brokers reach each other ({names})"
         )
-    broker_security(config, listener)
+    for one in (listener, _control_listener(config, listeners)):
+        if one is not None:
+            broker_security(config, one)
     if config.token_secret:
         raise UserError(
             "delegation.token.secret.key with zookeeper.connect: delegation tokens are not kept in "

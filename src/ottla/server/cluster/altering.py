@@ -10,7 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.config_changes import Alteration
-from ottla.broker.configs.settings import ConfigSource, check_dynamic
+from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords_among
 from ottla.broker.topics.topics import check_name, topic_config
 from ottla.broker.waiting import Waiting
 from ottla.config.broker import broker_settings
@@ -93,6 +93,14 @@ def _broker_change(alteration: Alteration, scope: ConfigSource, context: Request
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
         values = alteration.apply(known, broker_settings())
         check_dynamic(values, scope)
+        changed = [name for name, text in values.items() if known.get(name) != text]
+        if passwords := passwords_among(changed):
+            # Kafka encrypts them there with password.encoder.secret.
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Passwords are not kept in ZooKeeper: [{', '.join(passwords)}]; they belong into "
+                "the broker's own settings",
+            )
         try:
             settings.config_under(ClusterState(broker_configs=values))
         except SettingError as error:

@@ -1,0 +1,37 @@
+"""What a listener is open to, as doctor says it."""
+
+import pytest
+
+from ottla.base.scram import make_credential
+from ottla.broker.security.security_file import SecurityState
+from ottla.config.broker import broker_config
+from ottla.diagnosis.access import open_listeners
+
+SETTINGS = {
+    "listeners": "SASL_PLAINTEXT://:9092",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:admin",
+}
+CREDENTIAL = make_credential("SCRAM-SHA-512", b"secret", b"salt", 4096)
+
+
+@pytest.mark.parametrize(
+    ("more", "who", "what"),
+    [
+        ({}, "SCRAM-SHA-512 (1 users)", "may do what 0 ACLs allow, and no more; 1 super users"),
+        (
+            {"zookeeper.connect": "zk1:2181"},
+            "SCRAM-SHA-512 (users in ZooKeeper)",
+            "may do what the ACLs in ZooKeeper allow, and no more; 1 super users",
+        ),
+    ],
+)
+def test_users_and_rules_of_a_cluster_are_in_zookeeper(
+    more: dict[str, str], who: str, what: str
+) -> None:
+    state = SecurityState(credentials={("ana", "SCRAM-SHA-512"): CREDENTIAL})
+    (found,) = open_listeners(broker_config({**SETTINGS, **more}), state)
+    assert found.who == f"clients that log in: {who}"
+    assert found.what == what
+    assert not found.is_open_to_all
