@@ -49,6 +49,8 @@ _FACTS = "ottla"
 
 _IN_ORDER = ("min.partition", "min.offset", "path")
 _HOUR_MS = 3_600_000
+_NO_FILES: Any = [("partition", "in", [])]
+"""A filter that no file passes."""
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 _UNREADABLE = re.compile(r"[?#]|%[0-9A-Fa-f]{2}")
@@ -210,13 +212,32 @@ class DeltaLog:
         )
 
     def _grow(self, table: "DeltaTable", schema: "pa.Schema") -> None:
-        """Adds the columns that are new, and new fields of values."""
+        """Adds the columns that are new, new fields of values, and wider types."""
+        import pyarrow as pa
+
         wanted = _schema(schema)
-        there = {field.name: field for field in table.schema().fields}
+        has = table.schema().fields
+        there = {field.name: field for field in has}
         new = [field for field in wanted.fields if there.get(field.name) != field]
-        if new:
+        if not new:
+            return
+        if _is_widened(pa.schema(table.schema()), schema):
+            self._replace_schema(table, _in_order(has, wanted))
+        else:
             table.alter.add_columns(new, post_commithook_properties=_no_hooks())
-            self._store.sync([_entry_path(table.version())])
+        self._store.sync([_entry_path(table.version())])
+
+    def _replace_schema(self, table: "DeltaTable", schema: "Schema") -> None:
+        """`add_columns` makes no type wider; a transaction that replaces no file can."""
+        table.create_write_transaction(
+            [],
+            "overwrite",
+            schema,
+            table.metadata().partition_columns,
+            partition_filters=_NO_FILES,
+            post_commithook_properties=_no_hooks(),
+        )
+        table.update_incremental()
 
     def _add(self, change: Change, parts: Sequence[DataFile]) -> "AddAction":
         from deltalake.transaction import AddAction
@@ -320,6 +341,36 @@ def _schema(schema: "pa.Schema") -> "Schema":
     from deltalake import Schema
 
     return Schema.from_arrow(schema)
+
+
+def _in_order(has: Sequence[Any], wanted: "Schema") -> "Schema":
+    """The columns that are wanted, those that are there already in their places."""
+    from deltalake import Schema
+
+    fields = {field.name: field for field in wanted.fields}
+    there = [fields.pop(field.name, field) for field in has]
+    return Schema([*there, *fields.values()])
+
+
+def _is_widened(has: Any, wanted: Any) -> bool:
+    """Whether a number of either schema or struct type has more bits in the second one."""
+    import pyarrow.types as types
+
+    for field in has:
+        index = wanted.get_field_index(field.name)
+        if index >= 0 and _is_wider(field.type, wanted.field(index).type, types):
+            return True
+    return False
+
+
+def _is_wider(has: Any, wanted: Any, types: Any) -> bool:
+    if types.is_struct(has) and types.is_struct(wanted):
+        return _is_widened(has, wanted)
+    if types.is_list(has) and types.is_list(wanted):
+        return _is_wider(has.value_type, wanted.value_type, types)
+    if types.is_map(has) and types.is_map(wanted):
+        return _is_wider(has.item_type, wanted.item_type, types)
+    return bool(types.is_int32(has) and types.is_int64(wanted))
 
 
 def _properties(change: Change) -> "CommitProperties":

@@ -16,11 +16,15 @@ from ottla.tables.values.decoder import Decoding, ValueFormat
 
 deltalake = pytest.importorskip("deltalake")
 
-SCHEMAS = ["id bigint, who struct<name: string>", "note string", "tags array<string>"]
+SCHEMAS = [
+    "id int, who struct<name: string, ages: array<int>>",
+    "id int, who struct<name: string, ages: array<int>>, note string",
+    "note string, id bigint, who struct<name: string, ages: array<bigint>>, tags array<string>",
+]
 VALUES: list[dict[str, Any]] = [
-    {"id": 1, "who": {"name": "a"}},
-    {"id": 2, "who": {"name": "b"}, "note": "n"},
-    {"id": 3, "who": {"name": "c"}, "note": None, "tags": ["x", "y"]},
+    {"id": 1, "who": {"name": "a", "ages": [1, None]}},
+    {"id": 2, "who": {"name": "b", "ages": []}, "note": "n"},
+    {"id": 2**40, "who": {"name": "c", "ages": [2**40]}, "note": None, "tags": ["x", "y"]},
 ]
 GROWN = [{"note": None, "tags": None, **value} for value in VALUES]
 Rows = list[dict[str, Any]]
@@ -35,7 +39,7 @@ def grown(tmp_path: Path) -> str:
                 log.create_topic("orders")
             log.append("orders", json.dumps(value).encode())
         layout = LayoutOptions(
-            decoding=Decoding(format=ValueFormat.JSON, schema=", ".join(SCHEMAS[:count])),
+            decoding=Decoding(format=ValueFormat.JSON, schema=SCHEMAS[count - 1]),
             partitioning=Partitioning(unit=PartitionUnit.DAY) if count == 1 else None,
         )
         place = LoadPlace(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
