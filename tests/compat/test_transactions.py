@@ -22,7 +22,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from tests.integration.cli.support import serving as serving_process
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
@@ -306,12 +306,6 @@ def test_a_transaction_that_takes_too_long_is_aborted(home: Home) -> None:
     with pytest.raises(FENCED):
         producer.commit()
     assert home.read() == []
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_ms = SystemClock().monotonic_ms() + PATIENCE_S * 1000
-    while not is_so():
-        assert SystemClock().monotonic_ms() < deadline_ms
 
 
 def test_a_transaction_continues_after_the_broker_was_killed(tmp_path: Path) -> None:

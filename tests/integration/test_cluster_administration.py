@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.patience import PATIENCE_S
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.running_cluster import RunningCluster
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("kazoo.client")

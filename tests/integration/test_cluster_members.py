@@ -1,7 +1,6 @@
 """Brokers in the registries of a real ZooKeeper: registration, elections, lost sessions."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -24,7 +23,7 @@ from ottla.registries.access import AclEntry, ResourceName
 from ottla.registries.brokers import BrokerRegistration, Endpoint, decode_broker
 from ottla.registries.controllers import decode_cluster_id, decode_controller
 from ottla.registries.topics import decode_state
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import wait_until
 from tests.support.ports import free_port
 from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
 
@@ -35,14 +34,6 @@ pytestmark = pytest.mark.slow
 SESSION_MS = 2000
 CLUSTER = "gYegNMCUSVinTtnlHUNGwQ"
 numbers = iter(range(1000))
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """For what another thread does."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        threading.Event().wait(0.02)
 
 
 @pytest.fixture(scope="module")

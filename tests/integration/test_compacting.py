@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from ottla.storage.compaction.compaction import (
     DamagedSegmentError,
     StoppedError,
 )
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 
 CONFIG = {"cleanup.policy": "compact", "segment.bytes": "2000", "min.cleanable.dirty.ratio": "0"}
 EAGER = {"log.cleaner.backoff.ms": "20"}
@@ -97,7 +96,7 @@ def test_an_embedded_log_compacts_by_itself(tmp_path: Path) -> None:
     with ottla.open(tmp_path, EAGER) as log:
         fill(log)
         before = latest(log)
-        eventually(lambda: len(list(log.read("t"))) < 60)
+        wait_until(lambda: len(list(log.read("t"))) < 60)
         assert latest(log) == before
 
 
@@ -106,7 +105,7 @@ def test_a_broker_compacts_in_another_process(tmp_path: Path) -> None:
     cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=SystemClock(), lock=lock)
     cleaning.start()
     try:
-        eventually(lambda: size_of(broker, lock) < 6000)
+        wait_until(lambda: size_of(broker, lock) < 6000)
     finally:
         cleaning.stop()
         broker.close()
@@ -261,11 +260,11 @@ def test_another_number_of_threads_holds_from_the_next_look_on(tmp_path: Path) -
     cleaning = Cleaning(broker, engine, clock=SystemClock(), lock=lock)
     cleaning.start()
     try:
-        eventually(lambda: len(begun) == 1)
+        wait_until(lambda: len(begun) == 1)
         change = ConfigChange(name="log.cleaner.threads", operation=ConfigOperation.SET, value="3")
         with lock:
             broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=(change,)))
-        eventually(lambda: sorted(begun) == ["t-0", "u-0", "v-0"])
+        wait_until(lambda: sorted(begun) == ["t-0", "u-0", "v-0"])
     finally:
         may_end.set()
         cleaning.stop()
@@ -303,11 +302,3 @@ def size_of(broker: Broker, lock: threading.RLock) -> int:
 def now() -> Timestamps:
     clock = SystemClock()
     return Timestamps(now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Looks again and again: what another thread does has no event to wait for."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)

@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ottla.server import oauth
 from ottla.server.oauth import TokenCheck
 from tests.integration.test_server_reconfigured import altered
 from tests.support.logins import SASL, authenticate, shake_hands
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import wait_until
 from tests.support.serving import WireClient, open_broker, serving
 from tests.support.threaded_server import ThreadedServer
 
@@ -39,13 +39,6 @@ def jwks(key_id: str, key: Any) -> str:
 def token(key: Any = KEY, key_id: str = "two") -> str:
     claims = {"sub": "ana", "exp": time.time() + 600}
     return jwt.encode(claims, key, algorithm="ES256", headers={"kid": key_id})
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < until_s
-        time.sleep(0.01)
 
 
 class Issuer(ThreadedServer):

@@ -4,9 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from confluent_kafka import Producer
 import ottla
 from ottla.base.files import CAN_LEND_LOCKS, OsFileSystem
 from tests.integration.cli.support import ENVIRONMENT, serving
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 
 COMPACTING = (
     "log.cleanup.policy=compact",
@@ -121,10 +118,10 @@ def test_a_broker_that_is_killed_while_its_cleaner_writes_loses_nothing(tmp_path
             os.kill(broker.pid, signal.SIGCONT)
             return False
 
-        eventually(is_caught)
+        wait_until(is_caught)
         os.kill(broker.pid, signal.SIGKILL)
         broker.wait(PATIENCE_S)
-        eventually(lambda: not cleaners_of(broker.pid))
+        wait_until(lambda: not cleaners_of(broker.pid))
     assert list(partition.glob("*.cleaned"))
     last = {key_of(number): b"%d" % number for number in range(acknowledged)}
     settings = {"log.cleanup.policy": "compact", "log.cleaner.enable": False}
@@ -153,14 +150,6 @@ def cleaners_of(broker: int) -> list[str]:
     """The cleaner's processes that run; their last argument is the broker's id."""
     pattern = f"cleaning_process [0-9]+ {broker}$"
     return subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True).stdout.split()
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Looks again and again: what another process does has no event to wait for."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
 
 
 def test_a_lock_that_was_lent_is_released_for_all(tmp_path: Path) -> None:

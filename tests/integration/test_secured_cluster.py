@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from ottla.cli.main import cli
 from ottla.registries import paths
 from ottla.registries.brokers import decode_broker
-from tests.support.patience import PATIENCE_S
-from tests.support.running_cluster import RunningCluster, Secured, Silence, wait_until
+from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.running_cluster import RunningCluster, Secured, Silence
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("cryptography")

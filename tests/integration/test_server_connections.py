@@ -1,7 +1,6 @@
 """Connections: answers in order, long polls, slow readers, wake-ups, idleness, the end."""
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from ottla.protocol.messages.produce import (
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.listener import Server
 from ottla.testing import FakeClock
+from tests.support.patience import wait_until
 from tests.support.serving import WireClient, open_broker, serving
 
 LONG_MS = 150_000
@@ -137,14 +137,6 @@ def test_a_client_that_hangs_up_during_its_long_poll_is_forgotten(
         client.send(fetch(), 11)
         wait_until(lambda: len(broker._waiting) == 1)
     wait_until(lambda: len(broker._waiting) == 0)
-
-
-def wait_until(condition) -> None:  # type: ignore[no-untyped-def]
-    """Looks again and again: what another thread does has no event to wait for."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.005)
 
 
 def test_without_acks_nothing_comes_back(server: Server) -> None:

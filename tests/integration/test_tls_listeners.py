@@ -8,8 +8,6 @@ import signal
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,7 +31,7 @@ from tests.integration.test_server_reconfigured import altered
 from tests.support.brokers import batch
 from tests.support.certificates import Authority, Identity, authority, client_context
 from tests.support.logins import USER, log_in, login_broker
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
 from tests.support.serving import WireClient, open_broker, serving
 
@@ -194,13 +192,6 @@ def test_where_a_certificate_is_requested_who_has_none_is_anonymous(tmp_path: Pa
     ):
         client.ask(VERSIONS, 0)
         assert principals(server) == [ANONYMOUS]
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.01)
 
 
 def serial_number(address: tuple[str, int], context: ssl.SSLContext) -> int:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.cli.support import ENVIRONMENT
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
 from tests.support.zookeeper_server import ZooKeeper
 
 SESSION_MS = 5000
-LOOK_S = 0.05
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -35,16 +33,6 @@ SETTINGS = {
 
 Leaders = dict[int, tuple[int, list[int]]]
 """Of each partition the leader, -1 for none, and the ISR."""
-
-
-def wait_until(is_so: Callable[[], Any], what: str | Callable[[], str]) -> Any:
-    """What it returns once it is true; `what` is wrong where it does not become so."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not (found := is_so()):
-        if time.monotonic() >= deadline_s:
-            raise AssertionError(what if isinstance(what, str) else what())
-        time.sleep(LOOK_S)
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,24 +1,14 @@
 """Groups in ZooKeeper, looked at from outside, and a thread that reads as one of their members."""
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import ottla
-from tests.support.patience import PATIENCE_S
 
 SESSION_MS = 2000
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """For what other threads and processes do."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        threading.Event().wait(0.05)
 
 
 class Registry:

@@ -14,8 +14,8 @@ import pytest
 from ottla.testing.history import LogEnd, Operation, Poll, Read, check, read_history
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.cluster_clients import CLIENTS
-from tests.support.patience import PATIENCE_S
-from tests.support.running_cluster import RunningCluster, Silence, wait_until
+from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.running_cluster import RunningCluster, Silence
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 kafka = pytest.importorskip("kafka")

@@ -17,7 +17,7 @@ import ottla
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from tests.integration.cli.support import ENVIRONMENT
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import wait_until
 from tests.support.postgres import postgres
 
 pytestmark = pytest.mark.slow
@@ -120,10 +120,3 @@ def counted(database: Database) -> int:
             return 0
         raise
     return sum(one for (one,) in rows)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -14,9 +14,8 @@ import ottla
 from ottla.cli.main import cli
 from ottla.table import dataset
 from tests.integration.cli.support import run_ottla, serving
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
-from tests.support.running_cluster import wait_until
 
 pytest.importorskip("deltalake")
 pytestmark = pytest.mark.slow

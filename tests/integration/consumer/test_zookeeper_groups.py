@@ -9,7 +9,8 @@ import pytest
 
 import ottla
 from ottla.embedded.log import Log
-from tests.support.zookeeper_groups import SESSION_MS, Registry, reader, wait_until
+from tests.support.patience import wait_until
+from tests.support.zookeeper_groups import SESSION_MS, Registry, reader
 from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
 
 kazoo_client = pytest.importorskip("kazoo.client")
