@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
@@ -65,6 +65,9 @@ TARGET_MS = 20.0
 MOST_MS = 50.0
 ALONE = "nothing"
 """What the machine does to the waits by itself."""
+
+KNOWN: Mapping[str, int] = {"acks": -1, "resource_type": 2}
+NAMES = ("name", "topic", "topic_name", "resource_name")
 
 COLUMNS = (
     "beside",
@@ -253,18 +256,24 @@ def _of_all(topic: str, scale: Scale) -> Iterator[Burden]:
                 break
 
 
-def largest_of(api: Api, topic: str, count: int) -> Iterator[Burden]:
-    """Each array large, in the newest version that has it; an API without any, pipelined."""
+def largest_of(
+    api: Api, topic: str, count: int, known: Mapping[str, int] = KNOWN
+) -> Iterator[Burden]:
+    """Each array large, in the newest version that has it; an API without any, pipelined.
+
+    `known` are the values of fields by which a request is not refused at once.
+    """
     name, message = ApiKey(api.key).name, request_class(ApiKey(api.key))
     versions: dict[tuple[str, ...], int] = {}
     for version in range(api.newest, api.oldest - 1, -1):
         for path in _arrays(message, version):
             versions.setdefault(path, version)
     for path, version in versions.items():
-        request = _filled(message, version, path, topic, count)
+        request = Filler(version, count, known).fill(message, path, topic)
         yield Burden(name=f"{name}, {'.'.join(path)}", frame=frame_of(request, version))
     if not versions:
-        frame = frame_of(_filled(message, api.newest, (), topic, 1), api.newest) * PIPELINED
+        request = Filler(api.newest, 1, known).fill(message, (), topic)
+        frame = frame_of(request, api.newest) * PIPELINED
         yield Burden(name=f"{name}, pipelined", frame=frame, is_pipelined=True)
 
 
@@ -276,54 +285,49 @@ def _arrays(struct: Any, version: int) -> Iterator[tuple[str, ...]]:
                 yield from ((one.name, *rest) for rest in _arrays(one.struct, version))
 
 
-def _filled(
-    struct: Any, version: int, path: Sequence[str], topic: str, count: int, number: int = 0
-) -> Any:
-    """A struct whose array at `path` has `count` elements; all others one, or none."""
-    values: dict[str, Any] = {}
-    for one in struct.FIELDS:
-        if not one.is_in(version):
-            continue
-        if path and one.name == path[0]:
-            is_last = len(path) == 1
-            numbers = range(count if is_last else 1)
-            if one.element is not None:
-                values[one.name] = [_value(one, topic, number) for number in numbers]
-            else:
-                values[one.name] = [
-                    _filled(
-                        one.struct,
-                        version,
-                        path[1:],
-                        f"{topic}-{number}" if is_last and number else topic,
-                        count,
-                        number,
-                    )
-                    for number in numbers
-                ]
-        elif one.kind not in ("array", "nested", "records", "binary"):
-            values[one.name] = _value(one, topic, number)
-    return struct(**values)
+class Filler:
+    """Makes structs of one version, in which one array has `count` elements."""
 
+    def __init__(self, version: int, count: int, known: Mapping[str, int]) -> None:
+        self._version = version
+        self._count = count
+        self._known = known
 
-KNOWN = {"acks": -1, "resource_type": 2}
-NAMES = ("name", "topic", "topic_name", "resource_name")
+    def fill(self, struct: Any, path: Sequence[str], topic: str, number: int = 0) -> Any:
+        """The array at `path` is large; the others on the way have one element, or none."""
+        values: dict[str, Any] = {}
+        for one in struct.FIELDS:
+            if not one.is_in(self._version):
+                continue
+            if path and one.name == path[0]:
+                values[one.name] = self._array(one, path[1:], topic, number)
+            elif one.kind not in ("array", "nested", "records", "binary"):
+                values[one.name] = self._value(one, topic, number)
+        return struct(**values)
 
+    def _array(self, one: Field, rest: Sequence[str], topic: str, number: int) -> list[Any]:
+        numbers = range(1 if rest else self._count)
+        if one.element is not None:
+            return [self._value(one, topic, number) for number in numbers]
+        return [
+            self.fill(one.struct, rest, f"{topic}-{number}" if number else topic, number)
+            for number in numbers
+        ]
 
-def _value(one: Field, topic: str, number: int) -> Any:
-    kind = one.kind if one.element is None else one.element.kind
-    match kind:
-        case "string":
-            return topic if one.name in NAMES else f"{one.name}-{number}"
-        case "uuid":
-            return number.to_bytes(16, "big")
-        case "boolean":
-            return False
-        case "float64":
-            return 0.0
-    if one.name.endswith(("index", "partition", "partitions", "indexes")):
-        return number % 200
-    return KNOWN.get(one.name, one.default or 0)
+    def _value(self, one: Field, topic: str, number: int) -> Any:
+        kind = one.kind if one.element is None else one.element.kind
+        match kind:
+            case "string":
+                return topic if one.name in NAMES else f"{one.name}-{number}"
+            case "uuid":
+                return number.to_bytes(16, "big")
+            case "boolean":
+                return False
+            case "float64":
+                return 0.0
+        if one.name.endswith(("index", "partition", "partitions", "indexes")):
+            return number % 200
+        return self._known.get(one.name, one.default or 0)
 
 
 def _special(topic: str, scale: Scale) -> Iterator[Burden]:
@@ -346,7 +350,7 @@ def _special(topic: str, scale: Scale) -> Iterator[Burden]:
     moves = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/none", topics=[moved])])
     yield Burden(name="ALTER_REPLICA_LOG_DIRS to nowhere", frame=frame_of(moves, 2))
     yield from _topics(scale)
-    yield _searches(topic, scale)
+    yield searched_by_time(topic, scale.of(COUNT, 10), scale.of(200, 3))
     small = frame_of(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 5)
     yield Burden(name="METADATA, pipelined", frame=small * PIPELINED, is_pipelined=True)
 
@@ -359,11 +363,18 @@ def _topics(scale: Scale) -> Iterator[Burden]:
     names = [DeleteTopicState(name=one.name) for one in made]
     frame = frame_of(DeleteTopicsRequest(topics=names), 6)
     yield Burden(name="DELETE_TOPICS of 800", frame=frame, times=1)
-    large = CreatableTopic(name="large", num_partitions=scale.of(3000, 2), replication_factor=1)
-    frame = frame_of(CreateTopicsRequest(topics=[large]), 7)
-    yield Burden(name="CREATE_TOPICS of 3,000 partitions", frame=frame, times=1)
-    frame = frame_of(DeleteTopicsRequest(topics=[DeleteTopicState(name="large")]), 6)
-    yield Burden(name="DELETE_TOPICS of 3,000 partitions", frame=frame, times=1)
+    yield from made_and_deleted(scale.of(3000, 2))
+
+
+def made_and_deleted(count: int) -> tuple[Burden, Burden]:
+    """A topic of many partitions, made and deleted."""
+    large = CreatableTopic(name="large", num_partitions=count, replication_factor=1)
+    made = frame_of(CreateTopicsRequest(topics=[large]), 7)
+    deleted = frame_of(DeleteTopicsRequest(topics=[DeleteTopicState(name="large")]), 6)
+    return (
+        Burden(name=f"CREATE_TOPICS of {count:,} partitions", frame=made, times=1),
+        Burden(name=f"DELETE_TOPICS of {count:,} partitions", frame=deleted, times=1),
+    )
 
 
 def _waits_in_vain(scale: Scale) -> Burden:
@@ -381,18 +392,18 @@ def _waits_in_vain(scale: Scale) -> Burden:
     )
 
 
-def _searches(topic: str, scale: Scale) -> Burden:
-    """Times are looked for in batches that are a thousand times as large as they seem."""
+def searched_by_time(topic: str, count: int, searches: int) -> Burden:
+    """Times are looked for in a batch that is a thousand times as large as it seems."""
     builder = RecordBatchBuilder(compression=Compression.GZIP)
-    for number in range(scale.of(COUNT, 10)):
+    for number in range(count):
         builder.append(None, bytes(100), 1_000_000 + number)
     data = PartitionProduceData(index=0, records=bytes(builder.build()))
     produced = ProduceRequest(
         acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )
     wanted = [
-        ListOffsetsPartition(partition_index=0, timestamp=1_000_000 + scale.of(COUNT, 10) - number)
-        for number in range(1, scale.of(200, 3))
+        ListOffsetsPartition(partition_index=0, timestamp=1_000_000 + count - number)
+        for number in range(1, searches)
     ]
     asked = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=wanted)]

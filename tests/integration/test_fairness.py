@@ -5,23 +5,28 @@ import itertools
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic, thread_time
+from typing import TypeVar
 
 import pytest
 
-from benchmarks.fairness import largest_of
+from benchmarks.fairness import KNOWN, Burden, largest_of, made_and_deleted, searched_by_time
 from benchmarks.stretches import ask
 from ottla.base.clock import Clock, SystemClock
+from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
+from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
 from ottla.config.listeners import Listener
+from ottla.controller.events import Answer, Request
+from ottla.controller.operations import Steps
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -42,10 +47,12 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.transaction_offset_commit import TransactionOffsetCommitRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server import listener as listener_module
-from ottla.server.apis import APIS
+from ottla.server.apis import APIS, CLUSTER_APIS
+from ottla.server.cluster.handlers import OWN
 from ottla.server.connection import Connection
 from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
+from tests.support.lonely_member import ME, LonelyMember
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
@@ -62,14 +69,22 @@ LONGEST = 4.0
 """Milliseconds, on a host of the usual speed, between two checks whether a turn is over: what is
 done to each of so many elements in one go takes more."""
 
-MOST_TRIES = 5
+MOST_TRIES = 15
 WITH_ARRAYS = [
     ApiKey(one)
     for one in APIS
     if any(field.kind == "array" for field in request_class(ApiKey(one)).FIELDS)
 ]
 
+OF_A_CLUSTER = [
+    key for key in sorted(OWN) if any(one.kind == "array" for one in request_class(key).FIELDS)
+]
+
 MANY_ROUNDS = 200_000
+
+T = TypeVar("T")
+Tried = Callable[[Burden], list[float]]
+"""Has a server answer; returns how long it was at each stretch of that, in milliseconds."""
 
 
 class SteppedServer:
@@ -195,6 +210,7 @@ class Stretches:
     """
 
     def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._server = server
         self._ms: list[float] = []
         self._begun = threading.local()
         self._threads: list[threading.Thread] = []
@@ -225,7 +241,13 @@ class Stretches:
             self._begun.s = thread_time()
         return 0.0
 
-    def take(self) -> list[float]:
+    def of(self, burden: Burden) -> list[float]:
+        """Those of one request."""
+        self._take()
+        ask(self._server, burden.frame, 1)
+        return self._take()
+
+    def _take(self) -> list[float]:
         """All since the last call, when the requests are over."""
         for thread in self._threads:  # each ends after its answer has gone
             thread.join(PATIENCE_S)
@@ -265,27 +287,92 @@ def test_neither_a_slice_nor_the_garbage_of_a_request_grows_with_its_elements(
     with serving(with_topic(tmp_path / "data", 200)) as server:
         check_what_is_left_to_the_collector(server, key)
         count = LARGEST if pytestconfig.getoption("--largest-requests") else COUNT
-        check_stretches(server, key, count, Stretches(server, monkeypatch))
+        stretches = Stretches(server, monkeypatch)
+        with without_collections():
+            check_stretches(largest_of(APIS[key], "t", count), count, stretches.of)
 
 
-def check_stretches(server: Server, key: ApiKey, count: int, stretches: Stretches) -> None:
-    """Each stretch is as short as in the best of all tries: the host delays one here, one there."""
-    with without_collections():
-        for burden in largest_of(APIS[key], "t", count):
-            best: list[float] = []
-            for _ in range(MOST_TRIES):
-                ask(server, burden.frame, 1)
-                found = stretches.take()
-                # What the first request of a kind changes, the later ones find changed.
-                best = list(map(min, best, found)) if len(best) == len(found) else found
-                longest, limit = max(best, default=0.0), LONGEST * host_millisecond()
-                if count == LARGEST:
-                    limit = LONGEST_OF_LARGEST * max(1.0, host_millisecond())
-                if longest <= limit:
-                    break
-            else:
-                where = f"stretch {best.index(longest)} of {len(best)}"
-                raise AssertionError(f"{burden.name}: {longest:.1f} ms in {where}, not {limit:.1f}")
+@pytest.mark.slow
+@pytest.mark.parametrize("key", OF_A_CLUSTER, ids=lambda one: one.name)
+def test_no_slice_of_a_request_to_a_member_of_a_cluster_grows_with_its_elements(
+    key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = BusyMember(2, 3)
+    known = {**KNOWN, "controller_id": ME, "controller_epoch": 1, "leader": 2}
+    known["broker_epoch"] = member.broker_of(ME).epoch
+    with serving(member.broker) as server:
+        burdens = largest_of(CLUSTER_APIS.get(key) or APIS[key], "t", COUNT, known)
+        stretches = Stretches(server, monkeypatch)
+        with without_collections():
+            check_stretches(burdens, COUNT, stretches.of)
+
+
+class BusyMember(LonelyMember):
+    """Its controller has no time for requests, and is not measured with them."""
+
+    def ask(self, requests: Sequence[Request]) -> Waiting[list[Answer]]:
+        waiting: Waiting[list[Answer]] = Waiting()
+        waiting.result = [Answer(error=ErrorCode.REQUEST_TIMED_OUT)] * len(requests)
+        self._done.append(waiting)
+        return waiting
+
+    def run(self, make: Callable[[], Steps[T]]) -> Waiting[T]:
+        """In a thread of its own, as a member does: no slice has its processor time."""
+        found: list[Waiting[T]] = []
+        run = super().run
+        thread = threading.Thread(target=lambda: found.append(run(make)))
+        thread.start()
+        thread.join(PATIENCE_S)
+        return found[0]
+
+
+@pytest.mark.slow
+def test_no_slice_is_long_where_few_bytes_ask_for_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    """Thousands of partitions that are made and deleted, and searches of compressed batches."""
+    is_large = pytestconfig.getoption("--largest-requests")
+    made, deleted = made_and_deleted(3000 if is_large else 200)
+    search = searched_by_time("t", COUNT, 5)
+    with serving(with_topic(tmp_path / "data", 200)) as server:
+        stretches = Stretches(server, monkeypatch)
+
+        def create(burden: Burden) -> list[float]:
+            found = stretches.of(burden)
+            ask(server, deleted.frame, 1)
+            return found
+
+        def delete(burden: Burden) -> list[float]:
+            ask(server, made.frame, 1)
+            return stretches.of(burden)
+
+        for frame in search.before:
+            ask(server, frame, 1)
+        with without_collections():
+            check_stretches([search], COUNT, stretches.of)
+            check_stretches([made], COUNT, create)
+            check_stretches([deleted], COUNT, delete)
+
+
+def check_stretches(burdens: Iterable[Burden], count: int, tried: Tried) -> None:
+    """Each stretch is as short as in the best of all tries: the host delays one here, one there.
+
+    The limit is that of the host at its slowest meanwhile.
+    """
+    for burden in burdens:
+        best: list[float] = []
+        host_ms = 0.0
+        for _ in range(MOST_TRIES):
+            found = tried(burden)
+            # What the first request of a kind changes, the later ones find changed.
+            best = list(map(min, best, found)) if len(best) == len(found) else found
+            longest, host_ms = max(best, default=0.0), max(host_ms, host_millisecond())
+            limit = LONGEST * host_ms if count < LARGEST else LONGEST_OF_LARGEST * max(1, host_ms)
+            if longest <= limit:
+                break
+        else:
+            where = f"stretch {best.index(longest)} of {len(best)}"
+            raise AssertionError(f"{burden.name}: {longest:.1f} ms in {where}, not {limit:.1f}")
 
 
 def test_a_request_with_more_elements_than_any_may_have_is_refused(

@@ -21,6 +21,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import in_turns
 from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.hosted_logs import HostedLog, HostedLogs, SettingsOf
@@ -187,6 +188,15 @@ class Replicas:
         self._carry_out(applied.effects)
         return applied
 
+    def to_host(self, order: LeaderAndIsr) -> list[TopicPartition]:
+        """The partitions of an order that have a replica here."""
+        return [
+            place
+            for place, one in in_turns(order.orders.items())
+            if self.options.broker_id in one.assignment.replicas
+            and (one.is_new or self._directories.is_complete)
+        ]
+
     def make_logs(self, order: LeaderAndIsr) -> None:
         """Makes the logs that an order needs, in turns, so that `apply` finds them."""
 
@@ -194,13 +204,7 @@ class Replicas:
             # Nobody may take it for that of a broker alone, until the order says who leads it.
             partition.replication = ReplicatedPartition(self, HostedLog(partition))
 
-        ours = [
-            place
-            for place, one in order.orders.items()
-            if self.options.broker_id in one.assignment.replicas
-            and (one.is_new or self._directories.is_complete)
-        ]
-        self._store.host_all(ours, order.topic_ids, self.settings_of, made)
+        self._store.host_all(self.to_host(order), order.topic_ids, self.settings_of, made)
 
     def _write_out(self, places: Iterable[TopicPartition]) -> None:
         """What was appended in the epoch that ends is before all of the next one."""

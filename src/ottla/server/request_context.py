@@ -110,8 +110,11 @@ class PendingAnswer(PendingResponse):
         self,
         pending_id: Waiting[Any],
         make_response: Callable[[Any], Message | PendingResponse],
+        *,
+        takes_long: bool = False,
     ) -> None:
         super().__init__(pending_id)
+        self.takes_long = takes_long
         self._make_response = make_response
 
     def finish(self, at: Timestamps) -> Message | PendingResponse:

@@ -32,12 +32,12 @@ def handle(request: AlterPartitionRequest, context: RequestContext) -> PendingAn
         changes=tuple(_changes(request, version)),
         version=version,
     )
-    return PendingAnswer(membership_of(context).ask([event]), _response)
+    return PendingAnswer(membership_of(context).ask([event]), _response, takes_long=True)
 
 
 def _changes(request: AlterPartitionRequest, version: int) -> Iterator[AlteredIsr]:
     has_id = version >= FIRST_TOPIC_ID_VERSION
-    for topic in request.topics:
+    for topic in in_turns(request.topics):
         for one in in_turns(topic.partitions):
             yield AlteredIsr(
                 topic=None if has_id else topic.topic_name,
@@ -53,13 +53,13 @@ def _changes(request: AlterPartitionRequest, version: int) -> Iterator[AlteredIs
 def _isr(wanted: AlteredPartition, version: int) -> tuple[int, ...]:
     if version < FIRST_EPOCHS_VERSION:
         return tuple(wanted.new_isr)
-    return tuple(one.broker_id for one in wanted.new_isr_with_epochs)
+    return tuple(one.broker_id for one in in_turns(wanted.new_isr_with_epochs))
 
 
 def _response(answers: list[Answer]) -> AlterPartitionResponse:
     (answer,) = answers
     topics: dict[object, AlteredTopicResult] = {}
-    for one in answer.altered:
+    for one in in_turns(answer.altered):
         change = one.change
         key = change.topic if change.topic_id is None else change.topic_id
         topic = topics.get(key)
@@ -68,7 +68,7 @@ def _response(answers: list[Answer]) -> AlterPartitionResponse:
                 topic_name=change.topic or "", topic_id=change.topic_id or ZERO_UUID
             )
         topic.partitions.append(_result(one))
-    return AlterPartitionResponse(error_code=answer.error, topics=list(topics.values()))
+    return AlterPartitionResponse(error_code=answer.error, topics=[*in_turns(topics.values())])
 
 
 def _result(answer: AlteredAnswer) -> AlteredPartitionResult:

@@ -23,7 +23,7 @@ def handle(request: AlterPartitionReassignmentsRequest, context: RequestContext)
         TopicPartition(topic.name, one.partition_index): None
         if one.replicas is None
         else tuple(one.replicas)
-        for topic in request.topics
+        for topic in in_turns(request.topics)
         for one in in_turns(topic.partitions)
     }
 
@@ -37,15 +37,16 @@ def handle(request: AlterPartitionReassignmentsRequest, context: RequestContext)
                 ReassignableTopicResponse(
                     name=topic.name,
                     partitions=[
-                        _result(answer, topic.name, one.partition_index) for one in topic.partitions
+                        _result(answer, topic.name, one.partition_index)
+                        for one in in_turns(topic.partitions)
                     ],
                 )
-                for topic in request.topics
+                for topic in in_turns(request.topics)
             ],
         )
 
     event = AlterReassignments(pending_id=None, wanted=wanted)
-    return PendingAnswer(membership_of(context).ask([event]), answered)
+    return PendingAnswer(membership_of(context).ask([event]), answered, takes_long=True)
 
 
 def _result(answer: Answer, topic: str, index: int) -> ReassignablePartitionResponse:

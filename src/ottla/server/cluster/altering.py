@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords_among
@@ -34,9 +35,11 @@ def alter_all(
     wanted: Sequence[ResourceAlteration], context: RequestContext, *, validate_only: bool
 ) -> Waiting[Refusals]:
     """What became of each."""
-    counts = Counter((one.resource_type, one.resource_name) for one in wanted)
+    counts = freed_in_turns(
+        Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
+    )
     planned: list[tuple[str, Change] | ApiError] = []
-    for one in wanted:
+    for one in in_turns(wanted):
         try:
             if counts[one.resource_type, one.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import parts_in_turns
+from ottla.base.turns import in_turns, parts_in_turns
 from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
@@ -47,13 +47,14 @@ def ask_controller(
     """The response once each event is decided on; a refusal stands in the event's result."""
 
     def answered(answers: list[Answer]) -> Message:
-        for (_, result), answer in zip(asked, answers, strict=True):
+        for (_, result), answer in in_turns(zip(asked, answers, strict=True)):
             if answer.error is not ErrorCode.NONE:
                 result.error_code = answer.error
                 result.error_message = answer.error.description
         return response
 
-    return PendingAnswer(membership_of(context).ask([event for event, _ in asked]), answered)
+    events = [event for event, _ in in_turns(asked)]
+    return PendingAnswer(membership_of(context).ask(events), answered, takes_long=True)
 
 
 def apply_in_parts(

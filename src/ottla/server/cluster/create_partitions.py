@@ -45,10 +45,12 @@ def handle(
             )
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
-    response = CreatePartitionsResponse(results=list(results.values()))
+    response = CreatePartitionsResponse(results=[*in_turns(results.values())])
     if request.validate_only or not events:
         return response
-    return ask_controller([(one, results[one.topic]) for one in events], response, context)
+    return ask_controller(
+        [(one, results[one.topic]) for one in in_turns(events)], response, context
+    )
 
 
 def _assignment(

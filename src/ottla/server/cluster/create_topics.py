@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.topics.topics import (
     Topic,
     check_name,
@@ -37,10 +37,11 @@ def handle(
     request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | PendingAnswer:
     context.may_take_long()
-    counts = Counter(one.name for one in in_turns(request.topics))
-    results: dict[str, CreatableTopicResult] = {}
-    events: list[CreateTopic] = []
-    for wanted in in_turns({one.name: one for one in request.topics}.values()):
+    counts = freed_in_turns(Counter(one.name for one in in_turns(request.topics)))
+    by_name = freed_in_turns({one.name: one for one in in_turns(request.topics)})
+    results: dict[str, CreatableTopicResult] = freed_in_turns({})
+    events: list[CreateTopic] = freed_in_turns([])
+    for wanted in in_turns(by_name.values()):
         try:
             if not membership_of(context).is_controller:
                 raise ApiError(ErrorCode.NOT_CONTROLLER)
@@ -53,16 +54,18 @@ def handle(
             results[wanted.name] = CreatableTopicResult(
                 name=wanted.name, error_code=error.code, error_message=error.message, configs=[]
             )
-    response = CreateTopicsResponse(topics=list(results.values()))
+    response = CreateTopicsResponse(topics=[*in_turns(results.values())])
     if request.validate_only or not events:
         return response
-    return ask_controller([(one, results[one.topic]) for one in events], response, context)
+    return ask_controller(
+        [(one, results[one.topic]) for one in in_turns(events)], response, context
+    )
 
 
 def _event(wanted: CreatableTopic, context: RequestContext) -> CreateTopic:
     """Raises `ApiError` for what cannot be made."""
     _check_new_name(wanted.name, context)
-    overrides = {one.name: one.value for one in wanted.configs}
+    overrides = freed_in_turns({one.name: one.value for one in in_turns(wanted.configs)})
     topic_config(context.broker.config.topic_defaults, overrides)
     return CreateTopic(
         pending_id=None,

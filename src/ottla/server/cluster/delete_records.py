@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.waiting import DelayedOperation
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -31,7 +31,7 @@ def handle(
     replicas = replicas_of(context)
     pending = DelayedOperation(context.at.monotonic_ms + request.timeout_ms)
     awaited: list[tuple[Hashable, TopicPartition, DeleteRecordsPartitionResult]] = []
-    for asked, topic in zip(request.topics, response.topics, strict=True):
+    for asked, topic in in_turns(zip(request.topics, response.topics, strict=True)):
         for wanted, result in in_turns(zip(asked.partitions, topic.partitions, strict=True)):
             if result.error_code == ErrorCode.NONE:
                 start = result.low_watermark
@@ -46,7 +46,7 @@ def handle(
 
     def amend(errors: Mapping[Hashable, ErrorCode]) -> DeleteRecordsResponse:
         """Where time is up the low watermark is that of the beginning, as in Kafka."""
-        for key, place, result in awaited:
+        for key, place, result in in_turns(awaited):
             result.error_code = errors.get(key, ErrorCode.NONE)
             if result.error_code == ErrorCode.NONE:
                 result.low_watermark = replicas.low_watermark(place)
@@ -54,4 +54,4 @@ def handle(
                 result.low_watermark = NO_LOW_WATERMARK
         return response
 
-    return PendingAnswer(pending, amend)
+    return PendingAnswer(pending, amend, takes_long=len(awaited) > PART_SIZE)

@@ -46,13 +46,13 @@ def handle(
         return response
 
     def answered(answers: list[Answer]) -> DeleteTopicsResponse:
-        for result, answer in zip(going.values(), answers, strict=True):
+        for result, answer in in_turns(zip(going.values(), answers, strict=True)):
             if answer.error is not ErrorCode.NONE:
                 refuse(result, ApiError(answer.error), context)
         return response
 
     events = [DeleteTopic(pending_id=None, topic=name) for name in in_turns(going)]
-    return PendingAnswer(membership_of(context).ask(events), answered)
+    return PendingAnswer(membership_of(context).ask(events), answered, takes_long=True)
 
 
 def _name(wanted: DeleteTopicState, cache: MetadataCache) -> str:

@@ -30,7 +30,7 @@ def handle(
     if request.topic_partitions is not None:
         wanted = tuple(
             TopicPartition(topic.topic, index)
-            for topic in request.topic_partitions
+            for topic in in_turns(request.topic_partitions)
             for index in in_turns(topic.partitions)
         )
 
@@ -38,7 +38,7 @@ def handle(
         (answer,) = answers
         errors = dict(answer.errors)
         if answer.error is not ErrorCode.NONE:
-            errors = dict.fromkeys(wanted or (), answer.error)
+            errors = dict.fromkeys(in_turns(wanted or ()), answer.error)
         response = ElectLeadersResponse(replica_election_results=_results(errors))
         if context.api_version >= FIRST_ERROR_VERSION:
             response.error_code = answer.error
@@ -47,12 +47,12 @@ def handle(
     event = ElectLeaders(
         pending_id=None, partitions=wanted, is_unclean=request.election_type == UNCLEAN
     )
-    return PendingAnswer(membership_of(context).ask([event]), answered)
+    return PendingAnswer(membership_of(context).ask([event]), answered, takes_long=True)
 
 
 def _results(errors: dict[TopicPartition, ErrorCode]) -> list[ReplicaElectionResult]:
     topics: dict[str, ReplicaElectionResult] = {}
-    for place, code in errors.items():
+    for place, code in in_turns(errors.items()):
         topic = topics.get(place.topic)
         if topic is None:
             topic = topics[place.topic] = ReplicaElectionResult(topic=place.topic)

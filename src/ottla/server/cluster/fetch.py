@@ -6,6 +6,7 @@ Kafka's counterpart: `KafkaApis.handleFetchRequest`.
 from collections.abc import Callable
 from typing import Final
 
+from ottla.base.turns import in_turns
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import (
     FetchRequest,
@@ -32,8 +33,8 @@ def handle(
     def amend(response: FetchResponse) -> None:
         moved = [
             Moved(topic.topic, topic.topic_id, one.partition_index, one)
-            for topic in response.responses
-            for one in topic.partitions
+            for topic in in_turns(response.responses)
+            for one in in_turns(topic.partitions)
             if one.error_code in MOVED
         ]
         if moved:

@@ -15,5 +15,7 @@ def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> 
     context.may_take_long()
     wanted = alterations(request, context)
     return PendingAnswer(
-        alter_all(wanted, context, validate_only=request.validate_only), partial(answer, request)
+        alter_all(wanted, context, validate_only=request.validate_only),
+        partial(answer, request),
+        takes_long=True,
     )

@@ -7,7 +7,7 @@ them. Kafka's counterpart: `ReplicaManager.becomeLeaderOrFollower`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.replication.replica_manager import Applied
 from ottla.controller.requests import LeaderAndIsr
 from ottla.controller.settings import read_settings
@@ -28,11 +28,15 @@ def handle(
     request: LeaderAndIsrRequest, context: RequestContext
 ) -> LeaderAndIsrResponse | PendingResponse:
     order = leader_and_isr(request)
-    topics = dict.fromkeys(one.topic for one in order.orders)
-    new = [topic for topic in topics if context.broker.topics.find(topic) is None]
+    topics = context.broker.topics
+    new = dict.fromkeys(
+        place.topic
+        for place in in_turns(replicas_of(context).to_host(order))
+        if topics.find(place.topic) is None
+    )
     if not new:
         return _apply(order, request, context)
-    entities = {f"topics/{topic}": topic for topic in new}
+    entities = {f"topics/{topic}": topic for topic in in_turns(new)}
     reading = membership_of(context).run(lambda: read_settings(entities))
 
     def go_on(at: Timestamps) -> LeaderAndIsrResponse:
@@ -47,7 +51,9 @@ def _apply(
     order: LeaderAndIsr, request: LeaderAndIsrRequest, context: RequestContext
 ) -> LeaderAndIsrResponse:
     replicas, sender = replicas_of(context), sender_of(request)
-    if not order.orders.keys() <= replicas.partitions.keys():
+    assert isinstance(order.orders, dict), "as `orders.leader_and_isr` has made it"
+    freed_in_turns(order.orders)
+    if not all(place in replicas.partitions for place in in_turns(order.orders)):
         context.may_take_long()
         if replicas.manager.refusal_of(sender) is ErrorCode.NONE:
             replicas.make_logs(order)
@@ -80,4 +86,4 @@ def _topics(order: LeaderAndIsr, applied: Applied) -> list[LeaderAndIsrTopicErro
             partition_index=one.partition, error_code=applied.errors.get(one, applied.error)
         )
         topic.partition_errors.append(error)
-    return list(topics.values())
+    return [*in_turns(freed_in_turns(topics).values())]

@@ -21,17 +21,17 @@ def handle(request: ListPartitionReassignmentsRequest, context: RequestContext) 
     if request.topics is not None:
         wanted = tuple(
             TopicPartition(topic.name, index)
-            for topic in request.topics
+            for topic in in_turns(request.topics)
             for index in in_turns(topic.partition_indexes)
         )
     event = ListReassignments(pending_id=None, partitions=wanted)
-    return PendingAnswer(membership_of(context).ask([event]), _response)
+    return PendingAnswer(membership_of(context).ask([event]), _response, takes_long=True)
 
 
 def _response(answers: list[Answer]) -> ListPartitionReassignmentsResponse:
     (answer,) = answers
     topics: dict[str, OngoingTopicReassignment] = {}
-    for place, its in answer.reassignments.items():
+    for place, its in in_turns(answer.reassignments.items()):
         topic = topics.get(place.topic)
         if topic is None:
             topic = topics[place.topic] = OngoingTopicReassignment(name=place.topic)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.replication.metadata_cache import NO_CONTROLLER, MetadataCache, PartitionView
 from ottla.broker.topics.topics import INTERNAL_TOPICS, check_name
 from ottla.protocol.messages.metadata import (
@@ -45,7 +45,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if request.include_topic_authorized_operations:
-        for topic in response.topics:
+        for topic in in_turns(response.topics):
             if not topic.error_code:
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     return response
@@ -60,11 +60,13 @@ def _topics(
     if wanted is None or (context.api_version == 0 and not wanted):
         return [_describe(name, cache, context) for name in in_turns(list(cache.topics))]
     refused = _create_missing(wanted, request, cache, context)
-    answers = {
-        (one.name, one.topic_id): _describe_wanted(one, cache, context, refused)
-        for one in in_turns(wanted)
-    }
-    return list(answers.values())
+    answers = freed_in_turns(
+        {
+            (one.name, one.topic_id): _describe_wanted(one, cache, context, refused)
+            for one in in_turns(wanted)
+        }
+    )
+    return [*in_turns(answers.values())]
 
 
 def _create_missing(
@@ -74,16 +76,18 @@ def _create_missing(
     context: RequestContext,
 ) -> dict[str, ErrorCode]:
     """Asks for topics that may be made; why others are not."""
-    missing = [
-        one.name
-        for one in in_turns(wanted)
-        if one.name is not None and one.topic_id == ZERO_UUID and one.name not in cache.topics
-    ]
+    missing = freed_in_turns(
+        {
+            one.name: None
+            for one in in_turns(wanted)
+            if one.name is not None and one.topic_id == ZERO_UUID and one.name not in cache.topics
+        }
+    )
     broker = context.broker
-    refused: dict[str, ErrorCode] = {}
+    refused: dict[str, ErrorCode] = freed_in_turns({})
     made: list[str] = []
     may_make = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
-    for name in dict.fromkeys(missing):
+    for name in in_turns(missing):
         try:
             check_name(name)
         except ApiError as error:

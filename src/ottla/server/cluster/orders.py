@@ -5,6 +5,7 @@ The inverse is `cluster/orders.py`. Kafka's counterparts: `LeaderAndIsrRequest`,
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from ottla.base.ids import ZERO_UUID, Uuid
@@ -53,7 +54,7 @@ def leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsr:
         for one in in_turns(request.ungrouped_partition_states)
     }
     topic_ids = {}
-    for topic in request.topic_states:
+    for topic in in_turns(request.topic_states):
         if topic.topic_id != ZERO_UUID:
             topic_ids[topic.topic_name] = topic.topic_id
         for one in in_turns(topic.partition_states):
@@ -82,37 +83,36 @@ def _order(state: LeaderAndIsrPartitionState) -> PartitionOrder:
 
 def stop_replica(request: StopReplicaRequest, api_version: int) -> StopReplica:
     if api_version >= FIRST_STATE_VERSION:
-        return StopReplica(
-            orders={
-                TopicPartition(topic.topic_name, one.partition_index): StopOrder(
-                    leader_epoch=one.leader_epoch, delete=one.delete_partition
-                )
-                for topic in request.topic_states
-                for one in in_turns(topic.partition_states)
-            }
-        )
+        orders = {
+            TopicPartition(topic.topic_name, one.partition_index): StopOrder(
+                leader_epoch=one.leader_epoch, delete=one.delete_partition
+            )
+            for topic in in_turns(request.topic_states)
+            for one in in_turns(topic.partition_states)
+        }
+        return StopReplica(orders=freed_in_turns(orders))
     stop = StopOrder(leader_epoch=NO_STOP_EPOCH, delete=request.delete_partitions)
-    places = [
-        *(
-            TopicPartition(one.topic_name, one.partition_index)
-            for one in in_turns(request.ungrouped_partitions)
-        ),
-        *(
-            TopicPartition(topic.name, index)
-            for topic in request.topics
-            for index in in_turns(topic.partition_indexes)
-        ),
-    ]
-    return StopReplica(orders=dict.fromkeys(places, stop))
+    ungrouped = (
+        TopicPartition(one.topic_name, one.partition_index)
+        for one in in_turns(request.ungrouped_partitions)
+    )
+    grouped = (
+        TopicPartition(topic.name, index)
+        for topic in in_turns(request.topics)
+        for index in in_turns(topic.partition_indexes)
+    )
+    return StopReplica(orders=freed_in_turns(dict.fromkeys(chain(ungrouped, grouped), stop)))
 
 
 def update_metadata(request: UpdateMetadataRequest, api_version: int) -> UpdateMetadata:
     partitions: dict[TopicPartition, PartitionMetadata] = freed_in_turns({})
     partitions.update(_metadata(request))
     topic_ids: dict[str, Uuid] = {
-        one.topic_name: one.topic_id for one in request.topic_states if one.topic_id != ZERO_UUID
+        one.topic_name: one.topic_id
+        for one in in_turns(request.topic_states)
+        if one.topic_id != ZERO_UUID
     }
-    brokers = {one.id: _broker(one, api_version) for one in request.live_brokers}
+    brokers = {one.id: _broker(one, api_version) for one in in_turns(request.live_brokers)}
     return UpdateMetadata(partitions=partitions, topic_ids=topic_ids, brokers=brokers)
 
 
@@ -121,7 +121,7 @@ def _metadata(
 ) -> Iterator[tuple[TopicPartition, PartitionMetadata]]:
     for one in in_turns(request.ungrouped_partition_states):
         yield TopicPartition(one.topic_name, one.partition_index), _partition(one)
-    for topic in request.topic_states:
+    for topic in in_turns(request.topic_states):
         for one in in_turns(topic.partition_states):
             yield TopicPartition(topic.topic_name, one.partition_index), _partition(one)
 
@@ -148,7 +148,8 @@ def _broker(broker: UpdateMetadataBroker, api_version: int) -> BrokerRegistratio
         )
         return BrokerRegistration(endpoints=(only,))
     return BrokerRegistration(
-        endpoints=tuple(_endpoint(one, api_version) for one in broker.endpoints), rack=broker.rack
+        endpoints=tuple(_endpoint(one, api_version) for one in in_turns(broker.endpoints)),
+        rack=broker.rack,
     )
 
 

@@ -5,6 +5,7 @@ Kafka's counterpart: `KafkaApis.handleProduceRequest`.
 
 from typing import Final
 
+from ottla.base.turns import in_turns
 from ottla.codec.schema import Message
 from ottla.protocol.messages.produce import (
     LeaderIdAndEpoch,
@@ -27,8 +28,8 @@ def handle(request: ProduceRequest, context: RequestContext) -> Message | Pendin
     def amend(response: ProduceResponse) -> None:
         moved = [
             Moved(topic.name, topic.topic_id, one.index, one)
-            for topic in response.responses
-            for one in topic.partition_responses
+            for topic in in_turns(response.responses)
+            for one in in_turns(topic.partition_responses)
             if one.error_code in MOVED
         ]
         if moved:

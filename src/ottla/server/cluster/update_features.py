@@ -13,6 +13,9 @@ from ottla.protocol.messages.update_features import (
 from ottla.server.cluster.applying import membership_of
 from ottla.server.request_context import PendingAnswer, RequestContext
 
+MAX_FEATURES = 256
+"""In one request: there are a handful, and the controller decides on each by itself."""
+
 
 def handle(
     request: UpdateFeaturesRequest, context: RequestContext
@@ -25,9 +28,10 @@ def handle(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message="A cluster over ZooKeeper does not say whether an update would work.",
         )
-    if not request.feature_updates:
+    if not 0 < len(request.feature_updates) <= MAX_FEATURES:
         return UpdateFeaturesResponse(
-            error_code=ErrorCode.INVALID_REQUEST, error_message="There is nothing to update."
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"Name 1 to {MAX_FEATURES} features to update.",
         )
     events = [
         UpdateFeature(pending_id=None, name=one.feature, max_version_level=one.max_version_level)
