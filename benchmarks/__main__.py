@@ -42,6 +42,7 @@ SUBJECTS = {
     "idempotence": "what idempotence costs the broker, and what it costs clients",
     "spark": "Spark reading a topic from files and over the wire, and planning",
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
+    "merges": "changes merged into a table of the latest rows, beside plain loads and MERGE",
     "sink": "Spark's rows into a topic, beside librdkafka in its tasks",
     "latency": "from a produce to its answer, and to a waiting consumer",
 }
