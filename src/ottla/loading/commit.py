@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ottla.loading.carrying import carry_all
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step, TableState
-from ottla.loading.upserting import changes_in, merge_changes
+from ottla.loading.upserting import merge_changes, remove_changes
 from ottla.loading.writing import WrittenFiles
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger_entries import (
@@ -32,11 +32,10 @@ def publish(
 ) -> Commit:
     """Raises `CommitTakenError` when another writer was first; what was written is removed then."""
     if written.layout.is_latest:
-        changes = [file.path for file in changes_in(written)]
         try:
             commit = _publish(job, plan, _merged(job, plan, written, partitions))
         finally:
-            job.table.remove_files(changes)
+            remove_changes(job, written)
     else:
         commit = _publish(job, plan, _carried(job, plan, written, partitions))
     return commit

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange
+from ottla.loading.resolution import LatestChanges, Resolution
 from ottla.loading.task_files import TaskFiles
 from ottla.tables.data_files import part_batches, read_columns, read_part
 from ottla.tables.layout import Partitioning
@@ -20,60 +21,17 @@ from ottla.tables.store import TableStore, open_store
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
-
-
-class LatestChanges:
-    """The last change of each key of one partition: what is in memory of a load's changes."""
-
-    def __init__(
-        self, store: TableStore, parts: Sequence[DataFile], again: OffsetRange | None
-    ) -> None:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        changes = _key_columns(store, parts, ["key", "offset"])
-        is_keyed = pc.is_valid(changes["key"])
-        truncated = pc.max(changes["offset"].filter(pc.invert(is_keyed))).as_py()
-        self.truncated = -1 if truncated is None else int(truncated)
-        """The offset of the last truncation."""
-        last = changes.filter(is_keyed).group_by("key").aggregate([("offset", "max")])
-        self.keys = last["key"].combine_chunks()
-        # One more, for the keys that have not changed.
-        self._offsets = np.append(last["offset_max"].to_numpy(), -1)
-        self._again = again
-        if isinstance(self.keys, pa.ChunkedArray):
-            self.keys = pa.concat_arrays(self.keys.chunks)
-
-    def surviving(self, keys: "pa.ChunkedArray", offsets: Any) -> "np.ndarray[Any, Any]":
-        """Which rows there are still, of rows with these keys and offsets."""
-        import pyarrow.compute as pc
-
-        indices = pc.fill_null(pc.index_in(keys, self.keys), -1).to_numpy()
-        return (offsets >= self._offsets[indices]) & (offsets > self.truncated)  # type: ignore[no-any-return]
-
-    def surviving_before(self, keys: "pa.ChunkedArray", offsets: Any) -> "np.ndarray[Any, Any]":
-        """The same of rows that the table had; those that were read again are among the changes."""
-        found = self.surviving(keys, offsets)
-        if self._again is None:
-            return found
-        is_again = (self._again.from_offset <= offsets) & (offsets < self._again.until_offset)
-        return found & ~is_again  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestWriter:
-    """One merge, whose changes lie in files by partition; `again`: the offsets of a rerun.
-
-    `directory` is relative to the table.
-    """
+    """One merge. `directory` is relative to the table; `again`: the offsets of a rerun."""
 
     table: str
     directory: str
     compression: str
     partitioning: Partitioning | None
-    changes: Mapping[int, Sequence[DataFile]]
+    resolutions: Mapping[int, Resolution]
     again: Mapping[int, OffsetRange]
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> list[str]:
@@ -110,7 +68,7 @@ class _BundleWriter:
     def __init__(self, merge: LatestWriter, store: TableStore) -> None:
         self._merge = merge
         self._store = store
-        self._latest: dict[int, LatestChanges] = {}
+        self._changes = LatestChanges(store, merge.resolutions)
         self._report = BundleReport([], [])
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> BundleReport:
@@ -148,25 +106,18 @@ class _BundleWriter:
         return list(zip(parts, masks, strict=True))
 
     def _mask_of_changes(self, part: DataFile) -> "np.ndarray[Any, Any]":
-        changes = read_part(self._store, part, ["key", "offset", "is_deleted"])
-        survives = self._of(part).surviving(changes["key"], changes["offset"].to_numpy())
-        is_row = ~changes["is_deleted"].to_numpy()
-        return survives & is_row  # type: ignore[no-any-return]
+        offsets = read_part(self._store, part, ["offset"])["offset"].to_numpy()
+        return self._changes.stay(part, offsets)
 
     def _mask_of_rows(self, part: DataFile) -> "np.ndarray[Any, Any]":
-        import numpy as np
-
-        if part.partition not in self._merge.changes and part.partition not in self._merge.again:
-            return np.ones(part.row_count, dtype=bool)
         rows = read_part(self._store, part, ["key", "offset"])
-        return self._of(part).surviving_before(rows["key"], rows["offset"].to_numpy())
-
-    def _of(self, part: DataFile) -> LatestChanges:
-        if part.partition not in self._latest:
-            changes = self._merge.changes.get(part.partition, ())
-            again = self._merge.again.get(part.partition)
-            self._latest[part.partition] = LatestChanges(self._store, changes, again)
-        return self._latest[part.partition]
+        offsets = rows["offset"].to_numpy()
+        found = self._changes.survive(part, rows["key"], offsets)
+        again = self._merge.again.get(part.partition)
+        if again is not None:
+            # What was read again is among the changes.
+            found &= (offsets < again.from_offset) | (offsets >= again.until_offset)
+        return found
 
     def _copy(
         self, part: DataFile, mask: "np.ndarray[Any, Any]", names: list[str], output: TaskFiles
@@ -202,13 +153,3 @@ def _counts(masks: "Sequence[np.ndarray[Any, Any]]") -> tuple[int, int]:
     """How many rows stay, and how many do not."""
     kept = sum(int(mask.sum()) for mask in masks)
     return kept, sum(len(mask) for mask in masks) - kept
-
-
-def _key_columns(
-    store: TableStore, parts: Sequence[DataFile], columns: Sequence[str]
-) -> "pa.Table":
-    import pyarrow as pa
-
-    if not parts:
-        return pa.table({"key": pa.array([], pa.binary()), "offset": pa.array([], pa.int64())})
-    return pa.concat_tables(read_part(store, part, columns) for part in parts)

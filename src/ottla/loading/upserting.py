@@ -9,7 +9,6 @@ partition, as they do where Kafka compacts.
 """
 
 import json
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +17,17 @@ from os import cpu_count
 from ottla.base.errors import TaskError
 from ottla.base.partitions import OffsetRange
 from ottla.loading.job import LoadJob, LoadPlan
-from ottla.loading.latest_writer import BundleReport, LatestChanges, LatestWriter
-from ottla.loading.writing import WrittenFiles, written_files
-from ottla.tables.ledger_entries import Action, DataFile, FileRole, MergeCounts, total_size
+from ottla.loading.latest_writer import BundleReport, LatestWriter
+from ottla.loading.resolution import LatestChanges, Resolution, Resolving
+from ottla.loading.writing import LEAST_ROWS, WrittenFiles, written_files
+from ottla.tables.ledger_entries import (
+    Action,
+    DataFile,
+    FileRole,
+    MergeCounts,
+    changes_of,
+    total_size,
+)
 from ottla.tables.store import TableStore
 from ottla.tables.transaction_log import whole_files
 
@@ -43,17 +50,18 @@ class MergedFiles:
 def merge_changes(job: LoadJob, plan: LoadPlan, written: WrittenFiles) -> MergedFiles:
     """Has the changes merged; raises `TaskError` when rows were written that are not those read."""
     aside = [file for file in written.files if file.role is not FileRole.ROWS]
-    changes = changes_in(written)
+    changes = _rows(written.files)
+    resolutions = _resolved(job, written, _by_partition(changes))
     merge = LatestWriter(
         table=job.table.path,
         directory=written.directory,
         compression=job.options.compression,
         partitioning=written.layout.partitioning,
-        changes=_by_partition(changes),
+        resolutions=resolutions,
         again=_read_again(plan),
     )
     rows = job.table.current_files() if plan.state.commit_id else []
-    old = may_change(job.table.store, whole_files(_rows(rows)), merge)
+    old = _may_change(job.table.store, whole_files(_rows(rows)), merge)
     bundles = _bundles(job, old, whole_files(changes))
     texts = job.engine.run([partial(merge.write, one) for one in bundles], lambda *_: None)
     reports = [BundleReport(**json.loads(text)) for text in texts]
@@ -72,48 +80,43 @@ def merge_changes(job: LoadJob, plan: LoadPlan, written: WrittenFiles) -> Merged
     )
 
 
-def changes_in(written: WrittenFiles) -> list[DataFile]:
-    """The files of changes: no commit names them, and they go when it is made."""
-    return _rows(written.files)
+def remove_changes(job: LoadJob, written: WrittenFiles) -> None:
+    """Removes what only the merge has read: no commit names it."""
+    if written.directory:
+        left = job.table.store.find(changes_of(written.directory))
+        job.table.remove_files([file.path for file in left])
 
 
-def may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) -> list[_File]:
-    """The files that may have rows of the changed keys, by the bounds that are known of them."""
-    there = {part.partition for parts in files for part in parts}
-    bounds = {
-        number: _ChangedKeys(store, changes, merge.again.get(number))
-        for number, changes in merge.changes.items()
-        if number in there
-    }
-    for number in merge.again.keys() & there - bounds.keys():
-        bounds[number] = _ChangedKeys(store, (), merge.again[number])
+def _may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) -> list[_File]:
+    """The files that may have rows that go, by the bounds that are known of them."""
+    changes = LatestChanges(store, merge.resolutions)
 
-    def may_be_in(part: DataFile) -> bool:
-        found = bounds.get(part.partition)
-        return found is not None and found.may_be_in(part)
+    def may_change(part: DataFile) -> bool:
+        again = merge.again.get(part.partition)
+        is_again = again is not None and part.last_offset >= again.from_offset
+        return is_again or changes.may_change(part)
 
-    return [parts for parts in files if any(may_be_in(part) for part in parts)]
+    return [parts for parts in files if any(may_change(part) for part in parts)]
 
 
-class _ChangedKeys:
-    """The keys of one partition's changes, in order."""
-
-    def __init__(
-        self, store: TableStore, changes: Sequence[DataFile], again: OffsetRange | None
-    ) -> None:
-        latest = LatestChanges(store, changes, again)
-        self._truncated = latest.truncated
-        self._again = again
-        self._sorted = sorted(latest.keys.to_pylist())
-
-    def may_be_in(self, part: DataFile) -> bool:
-        if part.keys is None or part.first_offset < self._truncated:
-            return True
-        if self._again is not None and part.last_offset >= self._again.from_offset:
-            return True
-        first, last = part.keys
-        found = bisect_left(self._sorted, first)
-        return found < len(self._sorted) and self._sorted[found] <= last
+def _resolved(
+    job: LoadJob, written: WrittenFiles, changes: Mapping[int, Sequence[DataFile]]
+) -> dict[int, Resolution]:
+    """Which changes win; large partitions have a task each."""
+    resolving = Resolving(table=job.table.path, directory=written.directory)
+    shares: list[dict[int, Sequence[DataFile]]] = []
+    row_count = 0
+    for number, parts in changes.items():
+        count = sum(part.row_count for part in parts)
+        if not shares or row_count + count > LEAST_ROWS:
+            shares.append({})
+            row_count = 0
+        shares[-1][number] = parts
+        row_count += count
+    work = [partial(resolving.resolve, share) for share in shares]
+    texts = job.engine.run(work, lambda *_: None)
+    found = [Resolution(**json.loads(text)) for text in texts]
+    return {one.partition: one for one in found}
 
 
 def _read_again(plan: LoadPlan) -> Mapping[int, OffsetRange]:
