@@ -392,3 +392,19 @@ def test_the_latest_row_of_each_key_is_what_every_reader_finds(tmp_path: Path) -
         assert found == {b"a": b"2"}
     opened = open_log(topic_options(str(tmp_path / "log"), "orders"))
     assert audit(TableDirectory(TABLE), opened, "orders", compare_all=True).is_equal
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_an_int_that_becomes_bigint_reads_as_one_in_all_rows(
+    tmp_path: Path, read: Callable[[Path], list[dict[str, Any]]]
+) -> None:
+    for kind in ("int", "bigint"):
+        schema = f"id {kind}, more array<{kind}>"
+        decoding = Decoding(format=ValueFormat.JSON, schema=schema)
+        load_new(tmp_path, 1, layout=LayoutOptions(decoding=decoding))
+    with ottla.open(tmp_path / "log") as log:
+        log.append("orders", b'{"id": 1099511627776, "more": [1099511627776]}')
+    load_new(tmp_path, 0)
+    rows = sorted(read(tmp_path), key=lambda row: row["offset"])
+    nothing = {"id": 0, "more": None}
+    assert [row["value"] for row in rows] == [nothing, nothing, {"id": 2**40, "more": [2**40]}]
