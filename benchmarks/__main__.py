@@ -43,6 +43,7 @@ SUBJECTS = {
     "spark": "Spark reading a topic from files and over the wire, and planning",
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
     "merges": "changes merged into a table of the latest rows, beside plain loads and MERGE",
+    "decoding": "values as columns, in each format that a load decodes",
     "sink": "Spark's rows into a topic, beside librdkafka in its tasks",
     "latency": "from a produce to its answer, and to a waiting consumer",
 }

@@ -14,6 +14,7 @@ from ottla.config.listeners import client_listeners
 from ottla.schema_registry.opening import open_registry
 from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder
 from ottla.tables.values.registered import with_schema_of_subject
+from tests.support.protobuf import message, proto
 from tests.support.serving import open_broker, serving
 
 pytest.importorskip("avro")
@@ -105,6 +106,76 @@ def test_values_that_a_client_wrote_are_read_by_theirs_and_ours(
     assert found.faults == {}
     born = {"born": 0}
     assert found.rows.to_pylist() == [{**TURING, **born}] * 4
+
+
+def decoded_by_ours(asked: Decoding, written: list[bytes], headers: list[Any]) -> list[Any]:
+    ours = with_schema_of_subject(asked, open_registry(asked.registry))
+    kind = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    found = open_decoder(ours).decode(pa.array(written, pa.binary()), pa.array(headers, kind))
+    assert found.faults == {}
+    rows: list[Any] = found.rows.to_pylist()
+    return rows
+
+
+def by_both(serializer: Any, options: dict[str, Any], value: Any) -> tuple[list[bytes], list[Any]]:
+    """What a client writes with the schema's id before a value, and with its GUID in a header."""
+    written, headers = [], []
+    for more in ({}, {"schema.id.serializer": header_schema_id_serializer}):
+        where = context()
+        written.append(serializer({**options, **more})(value, where))
+        headers.append([{"key": key, "value": one} for key, one in where.headers])
+    return written, headers
+
+
+def test_protobuf_that_a_client_wrote_is_read_by_the_message_that_it_names(
+    url: str, client: SchemaRegistryClient
+) -> None:
+    protobuf = pytest.importorskip("confluent_kafka.schema_registry.protobuf")
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: pip install 'ottla[protobuf]'")
+    text = proto(
+        "message Other {} message Person { string first = 1; Place home = 2; "
+        "google.protobuf.Timestamp born = 3; message Place { string town = 1; } }",
+        'import "google/protobuf/timestamp.proto";',
+    )
+    person = message(text, "Person")(first="Alan", home={"town": "London"})
+    written, headers = by_both(
+        lambda options: protobuf.ProtobufSerializer(type(person), client, options), {}, person
+    )
+    asked = Decoding(
+        format=ValueFormat.PROTOBUF,
+        schema="",
+        registry=url,
+        subject="people-value",
+        message="Person",
+    )
+    row = {"first": "Alan", "home": {"town": "London"}, "born": None}
+    assert decoded_by_ours(asked, written, headers) == [row, row]
+
+
+def test_json_that_a_client_wrote_is_read_by_its_schema(
+    url: str, client: SchemaRegistryClient
+) -> None:
+    json_schema = pytest.importorskip("confluent_kafka.schema_registry.json_schema")
+    schema = json.dumps(
+        {
+            "title": "Person",
+            "type": "object",
+            "properties": {"first": {"type": "string"}, "born": {"type": "integer"}},
+        }
+    )
+    person = {"first": "Alan", "born": 1912, "more": [1]}
+    written, headers = by_both(
+        lambda options: json_schema.JSONSerializer(schema, client, conf=options), {}, person
+    )
+    asked = Decoding(
+        format=ValueFormat.JSON,
+        schema="",
+        registry=url,
+        subject="people-value",
+        is_rescuing=True,
+    )
+    row = {"first": "Alan", "born": 1912, "_rescued": '{"more":[1]}'}
+    assert decoded_by_ours(asked, written, headers) == [row, row]
 
 
 def test_schemas_are_there_after_a_restart(tmp_path: Path) -> None:

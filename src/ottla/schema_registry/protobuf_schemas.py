@@ -1,10 +1,13 @@
 """Protobuf schemas as message types: `.proto` text, compiled by protoc, and descriptor sets."""
 
+import base64
+import binascii
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -159,9 +162,66 @@ def imports(text: str) -> list[str]:
 def compiled(text: str, references: Mapping[str, str]) -> bytes:
     """The descriptor set of a `.proto` text and all that it imports; raises `UserError`.
 
-    `references` has the texts of imports by their paths. Well-known types need none.
+    `references` has the texts of imports by their paths. Well-known types need none. In place of
+    its text a schema may be its file descriptor in base64, as Confluent's Python client has it.
     """
+    file = _file_descriptor(text)
+    if file is not None:
+        return _assembled(file, references)
     return _compiled(text, tuple(references.items()))
+
+
+def _file_descriptor(text: str) -> Any | None:
+    with needed_for("Protobuf"):
+        from google.protobuf.descriptor_pb2 import FileDescriptorProto
+        from google.protobuf.message import DecodeError
+
+    try:
+        # No text in Protobuf's language is base64: it has spaces or semicolons.
+        return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+
+
+def _assembled(file: Any, references: Mapping[str, str]) -> bytes:
+    """The set of a file descriptor and those that it needs, each after its own."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    found: dict[str, Any] = {}
+
+    def add(one: Any, within: tuple[str, ...]) -> None:
+        for path in one.dependency:
+            if path in within:
+                raise UserError(f"the Protobuf schema imports itself: {path}")
+            if path not in found:
+                add(_imported(path, references), (*within, path))
+        found[one.name] = one
+
+    add(file, ())
+    return bytes(FileDescriptorSet(file=found.values()).SerializeToString())
+
+
+def _imported(path: str, references: Mapping[str, str]) -> Any:
+    """The descriptor of an imported file: a reference, or a well-known one."""
+    from google.protobuf import descriptor_pool
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+    if path in references:
+        file = _file_descriptor(references[path])
+        if file is None:
+            others = tuple((name, text) for name, text in references.items() if name != path)
+            file = FileDescriptorSet.FromString(_compiled(references[path], others)).file[-1]
+        file.name = path
+        return file
+    module = path.removesuffix(".proto").replace("/", ".")
+    file = FileDescriptorProto()
+    try:
+        if module.startswith("google."):
+            import_module(f"{module}_pb2")
+        descriptor_pool.Default().FindFileByName(path).CopyToProto(file)
+    except (ImportError, KeyError) as error:
+        raise UserError(f"the Protobuf schema imports {path}, which is not there") from error
+    return file
 
 
 @lru_cache(maxsize=256)

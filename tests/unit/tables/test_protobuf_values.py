@@ -1,5 +1,6 @@
 """Protobuf values as columns: by a given schema, and by the one that a registry says wrote them."""
 
+import base64
 import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,8 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip(
     "grpc_tools", reason="no compiler of .proto texts: pip install 'ottla[protobuf]'"
 )
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet  # noqa: E402
 
 from ottla.base.errors import UserError  # noqa: E402
 from ottla.loading.registered_schema import with_registered_schema  # noqa: E402
@@ -365,6 +368,26 @@ def test_schemas_refer_to_others_and_to_well_known_ones(tmp_path: Path) -> None:
 
 
 LATLNG = 'import "google/type/latlng.proto";'
+
+
+def test_a_schema_may_be_its_descriptor_in_base64_as_confluents_python_client_has_it(
+    tmp_path: Path,
+) -> None:
+    inner = compiled(proto("message Place { string town = 1; }"), {})
+    text = proto(
+        "message Trip { Place to = 1; google.protobuf.Timestamp at = 2; }",
+        'import "place.proto"; import "google/protobuf/timestamp.proto";',
+    )
+    outer = compiled(text, {"place.proto": proto("message Place { string town = 1; }")})
+    as_base64, place = (
+        base64.b64encode(FileDescriptorSet.FromString(one).file[-1].SerializeToString()).decode()
+        for one in (outer, inner)
+    )
+    for reference in (place, proto("message Place { string town = 1; }")):
+        types = MessageTypes(compiled(as_base64, {"place.proto": reference}))
+        assert [field.name for field in types.named("Trip").fields] == ["to", "at"]
+    with pytest.raises(UserError, match=r"imports place\.proto, which is not there"):
+        compiled(as_base64, {})
 
 
 def test_a_table_of_several_messages_takes_the_one_that_was_asked_for(tmp_path: Path) -> None:
