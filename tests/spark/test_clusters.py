@@ -1,0 +1,136 @@
+"""The programs of docs/cluster-spark.md, on a master with two workers."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla
+from tests.integration.cli.support import ENVIRONMENT, SOURCE, TIMEOUT_S
+from tests.spark.standalone import EXECUTORS, connect_server, standalone_cluster
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cluster-spark.md").read_text()
+PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+INSTALLED, WITH_THE_JOB, CONNECTED = PROGRAMS
+COUNT = 1000
+WHERE = """
+def where(rows):
+    import ottla
+    yield ottla.__file__
+
+print(set(spark.sparkContext.parallelize(range(4), 4).mapPartitions(where).collect()))
+"""
+KILL_AN_EXECUTOR = """
+import os, signal
+
+def once(batches):
+    try:
+        os.close(os.open("{flag}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        yield from batches
+        return
+    yield next(batches)
+    forks_workers = open(f"/proc/{{os.getppid()}}/stat").read().rpartition(")")[2].split()
+    os.kill(int(forks_workers[1]), signal.SIGKILL)
+
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+rows = spark.read.format("ottla").option("subscribe", "orders").load("data/")
+sink = rows.mapInArrow(once, rows.schema).write.format("ottla").mode("append")
+sink.options(**{{"kafka.bootstrap.servers": "{broker}", "topic": "copies"}}).save()
+"""
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[ottla.Log]:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders", partitions=2)
+        log.create_topic("copies", partitions=2)
+        log.append_many("orders", [b"%d" % number for number in range(COUNT)])
+        yield log
+
+
+def run(program: str, directory: Path) -> str:
+    program = program.replace('"data/"', f'"{directory}/data"')
+    program = program.replace('"tables/orders"', f'"{directory}/table"')
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env=ENVIRONMENT,
+        check=False,
+        cwd=directory,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_on(master: str, program: str, directory: Path, **settings: str) -> str:
+    """Its session is started by Ottla, which needs no module of Java that a wheel of it lacks."""
+    given = {"spark.master": master, **EXECUTORS, **settings}
+    return run(
+        "from ottla.spark.session import LocalSession, SessionSettings\n"
+        f"session = LocalSession.start(SessionSettings(spark={given!r}, is_short=True))\n"
+        f"{program}\nsession.stop()\n",
+        directory,
+    )
+
+
+def test_a_job_brings_ottla_along_as_a_zip_file(
+    master: str, log: ottla.Log, tmp_path: Path
+) -> None:
+    """The executors' Python finds all that is installed but Ottla."""
+    with zipfile.ZipFile(tmp_path / "ottla.zip", "w") as packed:
+        for room in ("ottla", "pyspark_ottla"):
+            for path in (SOURCE / room).rglob("*.py"):
+                packed.write(path, path.relative_to(SOURCE))
+    python = tmp_path / "python"
+    libraries = sysconfig.get_path("purelib")
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
+    )
+    python.chmod(0o755)
+    settings = {"spark.pyspark.python": str(python)}
+    printed = run_on(master, WITH_THE_JOB + WHERE, tmp_path, **settings).splitlines()
+    assert printed[0] == f"{COUNT} records"
+    assert "ottla.zip" in printed[1]
+
+
+@pytest.mark.long
+def test_a_load_runs_on_executors_that_have_ottla(
+    master: str, log: ottla.Log, tmp_path: Path
+) -> None:
+    settings = {"spark.executorEnv.PYTHONPATH": str(SOURCE)}
+    assert run_on(master, INSTALLED, tmp_path, **settings) == f"{COUNT} rows\n"
+
+
+@pytest.mark.long
+def test_an_executor_that_is_killed_while_it_writes_leaves_each_record_once(
+    master: str, log: ottla.Log, tmp_path: Path
+) -> None:
+    broker = log.listen("127.0.0.1:0").address
+    program = KILL_AN_EXECUTOR.format(flag=tmp_path / "killed", broker=broker)
+    run_on(master, program, tmp_path, **{"spark.executorEnv.PYTHONPATH": str(SOURCE)})
+    assert (tmp_path / "killed").exists()
+    values = sorted(int(one.value or b"") for one in log.scan("copies"))
+    assert values == list(range(COUNT))
+
+
+@pytest.mark.long
+def test_spark_connect_reads_and_loads(master: str, log: ottla.Log, tmp_path: Path) -> None:
+    with connect_server(tmp_path, master, {"PYTHONPATH": str(SOURCE)}) as address:
+        program = CONNECTED.replace("sc://connect.example:15002", address)
+        assert run(program, tmp_path) == f"{COUNT} records\n"
+    assert ottla.table.dataset(str(tmp_path / "table")).count_rows() == COUNT
