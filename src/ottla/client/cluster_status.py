@@ -13,7 +13,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.client.admin import Admin
 from ottla.client.administration.replicas import Reassignment
 from ottla.client.administration.topics import PartitionDescription
-from ottla.diagnosis.doctor import Complaint, Remedy
+from ottla.diagnosis.complaints import Complaint, Remedy
 
 NO_LEADER: Final = -1
 MIN_ISR: Final = "min.insync.replicas"

@@ -10,10 +10,9 @@ from ottla.client.cluster_status import cluster_status, complaints_of_cluster
 from ottla.config.broker import broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
+from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
 from ottla.diagnosis.doctor import (
-    Complaint,
-    Remedy,
     check_cleaner_on,
     check_directories,
     check_settings,

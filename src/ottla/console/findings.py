@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ottla.base.errors import OttlaError
 from ottla.client.doctor import complaints_of_broker
 from ottla.console.places import Place
-from ottla.diagnosis.doctor import Complaint, check_directories
+from ottla.diagnosis.complaints import Complaint
+from ottla.diagnosis.doctor import check_directories
 
 FRESH_S = 30.0
 FIRST_WAIT_S = 1.5

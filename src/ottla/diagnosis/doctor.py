@@ -5,7 +5,6 @@ A check of partitions that belongs to another room is added to `PARTITION_CHECKS
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import DiskSpace, FileSystem, OsFileSystem, join
@@ -17,6 +16,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.access import open_listeners
+from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.directories import Directories
 from ottla.storage.diagnosis.directory_check import check, is_in_use
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
@@ -45,54 +45,6 @@ CHECKPOINTS = {
     CHECKPOINT_HIGH_WATERMARK: "high watermark",
     CHECKPOINT_CLEANER: "first offset to compact",
 }
-
-
-class Remedy(Enum):
-    """What repairs something, or that nothing needs to be done; `ottla doctor` names commands."""
-
-    NONE = auto()
-    CLOSE = auto()
-    SET_CLOCK = auto()
-    COMPARE_CLOCKS = auto()
-    NAME_SETTINGS = auto()
-    LOOK_THERE = auto()
-    ADOPT = auto()
-    CHANGE_SETTING = auto()
-    TURN_CLEANER_ON = auto()
-    MAKE_ROOM = auto()
-    REPLACE_DISK = auto()
-    INSPECT_STRAY = auto()
-    CHECK = auto()
-    CHECK_THEN_REPAIR = auto()
-    SHOW_REPAIR = auto()
-    REPAIR_IN_PLACE = auto()
-    REPAIR_SEGMENT = auto()
-    EXPLAIN_RETENTION = auto()
-    EXPLAIN_COMPACTION = auto()
-    START_RECOVERS = auto()
-    START_REMOVES = auto()
-    START_REBUILDS = auto()
-    BROKER_REMOVES = auto()
-    BROKER_MOVES = auto()
-    CLEANER_REPLACES = auto()
-    START_BROKER = auto()
-    START_REPLICAS = auto()
-    ELECT_LEADERS = auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """`kind` is the name in `--json`; a note asks for nothing to be done."""
-
-    kind: str
-    where: str
-    what: str
-    remedy: Remedy
-    subject: str = ""
-    """What the remedy is applied to, if that is not `where`: a path, or a topic."""
-    change: str = ""
-    """The setting that `CHANGE_SETTING` gives the topic."""
-    is_note: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

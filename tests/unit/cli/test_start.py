@@ -108,6 +108,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         ("configs get BROKER orders", {"config", "diagnosis"}),
         ("groups list BROKER", {"coordinator"}),
         ("quotas list BROKER", set()),
+        ("explain stuck BROKER orders", {"config", "coordinator", "diagnosis"}),
         ("consume BROKER orders", {"browsing"}),
     ],
 )

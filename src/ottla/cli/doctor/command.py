@@ -14,7 +14,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, json_option, print_json
 
 if TYPE_CHECKING:
-    from ottla.diagnosis.doctor import Complaint
+    from ottla.diagnosis.complaints import Complaint
 
 EXIT_COMPLAINTS = 1
 

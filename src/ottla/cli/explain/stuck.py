@@ -104,9 +104,14 @@ def _show(
             for index, one in enumerate(ones):
                 print_json(holding_fields(one, index == 0, bootstrap))
         return
-    console = new_console()
     for each, ones in zip(held, judged, strict=True):
-        _show_partition(console, each, ones, bootstrap)
+        if ones:
+            _show_partition(new_console(), each, ones, bootstrap)
+        else:
+            click.echo(
+                f"{each.where}: nothing is stuck: read_committed consumers see all up to offset "
+                f"{each.last_stable_offset}"
+            )
 
 
 def _show_replicas(replicas: "list[StuckReplica]", target: str, as_json: bool) -> None:
@@ -138,12 +143,6 @@ def _show_partition(
 ) -> None:
     from ottla.diagnosis.words.transactions import verdict_text, ways_out
 
-    if not judged:
-        console.print(
-            f"{held.where}: nothing is stuck: read_committed consumers see all up to offset "
-            f"{held.last_stable_offset}"
-        )
-        return
     waiting = offsets_text(held.last_stable_offset, held.end_offset - 1)
     console.print(
         f"{held.where}: read_committed consumers see nothing from offset "

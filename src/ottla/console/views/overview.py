@@ -6,7 +6,7 @@ from ottla.base.errors import UserError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.places import Place
 from ottla.console.views.view import View
-from ottla.diagnosis.doctor import Complaint
+from ottla.diagnosis.complaints import Complaint
 from ottla.diagnosis.words.remedies import remedy_text
 
 

@@ -1,6 +1,6 @@
 """What helps against each complaint of `ottla doctor`, with the command where there is one."""
 
-from ottla.diagnosis.doctor import Complaint, Remedy
+from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.words.setting_commands import Setting
 
 REMEDIES = {
