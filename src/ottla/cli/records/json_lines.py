@@ -10,13 +10,15 @@ Bytes that are UTF-8 are text. Others are base64, under a name that ends in `_ba
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.browsing.fields import Entry
 from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import BASE64_SUFFIX, HEX_SUFFIX, Encoding, json_bytes, text_field
 from ottla.cli.records.new_record import NewRecord
-from ottla.record.record import Record
+
+if TYPE_CHECKING:
+    from ottla.record.record import Record
 
 _OF_THE_LOG = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})
 """What a printed record says of the log that it was in, and a new one has no use for."""
@@ -48,7 +50,7 @@ def record_object(entry: Entry, key: Encoding, value: Encoding) -> dict[str, Any
     }
 
 
-def _member(name: str, data: bytes | None, encoding: Encoding, record: Record) -> dict[str, Any]:
+def _member(name: str, data: bytes | None, encoding: Encoding, record: "Record") -> dict[str, Any]:
     framed = None if data is None else encoding.framed(data, record)
     return dict([(name, None) if framed is None else encoding.json_field(name, framed)])
 
