@@ -69,6 +69,7 @@ class Member:
         self.complaints: list[str] = []
         self.configured: dict[str, Mapping[str, str]] = {}
         self.ruled: dict[ResourceName, object] = {}
+        self.tokens: dict[str, object] = {}
         self.fenced = threading.Event()
         endpoint = Endpoint(
             listener="PLAINTEXT", host="h", port=9092, security_protocol="PLAINTEXT"
@@ -88,6 +89,7 @@ class Member:
                 send=lambda outgoing, _: self.outgoing.extend(outgoing),
                 configured=self.configured.update,
                 ruled=self.ruled.update,
+                tokens_changed=self.tokens.update,
                 complain=self.complaints.append,
             ),
             SystemClock(),

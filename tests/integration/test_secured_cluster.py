@@ -1,6 +1,7 @@
 """Three brokers that reach each other over SASL_SSL, over a real ZooKeeper, with real clients."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import ottla
 from ottla.cli.main import cli
 from ottla.registries import paths
 from ottla.registries.brokers import decode_broker
 from tests.support.patience import PATIENCE_S, wait_until
-from tests.support.running_cluster import RunningCluster, Secured, Silence
+from tests.support.running_cluster import RunningBroker, RunningCluster, Secured, Silence
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("cryptography")
@@ -67,6 +69,7 @@ def secured(folder: Path) -> Secured:
         ),
         f"{names}clients.plain.sasl.jaas.config": f'{PLAIN} required user_admin="a secret";',
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "delegation.token.secret.key": "sealed",
         "super.users": "User:broker;User:CN=localhost;User:admin",
         "ssl.keystore.location": str(made.server),
         "ssl.truststore.location": str(made.authority),
@@ -232,6 +235,27 @@ def test_what_no_rule_allows_is_denied_on_each_broker(cluster: RunningCluster) -
     with pytest.raises(KafkaException) as caught:
         done(theirs.create_topics([NewTopic("mine", 1, 3)]))
     assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_token_lets_its_owner_in_at_each_broker(cluster: RunningCluster) -> None:
+    admin = login("admin", "a secret")
+    with ottla.Admin(cluster.bootstrap, admin) as asked:
+        token = asked.create_delegation_token()
+    by_token = login(token.token_id, "", "SCRAM-SHA-512")
+    by_token["sasl.jaas.config"] = (
+        f'{SCRAM} required username="{token.token_id}" '
+        f'password="{b64encode(token.secret).decode()}" tokenauth="true";'
+    )
+
+    def lets_in(broker: RunningBroker) -> bool:
+        try:
+            with ottla.Admin(broker.address, by_token) as theirs:
+                return bool(theirs.describe_cluster().brokers)
+        except ottla.UserError:
+            return False
+
+    for broker in cluster.brokers.values():
+        wait_until(lambda: lets_in(broker), "a broker has not heard of the token")  # noqa: B023
 
 
 def test_commands_show_a_secured_cluster_to_those_who_log_in(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ottla.base.errors import ApiError
 from ottla.broker.registered_access import (
     RegisteredAccess,
     found_clients,
@@ -17,9 +18,10 @@ from ottla.controller.context import LiveBroker
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Result, Steps
 from ottla.controller.settings import Change, Refusals, change_all
+from ottla.controller.tokens import FoundTokens
 from ottla.registries.access import ResourceName
 from ottla.registries.controllers import ProducerIdBlock
-from ottla.registries.paths import PERSISTENT_WITH_ACLS
+from ottla.registries.paths import PERSISTENT_WITH_ACLS, PERSISTENT_WITH_TOKENS
 from ottla.testing import FakeFileSystem
 from tests.support.asking import Asker
 from tests.support.controllers import LonelyController, cluster_of
@@ -47,9 +49,8 @@ class LonelyMember:
         self._done: list[Waiting[Any]] = []
         self.broker.membership = self
         self.access = RegisteredAccess(self.broker.security, self.broker.admin)
-        if self.broker.authorizer is not None:
-            for path in PERSISTENT_WITH_ACLS:
-                self.zookeeper.make(path)
+        for path in (*PERSISTENT_WITH_ACLS, *PERSISTENT_WITH_TOKENS):
+            self.zookeeper.make(path)
         replicas_of(self.broker).registered(self.broker_of(ME).epoch)
         self.asker = Asker(self.broker)
         self.deliver()
@@ -113,6 +114,15 @@ class LonelyMember:
         waiting = self.run(lambda: change_all_acls(changes))
         assert waiting.result is not None
         self.access.follow_rules(found_rules(now_found(waiting.result)))
+        return waiting
+
+    def change_token(
+        self, make: Callable[[], Steps[FoundTokens | ApiError]]
+    ) -> Waiting[FoundTokens | ApiError]:
+        waiting = self.run(make)
+        assert waiting.result is not None
+        if not isinstance(waiting.result, ApiError):
+            self.access.follow_tokens(waiting.result)
         return waiting
 
     def create_topics(self, names: Sequence[str]) -> None:

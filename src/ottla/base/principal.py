@@ -18,5 +18,11 @@ class Principal(NamedTuple):
         return f"{self.type}:{self.name}"
 
 
+def parse_principal(text: str) -> Principal:
+    """The inverse of a principal's text."""
+    kind, _, name = text.partition(":")
+    return Principal(kind, name)
+
+
 ANONYMOUS = Principal(USER, "ANONYMOUS")
 """A client of whom nothing was asked."""

@@ -7,11 +7,13 @@ of the broker that is the controller, is answered later: `take_done` hands back 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from ottla.base.errors import ApiError
 from ottla.broker.waiting import Waiting
 from ottla.controller.acls import AclChanges, ChangeAcls
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
 from ottla.controller.settings import Change, Refusals
+from ottla.controller.tokens import FoundTokens
 from ottla.registries.access import ResourceName
 from ottla.registries.controllers import ProducerIdBlock
 
@@ -43,6 +45,11 @@ class Membership(Protocol):
 
     def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
         """Of resources; they hold on this broker when it is answered."""
+
+    def change_token(
+        self, make: Callable[[], Steps[FoundTokens | ApiError]]
+    ) -> Waiting[FoundTokens | ApiError]:
+        """A delegation token, which is as changed on this broker when it is answered."""
 
     def create_topics(self, names: Sequence[str]) -> None:
         """Asks the controller for topics that a client has named; the client asks again."""

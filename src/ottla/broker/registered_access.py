@@ -20,11 +20,13 @@ from ottla.broker.security.registered import (
     entity_of,
     limits_of,
     pattern_of,
+    token_of,
 )
 from ottla.broker.security.security import Security
 from ottla.broker.security.security_file import Credentials, SecurityState
 from ottla.controller.acls import FoundAcls
 from ottla.controller.settings import Settings
+from ottla.controller.tokens import FoundTokens
 from ottla.registries.nodes import NodeError
 
 
@@ -124,6 +126,21 @@ class RegisteredAccess:
             if self._security.authorizer is not None:
                 self._security.authorizer.replace(pattern, [one.entry for one in acls])
         self._follow()
+
+    def take_tokens(self, all_of_them: FoundTokens) -> None:
+        """Instead of those that were known."""
+        self._security.follow(replace(self._security.state, tokens={}))
+        self.follow_tokens(all_of_them)
+
+    def follow_tokens(self, changed: FoundTokens) -> None:
+        state = self._security.state
+        tokens = dict(state.tokens)
+        for token_id, node in changed.items():
+            if node is None:
+                tokens.pop(token_id, None)
+            else:
+                tokens[token_id] = token_of(node)
+        self._security.follow(replace(state, tokens=tokens))
 
     def _follow(self) -> None:
         state: SecurityState = self._security.state

@@ -33,6 +33,7 @@ from ottla.codec.schema import Message
 from ottla.config.inter_broker_version import InterBrokerVersion
 from ottla.controller.events import AlteredAnswer, AlteredIsr, RebalanceDue
 from ottla.controller.operations import Batch, Create, Get, Set, Steps
+from ottla.controller.tokens import drop_expired_tokens
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.inter_broker_requests import sent_version
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -101,6 +102,8 @@ class LinkParts:
     complain: Callable[[str], None]
     rebalance_interval_ms: float | None = None
     """leader.imbalance.check.interval.seconds; `None` without auto.leader.rebalance.enable."""
+    token_check_interval_ms: float | None = None
+    """delegation.token.expiry.check.interval.ms; `None` where there are no tokens."""
 
 
 class ControllerLink:
@@ -114,6 +117,7 @@ class ControllerLink:
         self._blocks_for: deque[Callable[[ProducerIdBlock], None]] = deque()
         self._propagation = IsrChangePropagation()
         self._next_rebalance_ms = self._now_ms + (parts.rebalance_interval_ms or 0.0)
+        self._next_token_check_ms = self._now_ms + (parts.token_check_interval_ms or 0.0)
         self._is_stopping = False
         self._thread = Thread(target=self._run, name="ottla-to-controller", daemon=True)
 
@@ -196,6 +200,10 @@ class ControllerLink:
         if interval_ms is not None and now_ms >= self._next_rebalance_ms:
             self._next_rebalance_ms = now_ms + interval_ms
             self._parts.member.post(RebalanceDue())
+        interval_ms = self._parts.token_check_interval_ms
+        if interval_ms is not None and now_ms >= self._next_token_check_ms:
+            self._next_token_check_ms = now_ms + interval_ms
+            self._drop_expired_tokens()
         changes = self._parts.replicas.alter_partitions
         if changes.unsent or changes.in_flight:
             self._alter_partitions()
@@ -205,6 +213,12 @@ class ControllerLink:
             self._create_topics()
         while self._blocks_for:
             self._allocate()
+
+    def _drop_expired_tokens(self) -> None:
+        parts = self._parts
+        if parts.member.is_controller:
+            now_ms = parts.clock.now_ms()
+            parts.member.run(lambda: drop_expired_tokens(now_ms), lambda _: None)
 
     def _controller(self) -> Any:
         metadata = self._parts.replicas.metadata

@@ -38,6 +38,7 @@ from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_br
 from ottla.controller.acls import FoundAcls, read_all_acls
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, read_clients, read_settings
+from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.registries.brokers import BrokerRegistration, Endpoint
 from ottla.registries.paths import DEFAULT_ENTITY
@@ -112,6 +113,7 @@ class ClusterBroker:
                 send=lambda outgoing, brokers: self._parts.channels.send(outgoing, brokers),
                 configured=self.configured,
                 ruled=self.ruled,
+                tokens_changed=self.tokens_changed,
                 complain=complain,
             ),
             clock,
@@ -142,6 +144,7 @@ class ClusterBroker:
             session_timeout_ms=config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
             has_acls=config.has_authorizer,
+            has_tokens=bool(config.token_secret),
             reserved_max_id=config.reserved_broker_max_id,
         )
 
@@ -218,6 +221,9 @@ class ClusterBroker:
             new_topic=lambda name: new_topic(name, config),
             complain=self._complain,
             rebalance_interval_ms=interval_ms if config.auto_leader_rebalance_enable else None,
+            token_check_interval_ms=config.delegation_token_expiry_check_interval_ms
+            if config.token_secret
+            else None,
         )
 
     def _fetcher_parts(self, replicas: Replicas, place: Place) -> FetcherParts:
@@ -279,7 +285,7 @@ class ClusterBroker:
         self._member.run(lambda: read_settings(entities), self.configured)
 
     def _read_access(self, parts: "_Running") -> None:
-        """All users, quotas and access rules, before a client is let in.
+        """All users, quotas, tokens and access rules, before a client is let in.
 
         Raises `UserError` where the rules cannot be followed, unless there are some from before.
         """
@@ -287,8 +293,14 @@ class ClusterBroker:
         self._complain_of(clients.errors)
         with parts.place.lock:
             parts.access.take_clients(clients)
-        if not self._config.has_authorizer:
-            return
+        if self._config.token_secret:
+            tokens = self._member.read(read_all_tokens())
+            with parts.place.lock:
+                parts.access.take_tokens(tokens)
+        if self._config.has_authorizer:
+            self._read_rules(parts)
+
+    def _read_rules(self, parts: "_Running") -> None:
         rules = found_rules(self._member.read(read_all_acls()))
         if rules.errors and not self._has_rules:
             raise UserError(
@@ -341,6 +353,10 @@ class ClusterBroker:
         self._complain_of(rules.errors)
         with self._parts.place.lock:
             self._parts.access.follow_rules(rules)
+
+    def tokens_changed(self, found: FoundTokens) -> None:
+        with self._parts.place.lock:
+            self._parts.access.follow_tokens(found)
 
     def _configure(self, entity: str, alteration: Alteration) -> None:
         """Raises `ApiError` for settings that cannot be."""

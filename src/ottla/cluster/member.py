@@ -42,6 +42,7 @@ from ottla.controller.operations import (
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
 from ottla.controller.settings import Settings, config_notices
+from ottla.controller.tokens import FoundTokens, token_notices
 from ottla.registries import paths
 from ottla.registries.brokers import (
     BrokerRegistration,
@@ -76,6 +77,8 @@ class MemberOptions:
     connection_timeout_ms: int | None = None
     has_acls: bool = False
     """Whether access rules are kept in ZooKeeper, and followed."""
+    has_tokens: bool = False
+    """Whether delegation tokens are."""
     reserved_max_id: int = 1000
     """reserved.broker.max.id: generated ids begin after it."""
 
@@ -86,8 +89,8 @@ class Callbacks:
 
     `fenced`: lead nothing any more; it may come twice. `registered`: the broker's epoch from now
     on. `send`: requests to brokers, and the brokers that are up; `None` when this broker is not the
-    controller. `configured`: settings that have changed; `ruled`: access rules. `complain`: one
-    line for people.
+    controller. `configured`: settings that have changed; `ruled`: access rules; `tokens_changed`:
+    delegation tokens. `complain`: one line for people.
     """
 
     fenced: Callable[[], None]
@@ -95,6 +98,7 @@ class Callbacks:
     send: Callable[[Sequence[Outgoing], Mapping[int, LiveBroker] | None], None]
     configured: Callable[[Settings], None]
     ruled: Callable[[FoundAcls], None]
+    tokens_changed: Callable[[FoundTokens], None]
     complain: Callable[[str], None]
 
 
@@ -161,6 +165,8 @@ class ClusterMember:
             self._session.create_missing(paths.PERSISTENT)
             if options.has_acls:
                 self._session.create_missing(paths.PERSISTENT_WITH_ACLS)
+            if options.has_tokens:
+                self._session.create_missing(paths.PERSISTENT_WITH_TOKENS)
             self.cluster_id = self._join_cluster()
             if self.broker_id == GENERATED_ID:
                 self.broker_id = self._generate_id()
@@ -373,6 +379,9 @@ class ClusterMember:
         found = {configs.path: following(configs, self._callbacks.configured)}
         for folder in acl_notices() if options.has_acls else ():
             found[folder.path] = following(folder, self._callbacks.ruled)
+        if options.has_tokens:
+            tokens = token_notices()
+            found[tokens.path] = following(tokens, self._callbacks.tokens_changed)
         return found
 
     def _look_at_notices(self) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from ottla.base.errors import ApiError
 from ottla.broker.waiting import Waiting
 from ottla.cluster.controller_link import ControllerLink
 from ottla.cluster.member import ClusterMember
@@ -21,6 +22,7 @@ from ottla.controller.acls import (
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
 from ottla.controller.settings import Change, Refusals, Settings, change_all
+from ottla.controller.tokens import FoundTokens
 from ottla.registries.access import ResourceName
 from ottla.registries.controllers import ProducerIdBlock
 
@@ -33,6 +35,8 @@ class Follow(Protocol):
     def configured(self, settings: Settings) -> None: ...
 
     def ruled(self, found: FoundAcls) -> None: ...
+
+    def tokens_changed(self, found: FoundTokens) -> None: ...
 
 
 class ClusterMembership:
@@ -98,6 +102,21 @@ class ClusterMembership:
                 self._finish(waiting, result)
 
         self._member.run(lambda: change_all_acls(changes), done)
+        return waiting
+
+    def change_token(
+        self, make: Callable[[], Steps[FoundTokens | ApiError]]
+    ) -> Waiting[FoundTokens | ApiError]:
+        waiting: Waiting[FoundTokens | ApiError] = Waiting()
+
+        def done(result: FoundTokens | ApiError) -> None:
+            try:
+                if not isinstance(result, ApiError):
+                    self._follow.tokens_changed(result)
+            finally:
+                self._finish(waiting, result)
+
+        self._member.run(make, done)
         return waiting
 
     def create_topics(self, names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.registries.nodes import NodeError, decode_node, encode_node, number, text
-from ottla.registries.paths import ACL_FOLDERS, DELEGATION_TOKENS, LITERAL
+from ottla.registries.paths import ACL_FOLDERS, LITERAL, token_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def encode_token(token: DelegationToken) -> bytes:
 
 def decode_token(token_id: str, content: bytes | None) -> DelegationToken:
     """Before version 3 the owner is who asked for the token."""
-    return decode_node(f"{DELEGATION_TOKENS}/{token_id}", content, _parse_token)
+    return decode_node(token_path(token_id), content, _parse_token)
 
 
 def _parse_token(fields: Any) -> DelegationToken:

@@ -76,6 +76,9 @@ PERSISTENT_WITH_ACLS: Final = (
 )
 """Created where there is an authorizer (Kafka: `KafkaZkClient.createAclPaths`)."""
 
+PERSISTENT_WITH_TOKENS: Final = (DELEGATION_TOKENS, DELEGATION_TOKEN_CHANGES)
+"""Created where there may be tokens (Kafka: `KafkaZkClient.createDelegationTokenPaths`)."""
+
 
 def broker_path(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
@@ -109,6 +112,10 @@ def config_path(entity_path: str) -> str:
 def acl_path(pattern_type: str, resource_type: str, name: str) -> str:
     """Of a resource such as LITERAL, Topic, orders."""
     return f"{ACL_FOLDERS[pattern_type]}/{resource_type}/{name}"
+
+
+def token_path(token_id: str) -> str:
+    return f"{DELEGATION_TOKENS}/{token_id}"
 
 
 def is_node_name(name: str) -> bool:

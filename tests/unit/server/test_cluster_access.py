@@ -13,18 +13,31 @@ from ottla.broker.registered_access import found_clients, found_rules
 from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
 from ottla.controller.acls import read_acls, read_all_acls
 from ottla.controller.settings import read_clients, read_settings
+from ottla.controller.tokens import drop_expired_tokens, read_all_tokens, read_tokens
 from ottla.protocol.messages import alter_client_quotas as quotas
 from ottla.protocol.messages import alter_user_scram_credentials as users
 from ottla.protocol.messages import create_acls, delete_acls
 from ottla.protocol.messages import incremental_alter_configs as configs
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
-from ottla.registries.access import AclEntry, ResourceName, decode_acls, encode_acls
+from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from ottla.registries.access import (
+    AclEntry,
+    ResourceName,
+    decode_acls,
+    decode_token,
+    encode_acls,
+)
 from ottla.registries.entities import decode_scram, encode_scram
 from ottla.registries.nodes import NodeError
+from ottla.server.request_context import Client
+from tests.support.asking import ADDRESS
+from tests.support.brokers import NOW_MS
 from tests.support.lonely_member import LonelyMember
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
@@ -34,7 +47,11 @@ SHA_512 = 2
 
 @pytest.fixture
 def member() -> LonelyMember:
-    return LonelyMember(authorizer_class_name=AUTHORIZER, super_users="User:ANONYMOUS")
+    return LonelyMember(
+        authorizer_class_name=AUTHORIZER,
+        super_users="User:ANONYMOUS",
+        delegation_token_secret_key="sealed",
+    )
 
 
 def config_at(member: LonelyMember, path: str) -> dict[str, str]:
@@ -312,6 +329,78 @@ def test_deleted_rules_are_those_that_stand_in_zookeeper(member: LonelyMember) -
 def test_without_an_authorizer_rules_are_refused() -> None:
     member = LonelyMember()
     assert create(member, creation("orders")) == [ErrorCode.SECURITY_DISABLED]
+
+
+# Delegation tokens
+
+
+@pytest.fixture
+def ana(member: LonelyMember) -> LonelyMember:
+    """A member whose client has logged in as somebody."""
+    client = Client(ADDRESS, "h", Principal("User", "ana"), "CLIENTS", "SASL_PLAINTEXT")
+    member.asker.client = client
+    return member
+
+
+def token_ids(member: LonelyMember) -> list[str]:
+    return member.zookeeper.children("/delegation_token/tokens")
+
+
+def test_a_token_is_a_node_by_which_its_owner_logs_in(ana: LonelyMember) -> None:
+    made = ana.request(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+    assert made.error_code == 0
+    path = f"/delegation_token/tokens/{made.token_id}"
+    node = decode_token(made.token_id, ana.zookeeper.content(path))
+    assert (node.owner, node.requester, node.expiry_ms) == (
+        "User:ana",
+        "User:ana",
+        made.expiry_timestamp_ms,
+    )
+    assert notices(ana, "/delegation_token/token_changes") == [made.token_id]
+    find = ana.broker.security.find_account("SCRAM-SHA-256", NOW_MS, lambda: SALT)
+    account = find(made.token_id, True)
+    assert account is not None
+    assert (account.login.principal, account.login.is_token) == (Principal("User", "ana"), True)
+    renew = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=1000)
+    assert ana.request(renew, 2).expiry_timestamp_ms == NOW_MS + 1000
+    assert decode_token(made.token_id, ana.zookeeper.content(path)).expiry_ms == NOW_MS + 1000
+    expire = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
+    assert ana.request(expire, 2).error_code == 0
+    assert token_ids(ana) == []
+    assert find(made.token_id, True) is None
+    assert ana.request(renew, 2).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_a_token_that_has_gone_elsewhere_is_not_changed(ana: LonelyMember) -> None:
+    made = ana.request(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+    ana.zookeeper.delete(f"/delegation_token/tokens/{made.token_id}")
+    renew = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=1000)
+    assert ana.request(renew, 2).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    found = ana.run(lambda: read_tokens([made.token_id])).result
+    assert found == {made.token_id: None}
+    ana.access.follow_tokens(found)
+    assert ana.broker.security.state.tokens == {}
+
+
+def test_expired_tokens_go_from_zookeeper_and_all_others_are_taken_on(ana: LonelyMember) -> None:
+    short, long = (
+        ana.request(CreateDelegationTokenRequest(max_lifetime_ms=lifetime_ms), 3)
+        for lifetime_ms in (10, 10_000)
+    )
+    ana.zookeeper.make("/delegation_token/tokens/odd", b"no JSON")
+    assert ana.run(lambda: drop_expired_tokens(NOW_MS + 11)).result == 1
+    assert token_ids(ana) == sorted(["odd", long.token_id])
+    assert notices(ana, "/delegation_token/token_changes")[-1] == short.token_id
+    found = ana.run(read_all_tokens).result
+    assert found is not None
+    ana.access.take_tokens(found)
+    assert list(ana.broker.security.state.tokens) == [long.token_id]
+
+
+def test_a_token_is_for_those_who_have_logged_in(member: LonelyMember) -> None:
+    refused = member.request(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+    assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert token_ids(member) == []
 
 
 # What others have changed

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.base.principal import Principal
+from ottla.base.principal import parse_principal
 from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, ScramCredential
 from ottla.broker.security.acls import (
     Acl,
@@ -132,18 +132,13 @@ def _token_record(token: DelegationToken) -> DelegationTokenRecord:
 
 
 def _token(record: DelegationTokenRecord) -> DelegationToken:
-    owner = _principal(record.owner)
+    owner = parse_principal(record.owner)
     return DelegationToken(
         token_id=record.token_id,
         owner=owner,
-        requester=_principal(record.requester) if record.requester else owner,
-        renewers=tuple(map(_principal, record.renewers)),
+        requester=parse_principal(record.requester) if record.requester else owner,
+        renewers=tuple(map(parse_principal, record.renewers)),
         issued_ms=record.issue_timestamp,
         expires_ms=record.expiration_timestamp,
         max_ms=record.max_timestamp,
     )
-
-
-def _principal(text: str) -> Principal:
-    kind, _, name = text.partition(":")
-    return Principal(kind, name)

@@ -1,4 +1,4 @@
-"""Users, quotas and access rules as a cluster's registries in ZooKeeper have them, and back.
+"""Users, quotas, access rules and tokens as a cluster's registries have them, and back.
 
 Passwords and quotas are settings of users and client ids; access rules are lists, one for each
 pattern of resources. Kafka's counterparts: `ZkConfigManager`, `AclAuthorizer`.
@@ -10,6 +10,7 @@ from enum import IntEnum
 from math import isfinite
 from typing import Final, TypeVar
 
+from ottla.base.principal import parse_principal
 from ottla.base.scram import HASHES, ScramCredential
 from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
@@ -23,7 +24,9 @@ from ottla.broker.security.acls import (
     ResourceType,
 )
 from ottla.broker.security.security_file import Credentials
+from ottla.broker.security.tokens import DelegationToken
 from ottla.registries.access import AclEntry, ResourceName
+from ottla.registries.access import DelegationToken as TokenNode
 from ottla.registries.entities import SCRAM_PREFIX, decode_scram, encode_scram
 from ottla.registries.paths import desanitized, sanitized
 
@@ -162,6 +165,33 @@ def entry_of(acl: Acl) -> AclEntry:
         permission_type=_word(permission),
         operation=_word(operation),
         host=host,
+    )
+
+
+# Delegation tokens
+
+
+def token_of(node: TokenNode) -> DelegationToken:
+    return DelegationToken(
+        token_id=node.token_id,
+        owner=parse_principal(node.owner),
+        requester=parse_principal(node.requester),
+        renewers=tuple(map(parse_principal, node.renewers)),
+        issued_ms=node.issue_ms,
+        expires_ms=node.expiry_ms,
+        max_ms=node.max_ms,
+    )
+
+
+def token_node(token: DelegationToken) -> TokenNode:
+    return TokenNode(
+        token_id=token.token_id,
+        owner=str(token.owner),
+        requester=str(token.requester),
+        renewers=tuple(map(str, token.renewers)),
+        issue_ms=token.issued_ms,
+        expiry_ms=token.expires_ms,
+        max_ms=token.max_ms,
     )
 
 

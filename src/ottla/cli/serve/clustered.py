@@ -137,11 +137,6 @@ def _check(config: BrokerConfig) -> None:
     for one in (listener, _control_listener(config, listeners)):
         if one is not None:
             broker_security(config, one)
-    if config.token_secret:
-        raise UserError(
-            "delegation.token.secret.key with zookeeper.connect: delegation tokens are not kept in "
-            "ZooKeeper; leave one of the two out"
-        )
     for name in UNSAFE_WITHOUT & config.given.keys():
         if config.given[name].strip().lower() == "true":
             raise UserError(

@@ -24,21 +24,33 @@ def handle(
 ) -> CreateDelegationTokenResponse:
     context.may_take_long()
     security = context.broker.security
-    owner = _owner(request, context)
+    owner = owner_of(request, context)
     try:
-        token = _new_token(request, owner, context)
+        token = new_token(request, owner, context)
         hmac = security.hmac_of(token)
         security.put_token(token)
     except ApiError as error:
-        response = CreateDelegationTokenResponse(
-            error_code=error.code,
-            principal_type=owner.type,
-            principal_name=owner.name,
-            issue_timestamp_ms=-1,
-            expiry_timestamp_ms=-1,
-            max_timestamp_ms=-1,
-        )
-        return _with_requester(response, context)
+        return refused(owner, error, context)
+    return created(token, hmac, context)
+
+
+def refused(
+    owner: Principal, error: ApiError, context: RequestContext
+) -> CreateDelegationTokenResponse:
+    response = CreateDelegationTokenResponse(
+        error_code=error.code,
+        principal_type=owner.type,
+        principal_name=owner.name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
+    return _with_requester(response, context)
+
+
+def created(
+    token: DelegationToken, hmac: bytes, context: RequestContext
+) -> CreateDelegationTokenResponse:
     response = CreateDelegationTokenResponse(
         principal_type=token.owner.type,
         principal_name=token.owner.name,
@@ -60,13 +72,13 @@ def _with_requester(
     return response
 
 
-def _owner(request: CreateDelegationTokenRequest, context: RequestContext) -> Principal:
+def owner_of(request: CreateDelegationTokenRequest, context: RequestContext) -> Principal:
     if request.owner_principal_name:
         return Principal(request.owner_principal_type or USER, request.owner_principal_name)
     return context.principal
 
 
-def _new_token(
+def new_token(
     request: CreateDelegationTokenRequest, owner: Principal, context: RequestContext
 ) -> DelegationToken:
     """Raises `ApiError`."""

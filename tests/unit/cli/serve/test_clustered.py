@@ -38,7 +38,6 @@ def test_a_zookeeper_that_cannot_be_reached_is_named_and_nothing_is_made(tmp_pat
     [
         ("inter.broker.protocol.version=4.0", "set one from 0.10.0 to 3.9"),
         ("broker.id.generation.enable=false", "broker.id is not given"),
-        ("delegation.token.secret.key=x", "delegation tokens are not kept in ZooKeeper"),
         ("zookeeper.ssl.client.enable=true", "ZooKeeper is reached without TLS and logins"),
         (
             "security.inter.broker.protocol=SASL_SSL",
