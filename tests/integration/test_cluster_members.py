@@ -117,8 +117,9 @@ def join(tools: object, members: ExitStack) -> Callable[..., Member]:
 def test_brokers_register_and_one_of_them_is_the_controller(
     tools: object, join: Callable[..., Member]
 ) -> None:
-    first, second = join(1), join(2)
+    first = join(1)
     wait_until(lambda: first.member.is_controller)
+    second = join(2)
     get = tools.get  # type: ignore[attr-defined]
     content, stat = get(paths.broker_path(2))
     assert decode_broker(2, content).endpoints[0].port == 9092
