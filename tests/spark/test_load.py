@@ -8,11 +8,16 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import TaskError, UserError
 from ottla.base.files import OsFileSystem
+from ottla.loading.auditing.audit import audit
 from ottla.loading.job import LoadOptions, Progress, Step
 from ottla.loading.load import LoadReport
+from ottla.sources.opening import open_log, topic_options
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
-from ottla.spark.table import table_files
+from ottla.spark.table import read_table, table_files
+from ottla.tables.layout import LayoutOptions
+from ottla.tables.ledger_entries import MergeCounts
+from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
 from tests.golden.directories import GOLDEN
 from tests.support.overtaken import delete_oldest_segment
@@ -204,3 +209,24 @@ def test_the_callers_session_keeps_its_settings(
     load_new(tmp_path / "log", tmp_path / "table", local_session)
     assert local_session.spark.conf.get(name) == before
     assert not local_session.spark.sparkContext._jsc.sc().isStopped()
+
+
+def test_changes_are_merged_by_tasks_of_spark(tmp_path: Path, local_session: LocalSession) -> None:
+    log, table = str(tmp_path / "log"), str(tmp_path / "table")
+    options = LoadOptions(layout=LayoutOptions(is_latest=True), min_partitions=2)
+    for changes in ({b"a": b"1", b"b": b"1"}, {b"a": b"2", b"b": None, b"c": b"1"}):
+        with ottla.open(log) as opened:
+            if "orders" not in opened.topics():
+                opened.create_topic("orders", partitions=2)
+            for key, value in changes.items():
+                opened.append("orders", value, key=key, partition=key[0] % 2)
+        report = load(log, "orders", table, spark=local_session.spark, options=options)
+    assert report.merged == MergeCounts(upserted=2, superseded=2)
+    for offsets, expected in (
+        (None, {b"a": b"2", b"c": b"1"}),
+        ({0: 1, 1: 1}, {b"a": b"1", b"b": b"1"}),
+    ):
+        rows = read_table(local_session.spark, table, offsets=offsets).collect()
+        assert {bytes(row.key): bytes(row.value) for row in rows} == expected
+    found = audit(TableDirectory(table), open_log(topic_options(log, "orders")), "orders")
+    assert found.is_equal
