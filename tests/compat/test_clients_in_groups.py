@@ -26,6 +26,7 @@ from tests.compat.group_consumers import (
     share,
 )
 from tests.integration.cli.support import serving as serving_process
+from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
@@ -200,7 +201,7 @@ def consume_over_a_kill(data: Path, make: MakeConsumer) -> None:
         poll_until(lambda: has_all(consumer), consumer)
         consumer.commit()
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(PATIENCE_S)
     with serving_process(None, "-d", str(data), "--listen", address, *settings):
         produce(address)
         poll_until(lambda: len(consumer.seen) >= 2 * len(ALL), consumer)

@@ -39,6 +39,7 @@ from tests.compat.test_clients_in_groups import (
     produce,
 )
 from tests.integration.cli.support import serving as serving_process
+from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
@@ -293,7 +294,7 @@ def test_a_group_continues_after_the_broker_was_killed(
             member.commit()
         before = [member.assignment() for member in members]
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(PATIENCE_S)
     for member in members:
         member.seen.clear()
     with serving_process(None, "-d", str(data), "--listen", address, *options):

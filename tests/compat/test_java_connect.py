@@ -146,7 +146,7 @@ def test_lines_go_through_once_though_worker_and_broker_are_killed(tmp_path: Pat
             add_lines(tmp_path, range(6000, 9000))
             wait_until(lambda: "6000" in lines_out(tmp_path), worker)
             broker.send_signal(signal.SIGKILL)
-            broker.wait(30)
+            broker.wait(PATIENCE_S)
             with serving(None, "-d", str(data), "--listen", address, *OPTIONS):
                 wait_until(lambda: len(set(lines_out(tmp_path))) == 9000, worker)
                 assert ask_states(worker) == {"source": ["RUNNING"] * 2, "sink": ["RUNNING"] * 2}

@@ -29,6 +29,7 @@ from tests.compat.java_clients import (
     send_all,
 )
 from tests.integration.cli.support import serving
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 
@@ -270,7 +271,7 @@ def test_a_group_continues_after_the_broker_was_killed(tmp_path: Path, protocol:
             member.seen.clear()
         before = [member.assignment() for member in members]
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(PATIENCE_S)
     with serving(None, "-d", str(data), "--listen", address, *WORDS):
         home.produce()
         poll_until(lambda: len(seen_by(members)) == len(ALL), *members)

@@ -24,6 +24,7 @@ from tests.compat.java_clients import (
     send_all,
 )
 from tests.integration.cli.support import serving
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 
@@ -163,7 +164,7 @@ def test_an_idempotent_producer_continues_after_the_broker_was_killed(tmp_path: 
         acknowledged = [writer.send(record("t", f"{one}")) for one in range(5000)]
         wait(acknowledged[20])
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(PATIENCE_S)
     with serving(None, "-d", str(data), "--listen", address):
         acknowledged += [writer.send(record("t", f"{one}")) for one in range(5000, 5100)]
         offsets = [wait(one).offset() for one in acknowledged]

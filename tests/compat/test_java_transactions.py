@@ -290,7 +290,7 @@ def test_every_acknowledged_commit_is_seen_once_though_the_broker_is_killed(
                     assert sorted(home.read()) == sorted(committed)
                     home.close()
                 process.send_signal(signal.SIGKILL)
-                process.wait(30)
+                process.wait(PATIENCE_S)
 
 
 def run_transaction(home: Home, sender: Any, values: list[str], is_commit: bool) -> None:

@@ -13,6 +13,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
+from tests.support.patience import PATIENCE_S
+
 PRODUCE = 0
 PAUSE_S = 0.2
 
@@ -55,7 +57,7 @@ class Proxy:
     def close(self) -> None:
         self._is_open = False
         for thread in self._threads:
-            thread.join(10)
+            thread.join(PATIENCE_S)
         self._listener.close()
 
     @property

@@ -170,7 +170,7 @@ def test_a_pass_that_nobody_wants_any_more_ends_soon_and_leaves_nothing(
     with lock:
         broker.cleaner.states.pause(task.key)
         broker.cleaner.states.resume(task.key)
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert isinstance(outcome[0], StoppedError)
     assert not list(Path(task.log.directory).glob("*.cleaned"))

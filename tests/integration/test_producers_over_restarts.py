@@ -45,7 +45,7 @@ def kill(process: "Popen[str]") -> None:
 
 def stop(process: "Popen[str]") -> None:
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 ENDINGS: list[Ending] = [stop, kill]

@@ -194,7 +194,7 @@ def send_until_death(target: str) -> None:
 
 def in_a_child(function: Callable[[str], None], argument: str) -> subprocess.CompletedProcess[str]:
     program = f"from {__name__} import *; {function.__name__}({argument!r})"
-    return run_python(program, directory=ROOT, timeout_s=60)
+    return run_python(program, directory=ROOT, timeout_s=PATIENCE_S)
 
 
 def test_a_mirror_that_dies_has_its_transaction_aborted_by_the_next(target: str) -> None:

@@ -16,6 +16,7 @@ from ottla.protocol.framing import DEFAULT_CAPACITY
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from tests.integration.cli import support
+from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
 MEGABYTE = 1 << 20
@@ -56,7 +57,7 @@ class Crowd:
                 client.socket.shutdown(socket.SHUT_RDWR)  # wakes who is still sending
             client.socket.close()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(PATIENCE_S)
 
 
 def prove_that_a_good_client_is_served(address: tuple[str, int]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.machine import can_pin, first_thread_seconds, pinned
+from tests.support.patience import PATIENCE_S
 
 WORKER = """
 import sys, time
@@ -60,7 +61,7 @@ def test_all_threads_of_a_process_stay_on_the_cores_they_are_told_and_not_for_lo
 
     def look() -> None:
         for one in (is_listed, is_over):
-            one.wait(10)
+            one.wait(PATIENCE_S)
             seen.append(os.sched_getaffinity(0))
 
     other = threading.Thread(target=look)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import ottla
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 SOURCE = Path(ottla.__file__).resolve().parents[1]
@@ -80,5 +81,5 @@ def serving(
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            process.wait(PATIENCE_S)
             process.stdout.close()

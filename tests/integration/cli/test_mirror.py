@@ -185,7 +185,7 @@ def test_a_running_broker_is_followed_until_told_to_stop(source: Path, tmp_path:
             assert f"{topic}-{partition} to 1" in line
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert "others" in rest
         assert run_ottla("mirror", "verify", address, target).returncode == 0
     with serving(target) as (copy, _):

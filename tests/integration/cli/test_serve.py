@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path / "data") as (_, process):
         process.send_signal(number)
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
@@ -170,7 +170,7 @@ def test_it_ends_with_one_line_and_exit_code_1_when_the_last_directory_fails(
     options = [part for setting in settings for part in ("-o", setting)]
     with serving(tmp_path / "data", *options) as (_, process):
         (tmp_path / "data").rename(tmp_path / "taken away")
-        assert process.wait(20) == 1
+        assert process.wait(PATIENCE_S) == 1
 
 
 def test_a_directory_that_cannot_be_read_is_named_and_the_others_are_served(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_it_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:
     with few_open_files(), serving(tmp_path) as (address, _):
         admin = AdminClient({"bootstrap.servers": address})
         for made in admin.create_topics([NewTopic("many", 100, 1)]).values():
-            made.result(10)
+            made.result(PATIENCE_S)
 
 
 def test_replicas_that_a_single_broker_cannot_have_are_refused_at_the_start(tmp_path: Path) -> None:

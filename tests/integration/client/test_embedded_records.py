@@ -13,6 +13,7 @@ from ottla.base.partitions import OffsetRange
 from ottla.codec.compression import Compression
 from ottla.embedded.log import Log
 from ottla.record.partitioner import partition_for_key
+from tests.support.patience import PATIENCE_S
 
 pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
@@ -120,7 +121,7 @@ def test_deleted_records_are_gone(log: Log) -> None:
 
 def test_a_tail_waits_for_what_comes(log: Log) -> None:
     log.append("t", b"before", partition=0)
-    tail = log.tail("t", timeout_s=10)
+    tail = log.tail("t", timeout_s=PATIENCE_S)
 
     def append() -> None:
         for number in range(5):
@@ -140,7 +141,7 @@ def test_a_tail_waits_in_an_event_loop(log: Log) -> None:
     async def deed() -> list[bytes | None]:
         found = []
         asyncio.get_running_loop().call_soon(lambda: log.append("one", b"late"))
-        async for record in log.tail("one", from_offset={0: 0}, timeout_s=10):
+        async for record in log.tail("one", from_offset={0: 0}, timeout_s=PATIENCE_S):
             found.append(record.value)
             if len(found) == 1:
                 break

@@ -18,6 +18,7 @@ from ottla.client.refusals import RefusedError, UnknownTopicError
 from ottla.embedded.log import Log
 from ottla.record.partitioner import partition_for_key
 from ottla.runtime.loops import BlockingCallError
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 Target = Log | str
@@ -37,11 +38,11 @@ def topic(log: Log) -> str:
 def test_records_are_sent_with_all_they_have(target: Target, log: Log) -> None:
     with ottla.Producer(target) as producer:
         sent = producer.send("t", b"tea", b"k", headers=[("a", b"1")], timestamp_ms=9_000)
-        found = sent.result(20)
+        found = sent.result(PATIENCE_S)
         assert sent.done()
         assert (found.topic, found.offset, found.timestamp_ms) == ("t", 0, 9_000)
         assert found.partition == partition_for_key(b"k", 2)
-        other = producer.send("t", None, b"x", partition=1 - found.partition).result(20)
+        other = producer.send("t", None, b"x", partition=1 - found.partition).result(PATIENCE_S)
         assert other.partition == 1 - found.partition
     record = next(iter(log.read("t", found.partition)))
     assert (record.key, record.value, record.timestamp_ms) == (b"k", b"tea", 9_000)
@@ -50,7 +51,7 @@ def test_records_are_sent_with_all_they_have(target: Target, log: Log) -> None:
 
 def test_a_function_of_the_application_chooses_partitions(target: Target) -> None:
     with ottla.Producer(target, partitioner=lambda key, count: count - 1) as producer:
-        assert producer.send("t", b"x", b"k").result(20).partition == 1
+        assert producer.send("t", b"x", b"k").result(PATIENCE_S).partition == 1
     refused = pytest.raises(UserError, match="chose partition 2 of t, which has 2")
     with ottla.Producer(target, partitioner=lambda key, count: count) as producer, refused:
         producer.send("t", b"x")
@@ -93,7 +94,7 @@ def test_callbacks_hear_of_each_record(target: Target) -> None:
 
 def test_acks_0_waits_for_no_answer(target: Target, log: Log) -> None:
     with ottla.Producer(target, settings={"acks": "0"}) as producer:
-        assert producer.send("one", b"x").result(20).offset == -1
+        assert producer.send("one", b"x").result(PATIENCE_S).offset == -1
     while values(log, "one") != [b"x"]:
         pass
 
@@ -157,7 +158,7 @@ def test_a_second_producer_fences_the_first(target: Target, log: Log) -> None:
     settings = {"transactional.id": "x"}
     with ottla.Producer(target, settings=settings) as first:
         first.begin_transaction()
-        first.send("one", b"dropped").result(20)
+        first.send("one", b"dropped").result(PATIENCE_S)
         with ottla.Producer(target, settings=settings) as second, second.transaction():
             second.send("one", b"kept")
         with pytest.raises(TransactionError):
@@ -227,7 +228,7 @@ def test_an_event_loop_waits_for_the_records_that_it_asks_about(target: Target, 
         async with ottla.aio.Producer(target, settings=settings) as producer:
             sent = [await producer.send("one", b"%d" % number) for number in range(30)]
             sent[3].add_done_callback(heard.put_nowait)
-            found = await asyncio.gather(*sent[1:], sent[2], asyncio.wait_for(sent[0], 20))
+            found = await asyncio.gather(*sent[1:], sent[2], asyncio.wait_for(sent[0], PATIENCE_S))
             assert [one.offset for one in found] == [*range(1, 30), 2, 0]
             assert await heard.get() is sent[3]
             assert sent[3].done()
@@ -296,10 +297,10 @@ def test_a_record_that_no_broker_takes_fails_in_time(log: Log) -> None:
     listening = log.listen("127.0.0.1:0")
     settings = {"delivery.timeout.ms": 50, "retry.backoff.ms": 1, "linger.ms": 0}
     with ottla.Producer(listening.address, settings=settings) as producer:
-        producer.send("one", b"there").result(20)
+        producer.send("one", b"there").result(PATIENCE_S)
         listening.close()
         with pytest.raises(DeliveryTimeoutError, match=r"delivery\.timeout\.ms=50"):
-            producer.send("one", b"lost").result(20)
+            producer.send("one", b"lost").result(PATIENCE_S)
 
 
 def test_a_producer_outlives_a_broker_that_comes_back(log: Log) -> None:
@@ -307,11 +308,11 @@ def test_a_producer_outlives_a_broker_that_comes_back(log: Log) -> None:
     listening = log.listen(address)
     settings = {"retry.backoff.ms": 1, "linger.ms": 0}
     with ottla.Producer(address, settings=settings) as producer:
-        producer.send("one", b"a").result(20)
+        producer.send("one", b"a").result(PATIENCE_S)
         listening.close()
         sent = producer.send("one", b"b")
         log.listen(address)
-        assert sent.result(20).offset == 1
+        assert sent.result(PATIENCE_S).offset == 1
 
 
 def test_keys_choose_as_other_clients_do() -> None:

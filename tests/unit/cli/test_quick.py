@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from ottla.cli.main import cli
 from ottla.cli.quick.clients import CLIENTS, settings_lines
 from tests.integration.cli.support import ENVIRONMENT, run_ottla
+from tests.support.patience import PATIENCE_S
 
 ASK = """
 import os, sys
@@ -42,7 +43,7 @@ def test_alone_it_prints_what_to_paste_and_leaves_nothing(tmp_path: Path) -> Non
         assert said["clients"].keys() == CLIENTS.keys()
         assert list(tmp_path.iterdir()) != []
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert list(tmp_path.iterdir()) == []
 
 
