@@ -63,6 +63,18 @@ def told(progress):
 report = load(sys.argv[1], "orders", sys.argv[2], progress=told)
 print(json.dumps({"seconds": report.write_seconds, "committed": committed[0]}))
 """
+LOCAL_CODE = """
+import json, sys, time
+from ottla.loading.job import LoadPlace, Step
+from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
+committed = []
+def told(progress):
+    if progress.step is Step.COMMITTED:
+        committed.append(time.time())
+report = load(load_job(LoadPlace(sys.argv[1], "orders", sys.argv[2]), LocalEngine(), told))
+print(json.dumps({"seconds": report.write_seconds, "committed": committed[0]}))
+"""
 FILLER = (
     "ottla writes this to make values of one hundred bytes, all of them but for a number ".ljust(90)
 )
@@ -94,6 +106,8 @@ def _rates(scale: Scale, directory: Path, count: int) -> Report:
         {
             "load": lambda: _measured(LOAD_CODE, directory / "log", target),
             "tenth": lambda: _measured(LOAD_CODE, directory / "tenth", target),
+            "local": lambda: _measured(LOCAL_CODE, directory / "log", target),
+            "local tenth": lambda: _measured(LOCAL_CODE, directory / "tenth", target),
             "spark": lambda: _measured(SPARK_CODE.replace("{filler}", repr(FILLER)), count, target),
         }
     )
@@ -104,10 +118,17 @@ def _rates(scale: Scale, directory: Path, count: int) -> Report:
     add_figure(report, "Spark's own generator, the same rows", rates["spark"], "rows/s")
     share = rates["load"].over(rates["spark"])
     add_figure(report, "the one over the other", share, "", SHARE_TARGET)
+    add_figure(report, "ottla load --engine local, while writing", rates["local"], "rows/s")
+    committed = {name: _of(some, lambda one: one.committed_s) for name, some in runs.items()}
+    saved = committed["local"].over(committed["load"])
+    add_figure(report, "  from its start to its commit, over that with Spark", saved, "")
     add_figure(report, "memory of the load at its largest", peaks["load"], "MB")
     add_figure(report, "  of a load of a tenth as many rows", peaks["tenth"], "MB")
     growth = peaks["load"].over(peaks["tenth"])
     add_figure(report, "  the one over the other", growth, "", GROWTH_TARGET)
+    add_figure(report, "memory of the local load at its largest", peaks["local"], "MB")
+    growth = peaks["local"].over(peaks["local tenth"])
+    add_figure(report, "  over that of a tenth as many rows", growth, "", GROWTH_TARGET)
     add_figure(report, "memory of Spark's own generator", peaks["spark"], "MB")
     return report
 

@@ -34,6 +34,7 @@ SHOWN = {
     "idempotence": "what idempotence costs",
     "spark": "offsets settled and tasks cut",
     "load": "the one over the other",
+    "tables": "files read for one offset",
     "sink": "ottla's sink, exactly once",
     "latency": "Produce to a waiting consumer",
 }
