@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
@@ -105,6 +107,29 @@ def test_what_has_no_type_that_a_column_has_gets_none(schema: Any) -> None:
 def test_what_is_no_schema_of_a_table_is_refused(text: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         json_schema_type(RegisteredSchema(text=text, kind=JSON))
+
+
+KNOWN = [
+    *("type", "properties", "items", "additionalProperties", "required", "enum", "const"),
+    *("$ref", "#", "#/a", "#/$defs/a", "$defs", "oneOf", "anyOf", "allOf", "format", "date-time"),
+    *("string", "object", "array", "integer", "number", "null", "boolean", "a"),
+]
+words = st.sampled_from(KNOWN)
+schemas = st.recursive(
+    st.one_of(words, st.none(), st.booleans(), st.integers(0, 3)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(words, inner, max_size=4)),
+    max_leaves=25,
+)
+
+
+@given(st.dictionaries(words, schemas, max_size=4))
+def test_json_of_any_kind_is_a_schema_or_refused(schema: Any) -> None:
+    text = json.dumps({"type": "object", **schema})
+    try:
+        found = json_schema_type(RegisteredSchema(text=text, kind=JSON))
+    except UserError:
+        return
+    assert found.num_fields > 0
 
 
 def register(directory: Path, *versions: Any) -> None:

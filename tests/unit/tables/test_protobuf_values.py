@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given as hypothesis_given
+from hypothesis import settings
+from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip(
@@ -147,6 +150,24 @@ def test_what_is_no_such_message_is_a_fault_and_its_neighbours_are_rows(order: A
     assert "cannot be stored" in faults[3]
 
 
+@settings(deadline=None, max_examples=60)
+@hypothesis_given(data=st.data())
+def test_bytes_of_any_kind_are_rows_or_faults_each_as_it_is_alone(order: Any, data: Any) -> None:
+    whole = order(id=3, lines=[{"tea": "é"}], tags={"a": 1}, note={"value": "x"}, color=9)
+    sound = whole.SerializeToString()
+    bent = st.tuples(st.integers(0, len(sound)), st.binary(max_size=6)).map(
+        lambda one: sound[: one[0]] + one[1] + sound[one[0] + len(one[1]) :]
+    )
+    values = data.draw(st.lists(st.one_of(bent, st.binary(max_size=30), st.none()), max_size=6))
+    decoder = open_decoder(given(ORDER, "Order"))
+    found = decoder.decode(pa.array(values, pa.binary()))
+    found.rows.validate(full=True)
+    for index, value in enumerate(values):
+        alone = decoder.decode(pa.array([value], pa.binary()))
+        assert (index in found.faults) == (0 in alone.faults)
+        assert repr(found.rows[index].as_py()) == repr(alone.rows[0].as_py())
+
+
 def test_proto2_has_required_fields_defaults_and_texts_that_are_none() -> None:
     text = """syntax = "proto2";
     message P { required int32 id = 1; optional string s = 2; optional int32 d = 3 [default = 5]; }
@@ -239,6 +260,16 @@ def test_messages_are_found_by_the_indexes_of_confluents_serializers() -> None:
 )
 def test_indexes_are_zigzag_varints(data: bytes, found: Any) -> None:
     assert message_indexes(data, 0) == found
+
+
+@hypothesis_given(st.binary(max_size=40), st.one_of(st.none(), st.binary(max_size=40)))
+def test_bytes_of_any_kind_have_a_framing_within_them_or_none(
+    value: bytes, header: bytes | None
+) -> None:
+    found = framed_message(value, header)
+    if found is not None:
+        assert 0 <= found.start <= len(value)
+        assert all(index >= 0 for index in found.indexes)
 
 
 V1 = proto("message Person { string first = 1; string last = 2; }")
