@@ -4,16 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
 from ottla.record.columns import COLUMNS
 from ottla.schema_registry.framing import PREFIX
 from ottla.sources.log_source import LogSource, read_ranges
-from ottla.tables.layout import TableLayout, check_partitioning
+from ottla.tables.layout import LayoutOptions, TableLayout, check_partitioning, next_layout
 from ottla.tables.values.debezium import bare_row
-from ottla.tables.values.decoder import Decoding, Envelope
-from ottla.tables.values.inference import infer_schema
-from ottla.tables.values.schema import schema_text
+from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
+from ottla.tables.values.inference import infer_schema, with_inferred_fields
+from ottla.tables.values.schema import parse_schema, schema_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +59,21 @@ def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout
     found = replace(layout, decodings=(replace(pinned, decoding=decoding),))
     check_partitioning(found)
     return found
+
+
+def with_grown_schema(layout: TableLayout, sample: "pa.Table", commit_id: int) -> TableLayout:
+    """The layout with the fields of the sample's values that its schema of JSON does not name;
+    raises `UserError` for values that are none."""
+    decoding = layout.decoding
+    if decoding is None or decoding.format is not ValueFormat.JSON or decoding.registry:
+        raise UserError(
+            "--grow is for JSON without a registry: a subject's table grows with it, and a given "
+            "schema with the next one"
+        )
+    values = _bare(sample["value"].to_pylist(), decoding)
+    kind = with_inferred_fields(parse_schema(decoding.schema), values)
+    wanted = replace(decoding, schema=schema_text(kind))
+    return next_layout(layout, LayoutOptions(decoding=wanted), commit_id)
 
 
 def _bare(values: list[bytes | None], decoding: Decoding) -> Iterable[bytes | None]:

@@ -15,7 +15,12 @@ from os import cpu_count
 
 from ottla.base.errors import TaskError, UserError
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step
-from ottla.loading.sampling import parquet_row_size, sample_of, with_inferred_schema
+from ottla.loading.sampling import (
+    parquet_row_size,
+    sample_of,
+    with_grown_schema,
+    with_inferred_schema,
+)
 from ottla.loading.split_writer import shared_out, task_splits, write_splits
 from ottla.loading.task import LoadTask
 from ottla.sources.log_source import Split
@@ -93,11 +98,14 @@ def written_files(
 def _settled(job: LoadJob, plan: LoadPlan) -> tuple[TableLayout, float]:
     """Layout and row size, as far as needed from a look at the first records."""
     layout, row_size = plan.state.layout, plan.state.row_size
-    if row_size is None or layout.is_inferred:
+    is_growing = job.options.layout.is_growing and not layout.is_inferred
+    if row_size is None or layout.is_inferred or is_growing:
         sample = sample_of(job.log, plan.ranges)
         row_size = row_size or parquet_row_size(sample)
         if layout.is_inferred:
             layout = with_inferred_schema(layout, sample)
+        elif is_growing:
+            layout = with_grown_schema(layout, sample, plan.state.commit_id)
     return layout, row_size
 
 

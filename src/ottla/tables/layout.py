@@ -136,6 +136,8 @@ class LayoutOptions:
     """Columns of headers, in Spark's words; empty: what the table has."""
     partitioning: Partitioning | None = None
     is_latest: bool = False
+    is_growing: bool = False
+    """Whether fields of JSON that the schema does not name become columns."""
     login: RegistryLogin | None = None
     """For the registry of the schemas; it is kept nowhere."""
 

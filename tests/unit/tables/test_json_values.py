@@ -19,7 +19,7 @@ from ottla.tables.values.decoder import (  # noqa: E402
     ValueFormat,
     open_decoder,
 )
-from ottla.tables.values.inference import infer_schema  # noqa: E402
+from ottla.tables.values.inference import infer_schema, with_inferred_fields  # noqa: E402
 from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
 from ottla.tables.values.schema import check_evolution, parse_schema, schema_text  # noqa: E402
 
@@ -258,6 +258,25 @@ def test_a_schema_is_inferred_from_what_the_values_have_in_common() -> None:
     ):
         with pytest.raises(UserError, match=words):
             infer_schema(wrong)
+
+
+def test_fields_of_a_sample_are_added_and_no_type_changes() -> None:
+    before = parse_schema("id int, who struct<x: bigint>, tags array<struct<a: int>>, s string")
+    values = [
+        b'{"ID": "x", "id": 1.5, "who": {"y": true}, "tags": [{"b": [1]}, {"a": "x"}]}',
+        b'{"s": {"t": 1}}',
+        b'{"new": 1, "mixed": 1, "deep": {"mixed": [1], "n": 1}, "_rescued": 1}',
+        b'{"new": 1.5, "mixed": "x", "deep": {"mixed": ["x"]}, "nothing": null}',
+        b'{"mixed": 1}',
+        b"broken",
+    ]
+    assert schema_text(with_inferred_fields(before, values)) == (
+        "id int, who struct<x: bigint, y: boolean>, tags array<struct<a: int, b: array<bigint>>>, "
+        "s string, new double, deep struct<n: bigint>"
+    )
+    assert with_inferred_fields(before, [b"broken", None]) == before
+    one = schema_text(with_inferred_fields(before, [b'{"a": 1, "A": "x"}']))
+    assert one == f"{schema_text(before)}, a bigint"
 
 
 def test_a_schema_may_grow_and_nothing_else() -> None:

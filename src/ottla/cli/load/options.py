@@ -109,6 +109,11 @@ with_load_options = with_options(
         is_flag=True,
         help="Leave out what the schema of JSON does not name; value._rescued keeps it by default.",
     ),
+    click.option(
+        "--grow",
+        is_flag=True,
+        help="Add columns for fields of JSON that the first new records have, and the table not.",
+    ),
     *registry_options("which values name by id, with --decode avro, json or protobuf"),
     click.option(
         "--subject",
@@ -315,6 +320,7 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
         header=_header_columns(given["header_columns"] or ""),
         partitioning=partitioning,
         is_latest=given["upsert_by"] is not None,
+        is_growing=given["grow"],
         login=read_registry_login(given["registry_config"]),
     )
 

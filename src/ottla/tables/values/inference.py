@@ -1,12 +1,17 @@
 """A schema for JSON values from a sample of them; what the sample disagrees on is an error."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.tables.values.json_rest import RESCUED_COLUMN
 from ottla.tables.values.schema import struct_type
 
+OnConflict = Callable[[Any, Any, str], Any]
+"""Gives the shape for a place where values are of two."""
+
+_MIXED = "mixed"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -17,18 +22,59 @@ def infer_schema(values: Iterable[bytes | None]) -> Any:
     Fields of which nothing but null, `[]` and `{}` was seen are left out. Raises `UserError` for
     fields of two kinds, and when there was no object to learn from.
     """
-    shape: Any = None
-    for value in values:
-        found = _object(value)
-        if found is not None:
-            shape = _merge(shape, _shape(found), "value")
-    kind = _type(shape)
+    kind = _type(_shape_of_all(values, _refuse))
     if kind is None:
         raise UserError(
             "no schema can be inferred: none of the first values is a JSON object with something "
             "in it; give --schema"
         )
     return kind
+
+
+def with_inferred_fields(kind: Any, values: Iterable[bytes | None]) -> Any:
+    """A struct type with the fields of the sample that it lacks, also within its own; no type that
+    it has changes. A field of which the sample has two kinds is left out."""
+    seen = _type(_distinct(_shape_of_all(values, _mixed)))
+    return kind if seen is None else _with_fields(kind, seen)
+
+
+def _distinct(shape: Any) -> Any:
+    """Without names that differ from another one by case alone: they are no two columns."""
+    match shape:
+        case [inner]:
+            return [_distinct(inner)]
+        case dict():
+            first: dict[str, str] = {}
+            for name in shape:
+                first.setdefault(name.lower(), name)
+            return {name: _distinct(shape[name]) for name in first.values()}
+    return shape
+
+
+def _with_fields(kind: Any, seen: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if types.is_struct(kind) and types.is_struct(seen):
+        of_seen = {field.name: field.type for field in seen}
+        fields = [
+            (one.name, _with_fields(one.type, of_seen.pop(one.name, one.type))) for one in kind
+        ]
+        names = {RESCUED_COLUMN, *(name.lower() for name, _ in fields)}
+        new = [(name, one) for name, one in of_seen.items() if name.lower() not in names]
+        return struct_type([*fields, *new])
+    if types.is_list(kind) and types.is_list(seen):
+        return pa.list_(_with_fields(kind.value_type, seen.value_type))
+    return kind
+
+
+def _shape_of_all(values: Iterable[bytes | None], on_conflict: OnConflict) -> Any:
+    shape: Any = None
+    for value in values:
+        found = _object(value)
+        if found is not None:
+            shape = _merge(shape, _shape(found, on_conflict), "value", on_conflict)
+    return shape
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:
@@ -39,7 +85,7 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _shape(value: Any) -> Any:
+def _shape(value: Any, on_conflict: OnConflict) -> Any:
     """`None`, a word, a list of the elements' shape, or a dict of the fields' shapes."""
     match value:
         case bool():
@@ -53,23 +99,35 @@ def _shape(value: Any) -> Any:
         case list():
             shape: Any = None
             for one in value:
-                shape = _merge(shape, _shape(one), "value[]")
+                shape = _merge(shape, _shape(one, on_conflict), "value[]", on_conflict)
             return [shape]
         case dict():
-            return {name: _shape(one) for name, one in value.items()}
+            return {name: _shape(one, on_conflict) for name, one in value.items()}
     return None
 
 
-def _merge(one: Any, other: Any, place: str) -> Any:
+def _merge(one: Any, other: Any, place: str, on_conflict: OnConflict) -> Any:
     if one is None or other is None or one == other:
         return other if one is None else one
     if {str(one), str(other)} == {"bigint", "double"}:
         return "double"
     if isinstance(one, list) and isinstance(other, list):
-        return [_merge(one[0], other[0], f"{place}[]")]
+        return [_merge(one[0], other[0], f"{place}[]", on_conflict)]
     if isinstance(one, dict) and isinstance(other, dict):
         names = {**one, **other}
-        return {name: _merge(one.get(name), other.get(name), f"{place}.{name}") for name in names}
+        return {
+            name: _merge(one.get(name), other.get(name), f"{place}.{name}", on_conflict)
+            for name in names
+        }
+    return on_conflict(one, other, place)
+
+
+def _mixed(one: Any, other: Any, place: str) -> Any:
+    """A shape that no column has, whatever comes after it."""
+    return _MIXED
+
+
+def _refuse(one: Any, other: Any, place: str) -> Any:
     raise UserError(
         f"no schema can be inferred: {place} is {_word(one)} in some values and {_word(other)} in "
         f"others; give --schema"
@@ -86,7 +144,7 @@ def _type(shape: Any) -> Any:
     import pyarrow as pa
 
     match shape:
-        case None:
+        case None | "mixed":
             return None
         case [inner]:
             kind = _type(inner)

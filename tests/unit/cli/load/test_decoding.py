@@ -74,6 +74,27 @@ def test_a_json_schemas_fields_are_columns_and_what_it_does_not_name_is_counted_
     assert (last["id"], last["more"], last["_rescued"]) == (4, [2.0], None)
 
 
+def test_fields_that_the_table_has_not_become_columns_on_request(tmp_path: Path) -> None:
+    fill(tmp_path, b'{"id": 1}')
+    assert load(tmp_path, "--decode", "json").exit_code == 0
+    fill(tmp_path, b'{"id": 2, "new": {"x": [true]}}', b'{"id": 3, "new": {"y": 1}, "mixed": 1}')
+    fill(tmp_path, b'{"id": 4, "mixed": "x"}')
+    done = load(tmp_path, "--grow")
+    assert done.exit_code == 0, done.output
+    assert "2 rows have fields that the schema does not name" in done.output
+    old = {"new": None, "_rescued": None}
+    assert rows(tmp_path) == [
+        {"id": 1, **old},
+        {"id": 2, **old, "new": {"x": [True], "y": None}},
+        {"id": 3, "new": {"x": None, "y": 1}, "_rescued": '{"mixed":1}'},
+        {"id": 4, **old, "_rescued": '{"mixed":"x"}'},
+    ]
+    assert load(tmp_path, into="raw").exit_code == 0
+    fill(tmp_path, b"{}")
+    refused = load(tmp_path, "--grow", into="raw")
+    assert (refused.exit_code, refused.stderr.count("--grow is for JSON")) == (2, 1)
+
+
 def test_what_a_schema_does_not_name_is_left_out_on_request(tmp_path: Path) -> None:
     fill(tmp_path, b'{"id": 1, "x": 1, "_rescued": 5}')
     schema = "id bigint, _rescued bigint"
