@@ -113,6 +113,7 @@ $(QUIX_VENV)/.ready: $(QUIX)/requirements.txt
 compat: $(READY) $(NODE_CLIENTS) quix-client
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group compat
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
+	$(BIN)/python -m tests.compat.suites.kafka_python_suite --three-brokers
 	$(BIN)/python -m tests.compat.suites.old_kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.pykafka_suite
 	$(BIN)/python -m tests.compat.suites.librdkafka_suite

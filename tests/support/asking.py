@@ -48,9 +48,13 @@ class Asker:
 
     def finish(self, later: PendingResponse, request: Message, version: int) -> Any:
         """The response that had to wait, when the broker has handed its pending_id back."""
-        output = Output()
-        self._dispatcher.finish(later, output)
+        _, output = self.go_on(later)
         return self.decode(request, version, output)
+
+    def go_on(self, later: PendingResponse) -> tuple[PendingResponse | None, Output]:
+        """As `send`, when the broker has handed the pending_id back."""
+        output = Output()
+        return self._dispatcher.finish(later, output), output
 
     def decode(self, request: Message, version: int, output: Output) -> Any:
         assert request.API_KEY is not None

@@ -70,13 +70,16 @@ class LonelyMember:
     def request(self, request: Message, version: int) -> Any:
         """The response, also to what has to wait for registries."""
         later, output = self.asker.send(request, version)
-        if later is None:
-            return self.asker.decode(request, version, output)
-        (answered,) = self.broker.take_answered(0.0)
-        assert answered is later.pending_id
-        response = self.asker.finish(later, request, version)
-        self.deliver()
-        return response
+        had_to_wait = later is not None
+        while later is not None:
+            assert later.pending_id in self.broker.take_answered(0.0)
+            later, output = self.asker.go_on(later)
+            self.broker.write_out()
+            if later is not None:
+                self.deliver()
+        if had_to_wait:
+            self.deliver()
+        return self.asker.decode(request, version, output)
 
     # The broker's membership
 

@@ -155,7 +155,7 @@ def _replicas(
         lag_time_max_ms=config.replica_lag_time_max_ms,
         truncates_on_fetch=version.truncates_on_fetch,
     )
-    return Replicas(options, store, directories, lambda: settings.config, waiting.wake)
+    return Replicas(options, store, directories, lambda: settings.config, waiting)
 
 
 def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> None:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -22,6 +22,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
+from ottla.broker.awaited_metadata import IsSo, MetadataWaits
 from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.hosted_logs import HostedLog, HostedLogs, SettingsOf
@@ -51,11 +52,11 @@ from ottla.broker.replication.replica_manager import (
 from ottla.broker.replication.replica_selector import closest_replica
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
-from ottla.broker.waiting import DelayedOperation
+from ottla.broker.waiting import DelayedOperation, Waiting, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer
-from ottla.controller.requests import LeaderAndIsr, Order, StopReplica
+from ottla.controller.requests import LeaderAndIsr, Order, StopReplica, UpdateMetadata
 from ottla.record.batch import batch_at, whole_size
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
@@ -95,7 +96,7 @@ class Awaited(NamedTuple):
 
 
 class Replicas:
-    """`wake` is called with partitions of which waiting fetches may find more now."""
+    """`waiting` has the fetches that wait for more of a partition."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Replicas:
         store: TopicStore,
         directories: LogDirectories,
         config: Callable[[], BrokerConfig],
-        wake: Callable[[Hashable], None],
+        waiting: WaitingRoom[FetchQuery, Any],
     ) -> None:
         self.options = options
         self.settings_of: SettingsOf = no_settings
@@ -119,14 +120,15 @@ class Replicas:
         self._store = store
         self._directories = directories
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
-        self._wake = wake
+        self._waiting = waiting
         logs = HostedLogs(store, directories, lambda topic: self.settings_of(topic), self._opened)
         self.manager = ReplicaManager(options, logs)
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
         """Those that the controller has said something of since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self._delayed: Timers[DelayedOperation] = Timers()
-        self._answered: list[DelayedOperation] = []
+        self._metadata_waits = MetadataWaits()
+        self._answered: list[Waiting[Any]] = []
         self._next_tick_ms = 0.0
         for topic in store.topics:
             for partition in topic.partitions.values():
@@ -186,6 +188,8 @@ class Replicas:
             self._write_out(order.orders)
         applied = self.manager.apply(order, sender, at.monotonic_ms)
         self._carry_out(applied.effects)
+        if isinstance(order, UpdateMetadata):
+            self._answered += self._metadata_waits.take_known()
         return applied
 
     def to_host(self, order: LeaderAndIsr) -> list[TopicPartition]:
@@ -196,6 +200,10 @@ class Replicas:
             if self.options.broker_id in one.assignment.replicas
             and (one.is_new or self._directories.is_complete)
         ]
+
+    def await_metadata(self, is_so: IsSo, deadline_ms: float) -> Waiting[bool]:
+        """Until it is so, which is looked at when the controller has said something."""
+        return self._metadata_waits.add(is_so, deadline_ms)
 
     def make_logs(self, order: LeaderAndIsr) -> None:
         """Makes the logs that an order needs, in turns, so that `apply` finds them."""
@@ -227,7 +235,8 @@ class Replicas:
     def await_deletion(
         self, place: TopicPartition, pending: DelayedOperation, required_offset: int
     ) -> Hashable:
-        """Has a DeleteRecords wait, as `await_commit`."""
+        """Has a DeleteRecords wait, as `await_commit`; followers hear of it at once."""
+        self._waiting.hurry(self.partitions[place].partition)
         awaited = self._awaited(place, pending, required_offset)
         self._carry_out(
             self.manager.wait_deleted(place, awaited, required_offset, pending.deadline_ms)
@@ -249,8 +258,9 @@ class Replicas:
     def appended(self, place: TopicPartition) -> None:
         self._carry_out(self.manager.appended(place, self.now_ms))
 
-    def take_answered(self) -> list[DelayedOperation]:
-        """The requests that the replicas have what they wait for, or cannot have it."""
+    def take_answered(self) -> list[Waiting[Any]]:
+        """The requests for which replicas have what they wait for, or cannot have it, or the
+        controller has said it."""
         answered, self._answered = self._answered, []
         return answered
 
@@ -300,8 +310,8 @@ class Replicas:
 
     @property
     def next_deadline_ms(self) -> float:
-        due_ms = self._delayed.next_deadline_ms
-        return self._next_tick_ms if due_ms is None else min(due_ms, self._next_tick_ms)
+        due = (self._delayed.next_deadline_ms, self._metadata_waits.next_deadline_ms)
+        return min([self._next_tick_ms, *(one for one in due if one is not None)])
 
     def advance(self, at: Timestamps) -> None:
         """Answers requests that have waited too long, and looks for followers that lag, and for
@@ -311,6 +321,7 @@ class Replicas:
             places = {key[0] for key in pending.keys if isinstance(key, tuple)}
             for place in sorted(places):
                 self._carry_out(self.manager.expire(place, at.monotonic_ms))
+        self._answered += self._metadata_waits.take_due(at.monotonic_ms)
         for directory in self._directories:
             if directory.is_offline and directory.path not in self._failed:
                 self._give_up(directory)
@@ -360,7 +371,7 @@ class Replicas:
     def _move_high_watermark(self, replicated: "ReplicatedPartition", offset: int) -> None:
         partition = replicated.partition
         partition.log.writer.move_high_watermark(offset)
-        self._wake(partition)
+        self._waiting.wake(partition)
         for listener in self.listeners:
             listener.high_watermark_moved(partition)
 
@@ -373,7 +384,7 @@ class Replicas:
 
     def _became_follower(self, replicated: "ReplicatedPartition", epoch: int) -> None:
         replicated.partition.leader_epoch = epoch
-        self._wake(replicated.partition)
+        self._waiting.wake(replicated.partition)
         for listener in self.listeners:
             listener.became_follower(replicated.place, epoch)
 
@@ -388,7 +399,7 @@ class Replicas:
             except ApiError as error:
                 logger.error("%s-%d cannot be deleted: %s", *place, error)
         if replicated is not None:
-            self._wake(replicated.partition)
+            self._waiting.wake(replicated.partition)
 
     def _change_log(self, replicated: "ReplicatedPartition", effect: Effect) -> None:
         partition, now_ms = replicated.partition, self._at.now_ms

@@ -12,13 +12,16 @@ from tests.integration.cli.support import serving
 from tests.support.ports import free_port
 
 
-def use_ottla(fixture: Any) -> None:
-    """Has the suite's class of fixtures start Ottla."""
+def use_ottla(fixture: Any, replicas: int) -> None:
+    """Has the suite's class of fixtures start Ottla, and its topics have so many replicas."""
+    fixture.replicas = property(lambda _: replicas, lambda *_: None)
     for method in (open_broker, stop, dump_logs, get_topic_names):
         setattr(fixture, method.__name__.removesuffix("_broker"), method)
 
 
 def open_broker(self: Any) -> None:
+    if self.external:
+        return
     if self.tmp_dir is None:
         self.tmp_dir = py.path.local.mkdtemp()
     data_dir = Path(self.tmp_dir.strpath) / "data"
@@ -49,7 +52,7 @@ def open_broker(self: Any) -> None:
 
 
 def stop(self: Any) -> None:
-    if self.running:
+    if self.running and not self.external:
         self.running = False
         self.served.close()
 

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.cli.support import serving
 from tests.support.ports import free_port
+from tests.support.running_cluster import RunningCluster
 
 PASSED = "passed"
 FAILED = "failed"
@@ -29,6 +30,18 @@ def broker(data_dir: Path, settings: Mapping[str, str], host: str = "127.0.0.1")
     words += ["--data-dir", str(data_dir), "--listen", f"127.0.0.1:{port}"]
     with serving(None, *words) as (address, _):
         yield address
+
+
+THREE = "--three-brokers"
+"""On the command line of a suite: it talks to a cluster, and its topics have three replicas."""
+
+
+@contextmanager
+def cluster(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """The addresses of the three brokers of a fresh cluster."""
+    folder.mkdir(parents=True)
+    with RunningCluster(folder, **settings) as running:
+        yield running.bootstrap
 
 
 def make_topics(address: str, topics: Mapping[str, int]) -> None:

@@ -49,6 +49,25 @@ def test_a_fetch_ended_after_it_was_woken_is_not_returned() -> None:
     assert list(room.take_woken()) == []
 
 
+def test_news_that_no_growth_brings_ends_the_fetches_of_the_partition_at_once() -> None:
+    room = Room()
+    mine, other = waiting(room, "a-0"), waiting(room, "b-0")
+    room.hurry("a-0")
+    assert room.advance(1) == [mine]
+    assert room.advance(499) == []
+    assert room.advance(500) == [other]
+
+
+def test_a_fetch_that_is_looked_at_is_over_when_it_is_released() -> None:
+    room = Room()
+    fetch = Fetch("query", ["a-0"], 500)
+    room.hold(fetch, fetch.keys)
+    room.hurry("a-0")
+    assert room.advance(1) == []
+    room.release(fetch)
+    assert room.advance(1) == [fetch]
+
+
 def test_an_ended_fetch_is_never_woken_nor_expired() -> None:
     room = Room()
     fetch = waiting(room, "a-0", deadline_ms=10)

@@ -9,6 +9,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import CURRENT, Turn, at_once
 from ottla.broker.topics.topics import CONSUMER_OFFSETS
+from ottla.codec.schema import Message
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
@@ -63,7 +64,7 @@ from ottla.protocol.messages.update_metadata import (
 )
 from ottla.server.cluster import update_metadata
 from ottla.server.cluster.applying import MAX_UPDATED
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext
 from tests.support.asking import PEER
 from tests.support.brokers import at
 from tests.support.lonely_member import ME, LonelyMember
@@ -295,6 +296,53 @@ def test_what_is_left_of_an_update_is_refused_when_another_controller_has_spoken
     steps = Steps(member, another)
     assert steps.response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
     assert len(replicas_of(member.broker).metadata.topics["large"]) == MAX_UPDATED
+
+
+def begin(member: LonelyMember, request: Message, version: int) -> PendingResponse:
+    """Asks the controller, and is left waiting for what it sends to the broker."""
+    later, _ = member.asker.send(request, version)
+    assert later is not None
+    assert later.pending_id in member.broker.take_answered(0.0)
+    later, _ = member.asker.go_on(later)
+    assert later is not None
+    return later
+
+
+def one_topic(timeout_ms: int = 1000) -> CreateTopicsRequest:
+    wanted = CreatableTopic(name="orders", num_partitions=3, replication_factor=3, configs=[])
+    return CreateTopicsRequest(topics=[wanted], timeout_ms=timeout_ms)
+
+
+def test_a_client_that_has_made_a_topic_finds_it_here_and_one_that_deleted_it_does_not(
+    member: LonelyMember,
+) -> None:
+    request = one_topic()
+    later = begin(member, request, 7)
+    known = replicas_of(member.broker).metadata
+    assert "orders" not in known.topics
+    assert member.broker.take_answered(0.0) == []
+    member.deliver()
+    assert later.pending_id in member.broker.take_answered(0.0)
+    (result,) = member.asker.finish(later, request, 7).topics
+    assert (result.error_code, len(replicas_of(member.broker).metadata.topics["orders"])) == (0, 3)
+    gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000)
+    later = begin(member, gone, 6)
+    member.deliver()
+    assert later.pending_id in member.broker.take_answered(0.0)
+    assert member.asker.finish(later, gone, 6).responses[0].error_code == 0
+    assert "orders" not in replicas_of(member.broker).metadata.topics
+
+
+def test_a_topic_that_this_broker_does_not_hear_of_in_time_is_answered_so(
+    member: LonelyMember,
+) -> None:
+    request = one_topic(timeout_ms=500)
+    later = begin(member, request, 7)
+    assert replicas_of(member.broker).next_deadline_ms <= 500
+    member.broker.run_due_jobs(at(500))
+    assert later.pending_id in member.broker.take_answered(500)
+    (result,) = member.asker.finish(later, request, 7).topics
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_partitions_are_added_with_as_many_replicas(member: LonelyMember) -> None:

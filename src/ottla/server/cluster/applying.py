@@ -1,8 +1,8 @@
 """Orders of the controller, carried out in parts between which clients are served."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
@@ -11,9 +11,12 @@ from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.codec.schema import Message
-from ottla.controller.events import Answer, Request
+from ottla.controller.events import Answer, CreatePartitions, CreateTopic
 from ottla.controller.requests import LeaderAndIsr, Order, StopReplica, UpdateMetadata
-from ottla.server.request_context import PendingAnswer, RequestContext
+from ottla.registries.topics import NO_LEADER
+from ottla.server.request_context import PendingAnswer, PendingResponse, RequestContext
+
+T = TypeVar("T")
 
 MAX_PARTITIONS = 16
 """What becomes leader or follower, or is made, in one go."""
@@ -42,19 +45,75 @@ class Refusable(Protocol):
 
 
 def ask_controller(
-    asked: Sequence[tuple[Request, Refusable]], response: Message, context: RequestContext
+    asked: Sequence[tuple[CreateTopic | CreatePartitions, Refusable]],
+    response: Message,
+    context: RequestContext,
+    timeout_ms: int,
 ) -> PendingAnswer:
-    """The response once each event is decided on; a refusal stands in the event's result."""
+    """The response once each event is decided on, and this broker knows the leaders of what was
+    made; a refusal stands in the event's result."""
 
-    def answered(answers: list[Answer]) -> Message:
-        for (_, result), answer in in_turns(zip(asked, answers, strict=True)):
-            if answer.error is not ErrorCode.NONE:
-                result.error_code = answer.error
-                result.error_message = answer.error.description
-        return response
+    def answered(answers: list[Answer]) -> Message | PendingResponse:
+        left = []
+        for (event, result), answer in in_turns(zip(asked, answers, strict=True)):
+            if answer.error is ErrorCode.NONE:
+                left.append((event, result))
+            else:
+                refuse(result, answer.error)
+
+        def is_led(one: tuple[CreateTopic | CreatePartitions, Refusable]) -> bool:
+            known = replicas_of(context).metadata.topics.get(one[0].topic, {})
+            return all(
+                index in known and known[index].state.leader != NO_LEADER
+                for index in one[0].assignment
+            )
+
+        def is_late(one: tuple[CreateTopic | CreatePartitions, Refusable]) -> None:
+            refuse(one[1], ErrorCode.REQUEST_TIMED_OUT)
+
+        return Hearing(left, is_led, is_late).respond(response, context, timeout_ms)
 
     events = [event for event, _ in in_turns(asked)]
     return PendingAnswer(membership_of(context).ask(events), answered, takes_long=True)
+
+
+def refuse(result: Refusable, error: ErrorCode) -> None:
+    result.error_code, result.error_message = error, error.description
+
+
+class Hearing(Generic[T]):
+    """What the controller has done, and this broker is to hear of before the client is answered.
+
+    What is heard leaves `left`; `is_late` amends the response where the client waits no longer.
+    """
+
+    def __init__(
+        self, left: list[T], is_heard: Callable[[T], bool], is_late: Callable[[T], None]
+    ) -> None:
+        self._left = left
+        self._is_heard = is_heard
+        self._is_late = is_late
+
+    def is_over(self) -> bool:
+        while self._left and self._is_heard(self._left[-1]):
+            self._left.pop()
+        return not self._left
+
+    def respond(
+        self, response: Message, context: RequestContext, timeout_ms: int
+    ) -> Message | PendingResponse:
+        if self.is_over():
+            return response
+
+        def heard(has_come: bool) -> Message:
+            for one in in_turns(self._left):
+                if not has_come and not self._is_heard(one):
+                    self._is_late(one)
+            return response
+
+        deadline_ms = context.at.monotonic_ms + timeout_ms
+        waiting = replicas_of(context).await_metadata(self.is_over, deadline_ms)
+        return PendingAnswer(waiting, heard, takes_long=True)
 
 
 def apply_in_parts(

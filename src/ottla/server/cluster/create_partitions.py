@@ -48,9 +48,8 @@ def handle(
     response = CreatePartitionsResponse(results=[*in_turns(results.values())])
     if request.validate_only or not events:
         return response
-    return ask_controller(
-        [(one, results[one.topic]) for one in in_turns(events)], response, context
-    )
+    asked = [(one, results[one.topic]) for one in in_turns(events)]
+    return ask_controller(asked, response, context, request.timeout_ms)
 
 
 def _assignment(

@@ -1,7 +1,7 @@
 """CreateTopics, 0 to 7: the controller places the replicas of new topics, and elects leaders.
 
-The answer comes when they are elected; the brokers hear of it at the same time. Kafka's
-counterparts: `ZkAdminManager.createTopics`, `AdminZkClient.createTopic`.
+The answer comes when they are elected and this broker knows them, so that its clients can ask on.
+Kafka's counterparts: `ZkAdminManager.createTopics`, `AdminZkClient.createTopic`.
 """
 
 from collections import Counter
@@ -57,9 +57,8 @@ def handle(
     response = CreateTopicsResponse(topics=[*in_turns(results.values())])
     if request.validate_only or not events:
         return response
-    return ask_controller(
-        [(one, results[one.topic]) for one in in_turns(events)], response, context
-    )
+    asked = [(one, results[one.topic]) for one in in_turns(events)]
+    return ask_controller(asked, response, context, request.timeout_ms)
 
 
 def _event(wanted: CreatableTopic, context: RequestContext) -> CreateTopic:

@@ -1,4 +1,5 @@
-"""DeleteTopics, 0 to 6: the controller deletes topics, by name or by id, on all brokers.
+"""DeleteTopics, 0 to 6: the controller deletes topics, by name or by id, on all brokers; answered
+when this broker knows them no more.
 
 Kafka's counterpart: `KafkaApis.handleDeleteTopicsRequest`.
 """
@@ -9,6 +10,7 @@ from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
 from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.topics.topics import INTERNAL_TOPICS
+from ottla.codec.schema import Message
 from ottla.controller.events import Answer, DeleteTopic
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -16,9 +18,9 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ottla.server.cluster.applying import membership_of, replicas_of
+from ottla.server.cluster.applying import Hearing, membership_of, replicas_of
 from ottla.server.handlers.delete_topics import refuse, wanted_topics
-from ottla.server.request_context import PendingAnswer, RequestContext
+from ottla.server.request_context import PendingAnswer, PendingResponse, RequestContext
 
 
 def handle(
@@ -45,11 +47,21 @@ def handle(
     if not going:
         return response
 
-    def answered(answers: list[Answer]) -> DeleteTopicsResponse:
-        for result, answer in in_turns(zip(going.values(), answers, strict=True)):
-            if answer.error is not ErrorCode.NONE:
+    def answered(answers: list[Answer]) -> Message | PendingResponse:
+        left = []
+        for (name, result), answer in in_turns(zip(going.items(), answers, strict=True)):
+            if answer.error is ErrorCode.NONE:
+                left.append(name)
+            else:
                 refuse(result, ApiError(answer.error), context)
-        return response
+
+        def is_gone(name: str) -> bool:
+            return name not in replicas_of(context).metadata.topics
+
+        def is_late(name: str) -> None:
+            refuse(going[name], ApiError(ErrorCode.REQUEST_TIMED_OUT), context)
+
+        return Hearing(left, is_gone, is_late).respond(response, context, request.timeout_ms)
 
     events = [DeleteTopic(pending_id=None, topic=name) for name in in_turns(going)]
     return PendingAnswer(membership_of(context).ask(events), answered, takes_long=True)

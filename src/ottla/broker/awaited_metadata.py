@@ -1,0 +1,48 @@
+"""Clients that wait until this broker has heard what the controller has done for them.
+
+The controller answers when it has decided, and brokers hear of it later: a client that asks on at
+once would find that the topic that it has made is not there. Kafka's counterparts:
+`DelayedCreatePartitions`, `DelayedDeleteTopics`.
+"""
+
+from collections.abc import Callable
+
+from ottla.base.timers import Timers
+from ottla.broker.waiting import Waiting
+
+IsSo = Callable[[], bool]
+
+
+class MetadataWaits:
+    """A `result` is whether it has come in time."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Waiting[bool], IsSo] = {}
+        self._deadlines: Timers[Waiting[bool]] = Timers()
+
+    def add(self, is_so: IsSo, deadline_ms: float) -> Waiting[bool]:
+        waiting: Waiting[bool] = Waiting()
+        self._waiting[waiting] = is_so
+        self._deadlines.set(waiting, deadline_ms)
+        return waiting
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        return self._deadlines.next_deadline_ms
+
+    def take_known(self) -> list[Waiting[bool]]:
+        known = [one for one, is_so in self._waiting.items() if is_so()] if self._waiting else []
+        for one in known:
+            self._deadlines.cancel(one)
+            self._end(one, True)
+        return known
+
+    def take_due(self, now_ms: float) -> list[Waiting[bool]]:
+        due = self._deadlines.take_all_due(now_ms)
+        for one in due:
+            self._end(one, False)
+        return due
+
+    def _end(self, one: Waiting[bool], result: bool) -> None:
+        one.result = result
+        del self._waiting[one]
