@@ -63,24 +63,31 @@ def found_clients(settings: Settings) -> FoundClients:
 
 @dataclass(frozen=True, slots=True)
 class FoundRules:
-    """Rules of patterns, none where they have gone. `errors`: of what cannot be followed."""
+    """Rules of patterns, none where they have gone. `errors`: of what cannot be followed, of which
+    `unclear` are the patterns that a rule can be for."""
 
     acls: Mapping[ResourcePattern, tuple[Acl, ...]]
+    unclear: frozenset[ResourcePattern]
     errors: tuple[str, ...]
     sorted_out: Rules = field(repr=False)
 
 
 def found_rules(found: FoundAcls) -> FoundRules:
     acls: dict[ResourcePattern, tuple[Acl, ...]] = {}
+    unclear: set[ResourcePattern] = set()
     errors: list[str] = []
     for resource, entries in found.items():
         try:
+            pattern = pattern_of(resource)
+            unclear.add(pattern)
             if isinstance(entries, NodeError):
                 raise entries
-            acls[pattern_of(resource)] = acls_of(resource, entries)
+            acls[pattern] = acls_of(resource, entries)
+            unclear.discard(pattern)
         except ValueError as error:
             errors.append(str(error))
-    return FoundRules(acls, tuple(errors), sort_out(chain.from_iterable(acls.values())))
+    rules = sort_out(chain.from_iterable(acls.values()))
+    return FoundRules(acls, frozenset(unclear), tuple(errors), rules)
 
 
 class RegisteredAccess:
@@ -111,14 +118,19 @@ class RegisteredAccess:
         self._follow()
 
     def take_rules(self, all_of_them: FoundRules) -> None:
-        """Instead of those that were known."""
+        """Instead of those that were known, which stay where it is unclear what they are now."""
+        before = self._acls
         self._acls = {pattern: acls for pattern, acls in all_of_them.acls.items() if acls}
         if self._security.authorizer is not None:
             self._security.authorizer.follow(all_of_them.sorted_out)
-        self._follow()
+        kept = {one: before[one] for one in all_of_them.unclear if one in before}
+        self._follow_patterns(kept)
 
     def follow_rules(self, changed: FoundRules) -> None:
-        for pattern, acls in changed.acls.items():
+        self._follow_patterns(changed.acls)
+
+    def _follow_patterns(self, changed: Mapping[ResourcePattern, tuple[Acl, ...]]) -> None:
+        for pattern, acls in changed.items():
             if acls:
                 self._acls[pattern] = acls
             else:

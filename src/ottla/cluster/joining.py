@@ -309,10 +309,7 @@ class ClusterBroker:
             )
         self._complain_of(rules.errors)
         with parts.place.lock:
-            if rules.errors:
-                parts.access.follow_rules(rules)
-            else:
-                parts.access.take_rules(rules)
+            parts.access.take_rules(rules)
         self._has_rules = True
 
     def _complain_of(self, errors: Iterable[str]) -> None:

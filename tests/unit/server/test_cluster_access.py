@@ -443,6 +443,12 @@ def test_what_is_not_what_kafka_writes_leaves_what_was_known(member: LonelyMembe
         assert len(rules.errors) == 1
         member.access.follow_rules(rules)
         assert may_read(member, "orders")
+        member.access.take_rules(rules)
+        assert may_read(member, "orders")
+    stranger = ResourceName(resource_type="Planet", name="orders")
+    assert len(found_rules({stranger: (odd,)}).errors) == 1
+    member.access.take_rules(found_rules({stranger: (odd,)}))
+    assert not may_read(member, "orders")
     clients = found_clients(
         {
             "users/ana": {"producer_byte_rate": "x"},
