@@ -22,7 +22,7 @@ BEGIN_ANEW = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 
 class Client:
-    """`attempt` is the number of its current try: answers to earlier ones are passed over."""
+    """`attempt` is the number of its current try: answers to earlier ones are skipped."""
 
     def __init__(self, world: "World", name: str, instance_id: str | None) -> None:
         self.world = world

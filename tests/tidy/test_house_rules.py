@@ -41,6 +41,12 @@ PLAIN_WORDS = {
     r"one behind the other": "one after the other",
     r"(right|directly) behind": "right after",
     r"lies behind": "follows",
+    r"passed over": "skipped or ignored",
+    r"in the place of": "in place of",
+    r"by turns": "alternately, or in turn",
+    r"as ever": "as always, or nothing",
+    r"broken off": "interrupted",
+    r"wants? to be": "has to be",
 }
 """What a reader from elsewhere stumbles over, and what to say instead."""
 DIALECT = {

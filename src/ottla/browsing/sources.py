@@ -74,7 +74,7 @@ class FileRecords:
 
     def partitions(self, topic: str) -> list[int]:
         here = {number for one in self._directories for number in one.topics().get(topic, [])}
-        # A partition that is lost is an error where it is read, and not passed over.
+        # A partition that is lost is an error where it is read, and not skipped.
         lost = {number for one in self._directories for number in one.lost_partitions(topic)}
         return sorted(here | lost)
 

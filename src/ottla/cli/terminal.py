@@ -49,7 +49,7 @@ def report_remark(text: str) -> None:
 
 
 def no_remark(text: str) -> None:
-    """In the place of `report_remark` under `--quiet`."""
+    """In place of `report_remark` under `--quiet`."""
 
 
 def new_console(*, stderr: bool = False) -> "Console":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.target import Target
 
 MAX_TIMESTAMP = -3
-"""In the place of a time: the record with the largest timestamp."""
+"""In place of a time: the record with the largest timestamp."""
 
 
 class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin, Closing):

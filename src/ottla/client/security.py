@@ -1,7 +1,7 @@
 """The settings of a cluster with security; `login.py` acts on them.
 
 Settings have librdkafka's names, or those of Kafka's own clients. What is not known here is
-refused, never passed over.
+refused, never skipped.
 """
 
 from collections.abc import Callable, Mapping

@@ -111,7 +111,7 @@ def reader(message: type[M], version: int) -> Callable[..., tuple[M, int]]:
 def writer(message: type[M], version: int) -> Callable[[M, Output], None]:
     """The function that appends a message to an `Output`.
 
-    A field that the version lacks is passed over while it holds its default or is ignorable, and
+    A field that the version lacks is skipped while it holds its default or is ignorable, and
     is an `ApiError` (UNSUPPORTED_VERSION) otherwise, as in Kafka.
     """
     function = message.WRITERS.get(version)

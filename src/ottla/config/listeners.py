@@ -1,6 +1,6 @@
 """Where a broker listens, and where it sends its clients: `listeners` and what belongs to it.
 
-Listeners for controllers are passed over. Kafka's counterparts: `EndPoint`,
+Listeners for controllers are skipped. Kafka's counterparts: `EndPoint`,
 `SocketServerConfigs.listenerListToEndPoints`.
 """
 

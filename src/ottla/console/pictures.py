@@ -90,7 +90,7 @@ class Picture:
 
 MEANINGS = {
     "log start": "the first offset that consumers may read; retention and delete-records move it",
-    "cleaner point": "compaction has passed over all before it; what follows is dirty",
+    "cleaner point": "compaction has gone through all before it; what follows is dirty",
     "last stable offset": "read_committed consumers read up to here; an open transaction holds it",
     "high watermark": "consumers read up to here: all in-sync replicas have what comes before",
     "log end": "the offset of the next record",

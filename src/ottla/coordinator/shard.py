@@ -219,7 +219,7 @@ class GroupCoordinatorShard:
     def refused(
         self, decision: Decision[AnswerT], code: ErrorCode, at: Timestamps
     ) -> Decision[AnswerT]:
-        """The decision in the place of one whose records could not be appended.
+        """The decision in place of one whose records could not be appended.
 
         A classic generation that cannot be written down is given up, and its members join again.
         """

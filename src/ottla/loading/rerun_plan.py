@@ -1,4 +1,4 @@
-"""Which offsets a rerun reads again, and which files it puts others in the place of.
+"""Which offsets a rerun reads again, and which files it puts others in place of.
 
 A function of what the table has and what the log holds. A range that the log cannot give whole is
 refused: a rerun must never leave the table with less than it had.

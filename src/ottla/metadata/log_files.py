@@ -38,7 +38,7 @@ ABOUT_NODES = frozenset(
         RegisterControllerRecord,
     )
 )
-"""Kinds whose later versions are passed over: they say nothing of topics and settings."""
+"""Kinds whose later versions are skipped: they say nothing of topics and settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

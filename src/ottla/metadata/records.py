@@ -320,7 +320,7 @@ def encode_record(record: Message, version: int = 0) -> bytes:
 def decode_record(value: Buffer) -> tuple[Message, int]:
     """The record in a value, and its version.
 
-    Tagged fields that this code does not know are passed over, as everywhere (KIP-482). Raises
+    Tagged fields that this code does not know are skipped, as everywhere (KIP-482). Raises
     `UnknownRecordError` for a kind or version of a later Kafka, and `ProtocolError` for bytes that
     are no record.
     """

@@ -1,7 +1,7 @@
 """Records sent again to any Kafka cluster, each committed one of them once; offsets change.
 
 One transaction holds some records of a partition and, as an offset that the mirror's group commits
-with them, where the source continues. A mirror that is broken off aborts its transaction; when one
+with them, where the source continues. A mirror that is interrupted aborts its transaction; when one
 dies, its successor under the same name has it aborted before it asks the group where to continue
 (KIP-447). Keys, values, headers, timestamps and partitions are kept; batches, producers and leader
 epochs are not.

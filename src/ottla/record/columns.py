@@ -242,7 +242,7 @@ def _places(
 def _binary(source: Any, fields: "Fields") -> Any:
     """The fields as an Arrow array; Arrow itself copies their bytes.
 
-    `source` is seen as an array whose elements are by turns a field and the bytes up to the next
+    `source` is seen as an array whose elements are alternately a field and the bytes up to the next
     one; every second of them is taken, and null where a field is.
     """
     import numpy as np

@@ -1,6 +1,6 @@
 """The JSON of a node: written as Kafka writes it, and read whatever else is in it.
 
-Fields that a reader does not know are passed over, as in Kafka: later versions only add some.
+Fields that a reader does not know are skipped, as in Kafka: later versions only add some.
 Kafka's counterpart: `kafka.utils.Json`.
 """
 

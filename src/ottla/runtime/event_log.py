@@ -62,7 +62,7 @@ class EventLog:
         self.sum_up()
 
     def sum_up(self) -> None:
-        """Ends an interval: logs what was passed over, and what the totals have grown by."""
+        """Ends an interval: logs what was skipped, and what the totals have grown by."""
         with self._lock:
             passed_over, self._passed_over = self._passed_over, Counter()
             self._logged.clear()

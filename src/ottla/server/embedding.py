@@ -19,7 +19,7 @@ class Embedding:
 
     `on_answered` is given the pending ids that no connection waits for: threads of the program may,
     which use the broker under the same lock. `handlers` answer requests where a test
-    has put others in the place of the server's own.
+    has put others in place of the server's own.
     """
 
     lock: AbstractContextManager[object] = field(default_factory=RLock)

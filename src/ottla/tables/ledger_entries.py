@@ -35,7 +35,7 @@ class Action(Enum):
     LOAD = "load"
     """Took what was new in the log."""
     RERUN = "rerun"
-    """Read ranges again that the table had, and put them in the place of their rows."""
+    """Read ranges again that the table had, and put them in place of their rows."""
     COMPACT = "compact"
     """Put the same rows into fewer files."""
 
@@ -106,7 +106,7 @@ class MergeCounts:
     """What a commit did to a table that has the latest row of each key."""
 
     upserted: int
-    """Rows that are new, or in the place of another."""
+    """Rows that are new, or in place of another."""
     superseded: int
     """Rows of before that went: for another of the same key, or because it was deleted."""
 

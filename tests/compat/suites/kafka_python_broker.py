@@ -1,4 +1,4 @@
-"""`ottla serve` in the place of the Kafka that kafka-python's fixtures start: TLS and logins."""
+"""`ottla serve` in place of the Kafka that kafka-python's fixtures start: TLS and logins."""
 
 from contextlib import ExitStack
 from pathlib import Path

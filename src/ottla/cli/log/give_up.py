@@ -1,4 +1,4 @@
-"""`ottla log give-up`: an empty log in the place of a partition that is lost."""
+"""`ottla log give-up`: an empty log in place of a partition that is lost."""
 
 import click
 

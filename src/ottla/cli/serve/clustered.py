@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNSAFE_WITHOUT: Final = frozenset({"zookeeper.ssl.client.enable", "zookeeper.set.acl"})
-"""Settings that may not be passed over: who gives them relies on them."""
+"""Settings that may not be skipped: who gives them relies on them."""
 
 
 class Clustered:

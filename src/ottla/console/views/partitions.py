@@ -20,7 +20,7 @@ from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 EARLIEST_LOCAL = -4
-"""In the place of a time: the first offset that is not in remote storage alone (KIP-405)."""
+"""In place of a time: the first offset that is not in remote storage alone (KIP-405)."""
 SEGMENTS_SHOWN = 200
 
 

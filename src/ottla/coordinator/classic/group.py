@@ -26,7 +26,7 @@ from ottla.coordinator.requests import UNKNOWN_MEMBER, GroupListing, MemberClaim
 
 
 class ClassicGroup:
-    """Members are values: a change puts another one in the place of the old.
+    """Members are values: a change puts another one in place of the old.
 
     `initial_wait_ms`: the rest of the time for which the first rebalance may be put off.
     """

@@ -1,6 +1,6 @@
 """Whether a table with the latest row of each key has what its log comes to.
 
-The log is read again up to where it was loaded, and each record put in the place of the one of the
+The log is read again up to where it was loaded, and each record put in place of the one of the
 same key before it, one after another: not as a merge does it. Records that were set aside are left
 out. Where retention or Kafka's own compaction has removed records since, rows that came of them
 cannot be compared.

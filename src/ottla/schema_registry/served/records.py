@@ -1,6 +1,6 @@
 """Records of the topic `_schemas`, in Confluent's own words: JSON keys and JSON values.
 
-The format is docs/format/schemas-topic.md. Whatever is not of it is passed over, as Confluent's
+The format is docs/format/schemas-topic.md. Whatever is not of it is skipped, as Confluent's
 registry does with what a newer one wrote.
 """
 

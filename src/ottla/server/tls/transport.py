@@ -75,7 +75,7 @@ class TlsTransport:
         return sent
 
     def send_file(self, slice_: FileSlice, /) -> int:
-        # What OpenSSL could not write it wants to be given again: the same bytes are read again.
+        # What OpenSSL could not write has to be given to it again: the same bytes are read again.
         if self._left <= 0:
             self._left = TURN_SIZE
             raise BlockingIOError

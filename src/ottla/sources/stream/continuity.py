@@ -2,7 +2,7 @@
 
 A function of what the reader knew (offset, topic id, leader epoch) and what the log has now. What
 compaction takes, and what control records and aborted transactions leave out, is no loss: offsets
-without a record inside the log are passed over. Kafka's counterpart: the checks of KIP-320, which
+without a record inside the log are skipped. Kafka's counterpart: the checks of KIP-320, which
 Spark's own source does not make.
 """
 

@@ -1,6 +1,6 @@
 """What a job says of its client, as our own takes it; what that does not know is for librdkafka.
 
-Nothing is passed over: one setting that it has no place for, of security
+Nothing is skipped: one setting that it has no place for, of security
 or of anything else, and librdkafka gets them all. docs/spark.md lists them.
 """
 

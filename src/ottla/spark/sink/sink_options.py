@@ -1,7 +1,7 @@
 """The options of the sink `ottla`, read once and checked, before any task runs.
 
 Names and meanings are those of Spark's own Kafka sink, and after `kafka.` those of Kafka's
-producer, as far as our client has them. What is not known is refused rather than passed over.
+producer, as far as our client has them. What is not known is refused rather than skipped.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ COLUMNS = {
 """The columns that are written, and the types that each may have, as Spark puts them."""
 
 _READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
-"""What the source has beside these: passed over, so that what was read can be written again."""
+"""What the source has beside these: skipped, so that what was read can be written again."""
 
 OPTIONS = ("topic", "exactlyOnce")
 _OF_SPARK = ("checkpointLocation",)

@@ -1,4 +1,4 @@
-"""Putting `.cleaned` files in the place of the segments that they were made from.
+"""Putting `.cleaned` files in place of the segments that they were made from.
 
 In an order that a crash may cut anywhere: all `.cleaned` become `.swap`, the last first, and that
 is made durable; then the old files become `.deleted`; then the `.swap` lose their suffix. While a

@@ -190,7 +190,7 @@ class Walk:
         self.sound_end = start
         self._gap_entries = GapEntries(segment)
         self.offset = MAX_OFFSET
-        """What is searched for: one that is passed over may have held it."""
+        """What is searched for: one that is skipped may have held it."""
         self._passed: CorruptionError | None = None
 
     def run(self, wanted: int, end: int) -> None:

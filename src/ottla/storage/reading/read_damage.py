@@ -167,7 +167,7 @@ def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: i
 def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBatch | Damage]:
     """All of a segment's batches that are sound and in order, and the damage between them.
 
-    What a crash may have torn at the log's end is none, and is passed over.
+    What a crash may have torn at the log's end is none, and is skipped.
     """
     base = reader.files.base_offset
     file = reader.log.reader()

@@ -1,7 +1,7 @@
 """One partition's log for a process that only reads, as it was when it was asked for.
 
 Its reads find segments again that a broker replaced under way (`listed_segments`). What a crash
-left unfinished is passed over: the log ends before a torn batch. What no crash leaves is damage
+left unfinished is skipped: the log ends before a torn batch. What no crash leaves is damage
 (`read_damage`): a batch that is bad below the recovery point or after a clean stop, and a log that
 ends before its recovery point. Reads raise there, or step over it where the directory was opened
 with `on_damage`. Format pages: docs/format/README.md. Kafka has no counterpart.

@@ -81,7 +81,7 @@ class OpenedLog:
         self.request = request
         self.segments = Segments()
         self.wrong_files: list[Segment] = []
-        """The files of other segments that have come in the place of this log's."""
+        """The files of other segments that have come in place of this log's."""
         self.base_offsets: list[int] = []
         """Of all segments that were listed, ascending; some may have been dropped since."""
         self.epochs = read_epochs(request.file_system, join(request.directory, LEADER_EPOCHS))

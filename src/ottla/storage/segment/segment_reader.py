@@ -94,7 +94,7 @@ class SegmentReader(SegmentView):
         return self._time_index
 
     def refuse_indexes(self, reason: str) -> None:
-        logger.warning("%s; the indexes are passed over", reason)
+        logger.warning("%s; the indexes are skipped", reason)
         self._are_indexes_refused = True
         self._abandon_indexes()
 

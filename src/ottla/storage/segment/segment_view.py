@@ -3,7 +3,7 @@
 Indexes have no checksums. How far they are believed is a policy (`Trust`): what this process has
 written itself is believed; what it found in a directory of its own is compared with the log's
 headers, and rebuilt where it is wrong; in a directory of somebody else, who may be writing it, it
-is compared with whole batches and their checksums, and passed over where it is wrong.
+is compared with whole batches and their checksums, and skipped where it is wrong.
 
 Kafka's counterpart: `LogSegment`, as far as it reads; Kafka believes its indexes.
 """
@@ -219,7 +219,7 @@ class SegmentView:
         """Whether a time is the largest of the batch that holds an offset.
 
         Raises `CorruptionError` for a batch that does not say so, but is damaged: then the index
-        may be right. A foreign one is passed over all the same.
+        may be right. A foreign one is skipped all the same.
         """
         if self.trust is OURS:
             return True

@@ -16,7 +16,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def infer_schema(values: Iterable[bytes | None]) -> Any:
-    """The Arrow struct type of the sample's objects; values that are none are passed over.
+    """The Arrow struct type of the sample's objects; values that are none are skipped.
 
     Whole numbers are `bigint`, others `double`, texts `string` (also those that look like times).
     Fields of which nothing but null, `[]` and `{}` was seen are left out. Raises `UserError` for

@@ -1,6 +1,6 @@
 """JSON Schema as columns: what of a schema says which type a value has, and nothing of the rest.
 
-Values are not validated: `pattern`, `minimum`, `required` and their like are passed over. What has
+Values are not validated: `pattern`, `minimum`, `required` and their like are skipped. What has
 several types, or none, or contains itself, gets no column, and stays in what is rescued.
 """
 

@@ -26,7 +26,7 @@ class FindingKind(Enum):
     NON_MONOTONIC_POLL = "non-monotonic poll"
     """A consumer went back without a seek or a rebalance."""
     POLL_SKIP = "poll skip"
-    """A consumer passed over a record that is in the log, and that others saw."""
+    """A consumer skipped a record that is in the log, and that others saw."""
     NON_MONOTONIC_SEND = "non-monotonic send"
     """A later send has a smaller offset."""
     COMMIT_MISMATCH = "commit mismatch"

@@ -2,7 +2,7 @@
 
 A process writes an operation when it begins, with an outcome that is unknown, and again, with the
 same `process` and `began`, when it knows more. The last line counts; a torn one at a file's end is
-what a killed process leaves, and is passed over. A restarted process writes another file.
+what a killed process leaves, and is skipped. A restarted process writes another file.
 """
 
 import json

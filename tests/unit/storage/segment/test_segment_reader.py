@@ -51,7 +51,7 @@ def offsets_in(reader: SegmentReader, from_offset: int, until_offset: int) -> li
 
 @pytest.fixture(autouse=True)
 def _indexes_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The logs of these tests are so short that their indexes would be passed over."""
+    """The logs of these tests are so short that their indexes would be skipped."""
     monkeypatch.setattr(segment_reader, "SHORT_SIZE", 0)
 
 
