@@ -16,7 +16,8 @@ from benchmarks.measuring import Scale
 from benchmarks.report import Report, add_figure, figures_report
 from ottla.schema_registry.framing import PREFIX
 from ottla.schema_registry.protobuf_schemas import MessageTypes, compiled, message_class
-from ottla.tables.values.decoder import Decoding, ValueDecoder, ValueFormat, open_decoder
+from ottla.tables.values.decoder import Decoding, ValueDecoder, ValueFormat
+from ottla.tables.values.opening import open_decoder
 from ottla.tables.values.protobuf_values import schema_of
 
 RECORDS = 20_000

@@ -12,7 +12,8 @@ import pytest
 from ottla.cli.serve.schema_registry import ServedRegistry
 from ottla.config.listeners import client_listeners
 from ottla.schema_registry.opening import open_registry
-from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.values.opening import open_decoder
 from ottla.tables.values.registered import with_schema_of_subject
 from tests.support.protobuf import message, proto
 from tests.support.serving import open_broker, serving

@@ -12,13 +12,8 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.schema_registry.registry import RegistryLogin
-from ottla.tables.values.decoder import (
-    Decoding,
-    Envelope,
-    ValueFormat,
-    check_decoding,
-    open_decoder,
-)
+from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
+from ottla.tables.values.opening import check_decoding, open_decoder
 from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding
 from ottla.tables.values.schema import check_evolution, type_text
 

@@ -16,7 +16,8 @@ pa = pytest.importorskip("pyarrow")
 fastavro = pytest.importorskip("fastavro")
 
 from ottla.tables.values.avro_values import AvroDecoder  # noqa: E402
-from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder  # noqa: E402
+from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
+from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.schema import schema_text  # noqa: E402
 
 SCHEMA: dict[str, Any] = {

@@ -15,8 +15,9 @@ from ottla.loading.registered_schema import with_registered_schema  # noqa: E402
 from ottla.schema_registry.framing import PREFIX  # noqa: E402
 from ottla.schema_registry.registry import JSON, RegisteredSchema  # noqa: E402
 from ottla.tables.layout import RAW, LayoutOptions  # noqa: E402
-from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder  # noqa: E402
+from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
 from ottla.tables.values.json_schema import json_schema_type  # noqa: E402
+from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.schema import schema_text  # noqa: E402
 
 STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}

@@ -12,15 +12,10 @@ from ottla.base.errors import UserError
 
 pa = pytest.importorskip("pyarrow")
 
-from ottla.tables.values.decoder import (  # noqa: E402
-    Decoded,
-    Decoding,
-    Envelope,
-    ValueFormat,
-    open_decoder,
-)
+from ottla.tables.values.decoder import Decoded, Decoding, Envelope, ValueFormat  # noqa: E402
 from ottla.tables.values.inference import infer_schema, with_inferred_fields  # noqa: E402
 from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
+from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.schema import check_evolution, parse_schema, schema_text  # noqa: E402
 
 MAPS = "who struct<m: map<string, array<map<string, decimal(20,2)>>>, x: double>"

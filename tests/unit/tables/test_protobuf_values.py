@@ -27,7 +27,8 @@ from ottla.schema_registry.protobuf_schemas import (  # noqa: E402
     descriptor_set,
 )
 from ottla.tables.layout import RAW, LayoutOptions, first_layout  # noqa: E402
-from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder  # noqa: E402
+from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
+from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.schema import schema_text  # noqa: E402
 from tests.support.protobuf import given, message, proto, registered  # noqa: E402
 

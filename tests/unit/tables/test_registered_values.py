@@ -24,7 +24,8 @@ from ottla.tables.layout import (  # noqa: E402
     parse_layout,
 )
 from ottla.tables.values.avro_growth import grown  # noqa: E402
-from ottla.tables.values.decoder import Decoding, ValueFormat, open_decoder  # noqa: E402
+from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
+from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.schema import schema_text  # noqa: E402
 
 STRING = "string"

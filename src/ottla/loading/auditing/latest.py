@@ -20,7 +20,8 @@ from ottla.tables.coverage import Piece
 from ottla.tables.data_files import read_offsets, read_part
 from ottla.tables.ledger_entries import DataFile, FileRole, LedgerEntry
 from ottla.tables.table_directory import TableDirectory
-from ottla.tables.values.decoder import Decoding, open_decoder
+from ottla.tables.values.decoder import Decoding
+from ottla.tables.values.opening import open_decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa

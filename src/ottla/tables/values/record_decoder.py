@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.schema_registry.registry import RegistryLogin
-from ottla.tables.values.decoder import Decoding, ValueDecoder, open_decoder, open_key_decoder
+from ottla.tables.values.decoder import Decoding, ValueDecoder
+from ottla.tables.values.opening import open_decoder, open_key_decoder
 from ottla.tables.values.text_values import HeaderDecoder
 
 if TYPE_CHECKING:
