@@ -34,6 +34,8 @@ SHOWN = {
     "idempotence": "what idempotence costs",
     "spark": "offsets settled and tasks cut",
     "load": "the one over the other",
+    "merges": "a load of the latest rows",
+    "decoding": "JSON with a map",
     "tables": "files read for one offset",
     "sink": "ottla's sink, exactly once",
     "latency": "Produce to a waiting consumer",
