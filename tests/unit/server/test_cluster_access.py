@@ -194,7 +194,9 @@ def set_of_broker(member: LonelyMember, name: str, text: str) -> tuple[int, str 
     return result.error_code, result.error_message
 
 
-def test_passwords_of_brokers_are_not_written_to_zookeeper(member: LonelyMember) -> None:
+def test_passwords_and_listeners_of_brokers_are_not_changed_in_zookeeper(
+    member: LonelyMember,
+) -> None:
     password = "listener.name.plaintext.ssl.keystore.password"
     code, message = set_of_broker(member, password, "a secret")
     assert code == ErrorCode.INVALID_REQUEST
@@ -202,6 +204,10 @@ def test_passwords_of_brokers_are_not_written_to_zookeeper(member: LonelyMember)
         f"Passwords are not kept in ZooKeeper: [{password}]; they belong into the broker's own "
         "settings"
     )
+    code, message = set_of_broker(member, "advertised.listeners", "PLAINTEXT://elsewhere:1")
+    assert code == ErrorCode.INVALID_REQUEST
+    assert message is not None
+    assert "[advertised.listeners] are changed in its own settings" in message
     location = "listener.name.plaintext.ssl.keystore.location"
     assert set_of_broker(member, location, "/b1.pem")[0] == 0
     assert config_at(member, "brokers/1") == {location: "/b1.pem"}

@@ -5,6 +5,7 @@ Kafka's counterparts: `ZkAdminManager`, `ConfigAdminManager`.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -27,6 +28,10 @@ from ottla.server.resources import ResourceType, check_broker_name, no_settings
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 """What becomes of an entity's settings; raises `ApiError`."""
+
+REGISTERED: Final = frozenset(
+    {"advertised.listeners", "listener.security.protocol.map", "listeners"}
+)
 
 Refusals = list[ApiError | None]
 
@@ -96,14 +101,7 @@ def _broker_change(alteration: Alteration, scope: ConfigSource, context: Request
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
         values = alteration.apply(known, broker_settings())
         check_dynamic(values, scope)
-        changed = [name for name, text in values.items() if known.get(name) != text]
-        if passwords := passwords_among(changed):
-            # Kafka encrypts them there with password.encoder.secret.
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"Passwords are not kept in ZooKeeper: [{', '.join(passwords)}]; they belong into "
-                "the broker's own settings",
-            )
+        _check_changed([name for name, text in values.items() if known.get(name) != text])
         try:
             settings.config_under(ClusterState(broker_configs=values))
         except SettingError as error:
@@ -111,3 +109,21 @@ def _broker_change(alteration: Alteration, scope: ConfigSource, context: Request
         return values
 
     return change
+
+
+def _check_changed(names: Sequence[str]) -> None:
+    """Raises `ApiError` for what Kafka changes so, and a broker of a cluster does not here."""
+    if passwords := passwords_among(names):
+        # Kafka encrypts them there with password.encoder.secret.
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Passwords are not kept in ZooKeeper: [{', '.join(passwords)}]; they belong into "
+            "the broker's own settings",
+        )
+    if listeners := sorted(REGISTERED.intersection(names)):
+        # Kafka registers the broker again.
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"A broker of a cluster is registered with its listeners: [{', '.join(listeners)}] "
+            "are changed in its own settings, and hold when it starts again",
+        )
