@@ -4,6 +4,7 @@ A new API is one row here and one file in `handlers/`, named like the file of it
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.protocol.api_keys import ApiKey
 
@@ -100,3 +101,6 @@ CLUSTER_APIS: dict[int, Api] = {
     )
 }
 """What only a member of a cluster answers, and lists: most of it other brokers ask."""
+
+NOT_METERED: Final = frozenset({*CLUSTER_APIS, ApiKey.WRITE_TXN_MARKERS}) - {ApiKey.UPDATE_FEATURES}
+"""What brokers ask each other waits for no quota (Kafka: `sendResponseExemptThrottle`)."""

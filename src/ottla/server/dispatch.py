@@ -19,7 +19,7 @@ from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
-from ottla.server.apis import APIS, CLUSTER_APIS, Api
+from ottla.server.apis import APIS, CLUSTER_APIS, NOT_METERED, Api
 from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
 from ottla.server.turns import CancelledError, LongAnswer, LongRequests
@@ -234,7 +234,7 @@ class Dispatcher:
                 from ottla.server.authorization.guards import guarded
 
                 route.handle = guarded(api.key, route.handle, authorizer)
-            if self._is_metering:
+            if self._is_metering and api.key not in NOT_METERED:
                 # Not before there are quotas: most brokers never have one.
                 from ottla.server.metering import metered
 

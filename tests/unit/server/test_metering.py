@@ -9,6 +9,8 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.cluster_file import quota_entity, read_cluster_file
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.topics.topics import NewTopic
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages import request_class
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, OpData
 from ottla.protocol.messages.alter_client_quotas import EntityData as NewEntity
 from ottla.protocol.messages.alter_client_quotas import EntryData as NewEntry
@@ -23,11 +25,14 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from ottla.server.apis import APIS, CLUSTER_APIS, NOT_METERED
+from ottla.server.metering import Held
 from ottla.server.request_context import PendingResponse
 from ottla.testing import CrashMode
 from tests.support.altering import alter_quota
 from tests.support.asking import Asker
 from tests.support.brokers import batch, disk, open_broker
+from tests.support.lonely_member import LonelyMember
 
 ANYBODY = quota_entity({"client-id": None})
 
@@ -112,25 +117,38 @@ def test_a_fetch_that_waited_is_measured_when_it_is_answered(asker: Asker, broke
     assert broker.throttled_clients
 
 
+class Slow:
+    """A clock on which every reading is a second later."""
+
+    time_ms = 0.0
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> float:
+        self.time_ms += 1000.0
+        return self.time_ms
+
+
 def test_a_client_that_keeps_the_broker_busy_is_held_back(broker: Broker) -> None:
-    class Slow:
-        """A clock on which every reading is a second later."""
-
-        time_ms = 0.0
-
-        def now_ms(self) -> int:
-            return 0
-
-        def monotonic_ms(self) -> float:
-            self.time_ms += 1000.0
-            return self.time_ms
-
     limit(broker, request_percentage=5.0)
     asker = Asker(broker, clock=Slow())
     response, _ = held(asker, MetadataRequest(topics=[]), 5)
     assert response.throttle_time_ms == 1000
     response, _ = held(asker, MetadataRequest(topics=[]), 0)
     assert response.throttle_time_ms == 0, "the version has no room for it"
+
+
+@pytest.mark.parametrize("key", sorted(NOT_METERED))
+def test_brokers_of_a_cluster_are_not_held_back(key: ApiKey) -> None:
+    member = LonelyMember()
+    limit(member.broker, request_percentage=5.0)
+    asker = Asker(member.broker, clock=Slow())
+    api = CLUSTER_APIS.get(key) or APIS[key]
+    later, _ = asker.send(request_class(key)(), api.newest)
+    assert not isinstance(later, Held)
+    later, _ = asker.send(MetadataRequest(topics=[]), 5)
+    assert isinstance(later, Held)
 
 
 def test_without_quotas_handlers_are_what_they_are(asker: Asker, broker: Broker) -> None:
