@@ -14,11 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ottla.base.clock import Clock, SystemClock
+from ottla.base.errors import UserError
 from ottla.loading.engine import Engine
 from ottla.loading.job import OnProgress, Progress, Step, ignore
 from ottla.loading.merging import MergeJob
 from ottla.loading.sorting import SortColumn, SortJob, unsorted_groups
 from ottla.tables.data_files import read_columns
+from ottla.tables.layout import TableLayout
 from ottla.tables.ledger import Head
 from ottla.tables.ledger_entries import (
     Action,
@@ -79,6 +81,7 @@ def compact(
     with table.claim():
         progress(Progress(step=Step.CLAIMED))
         head, files = table.head(), table.current_files()
+        _check_order(head.layout, options.sort_by)
         places = {one.path: one for one in files}
         keys = {path: _key(table, one) for path, one in places.items()}
         groups = _groups(table, files, keys, options)
@@ -103,6 +106,15 @@ def compact(
         after=new,
         seconds=time.monotonic() - started,
     )
+
+
+def _check_order(layout: TableLayout, column: SortColumn | None) -> None:
+    """Raises `UserError` for a column that has no order."""
+    if column is SortColumn.KEY and layout.has_struct_keys:
+        raise UserError(
+            "the table's keys are structs, which have no order: sort by timestamp, or leave out "
+            "--sort-by"
+        )
 
 
 def _groups(

@@ -89,7 +89,8 @@ class LoadReport:
 
     @property
     def rescued_count(self) -> int:
-        """Rows with something that the schema does not name; a merge's are the table's own."""
+        """Values and keys with something that their schema does not name; not those of a merge,
+        whose files have the table's rows too."""
         return 0 if self.merged else sum(file.rescued_count for file in self.files)
 
     @property

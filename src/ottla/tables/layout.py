@@ -97,6 +97,12 @@ class TableLayout:
         return RecordDecoder(self.record_decoding).types
 
     @property
+    def has_struct_keys(self) -> bool:
+        import pyarrow.types as types
+
+        return bool("key" in self.decoded_types and types.is_struct(self.decoded_types["key"]))
+
+    @property
     def row_schema(self) -> str:
         """The columns, in Spark's words."""
         return table_schema(**{name: type_text(one) for name, one in self.decoded_types.items()})

@@ -73,7 +73,7 @@ class DataFile:
     keys: tuple[bytes, bytes] | None = None
     """Between which all keys lie, both included; only of tables that have one row for each."""
     rescued_count: int = 0
-    """Rows with something that the schema does not name, which the column `_rescued` keeps."""
+    """Values and keys with something that their schema does not name, which `_rescued` keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

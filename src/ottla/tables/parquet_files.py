@@ -278,10 +278,10 @@ def _keys(group: Any) -> tuple[bytes, bytes] | None:
 
 
 def _rescued_count(group: Any) -> int:
-    found = _statistics(group, f"value.{RESCUED_COLUMN}")
-    if found is None or not found.has_null_count:
-        return 0
-    return int(group.num_rows - found.null_count)
+    """Of values and of keys."""
+    columns = (_statistics(group, f"{name}.{RESCUED_COLUMN}") for name in ("value", "key"))
+    known = [one for one in columns if one is not None and one.has_null_count]
+    return sum(int(group.num_rows - one.null_count) for one in known)
 
 
 def _microseconds(time: datetime) -> int:

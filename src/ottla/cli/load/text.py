@@ -48,8 +48,8 @@ def show_report(console: "Console", report: "LoadReport") -> None:
         console.print(aside_words(report))
     if report.rescued_count:
         console.print(
-            f"{report.rescued_count:,} rows have fields that the schema does not name: "
-            f"value._rescued keeps them (--schema with those fields adds columns)"
+            f"{report.rescued_count:,} values or keys have fields that their schema does not name: "
+            f"_rescued beside the columns keeps them (--grow adds columns)"
         )
     console.print(summary(report))
     if report.is_short and report.start_seconds >= SHOWN_START_S:
@@ -76,7 +76,7 @@ def commit_line(report: "LoadReport") -> str:
     """One commit of those that follow each other."""
     aside = f", {report.quarantined_count:,} set aside" if report.quarantined_count else ""
     if report.rescued_count:
-        aside += f", {report.rescued_count:,} with fields that the schema does not name"
+        aside += f", {report.rescued_count:,} with fields that no column is named for"
     ends = ", ".join(f"{one.until_offset:,}" for one in report.partitions)
     return (
         f"{report.topic}: commit {report.commit_id}, {_counts(report)}{aside} in "

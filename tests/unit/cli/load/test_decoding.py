@@ -54,7 +54,7 @@ def test_a_json_schemas_fields_are_columns_and_what_it_does_not_name_is_counted_
     schema.write_text(json.dumps(ORDER_SCHEMA))
     first = load(tmp_path, "--decode", "json", "--schema", str(schema))
     assert first.exit_code == 0, first.output
-    assert "2 rows have fields that the schema does not name" in first.output
+    assert "2 values or keys have fields that their schema does not name" in first.output
     assert rows(tmp_path) == [
         {"id": 1, "tags": [("a", "x")], "_rescued": None},
         {"id": 2, "tags": None, "_rescued": '{"more":[1.50]}'},
@@ -81,7 +81,7 @@ def test_fields_that_the_table_has_not_become_columns_on_request(tmp_path: Path)
     fill(tmp_path, b'{"id": 4, "mixed": "x"}')
     done = load(tmp_path, "--grow")
     assert done.exit_code == 0, done.output
-    assert "2 rows have fields that the schema does not name" in done.output
+    assert "2 values or keys have fields that their schema does not name" in done.output
     old = {"new": None, "_rescued": None}
     assert rows(tmp_path) == [
         {"id": 1, **old},
@@ -93,6 +93,24 @@ def test_fields_that_the_table_has_not_become_columns_on_request(tmp_path: Path)
     fill(tmp_path, b"{}")
     refused = load(tmp_path, "--grow", into="raw")
     assert (refused.exit_code, refused.stderr.count("--grow is for JSON")) == (2, 1)
+
+
+def test_rows_are_sorted_by_keys_that_are_text_and_not_by_structs(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("orders")
+        for key in (b'{"x": 2}', b'{"x": 1}'):
+            log.append("orders", b"v", key=key)
+    structs = ["--decode-key", "json", "--key-schema", "id bigint"]
+    done = load(tmp_path, *structs, into="structs")
+    assert "2 values or keys have fields" in done.output
+    assert load(tmp_path, "--decode-key", "text", into="text").exit_code == 0
+    sort = ["--sort-by", "key", "--engine", "local"]
+    refused = CliRunner().invoke(cli, ["table", "compact", str(tmp_path / "structs"), *sort])
+    assert (refused.exit_code, refused.stderr.count("have no order")) == (2, 1)
+    done = CliRunner().invoke(cli, ["table", "compact", str(tmp_path / "text"), *sort])
+    assert done.exit_code == 0, done.output
+    found = ottla.table.dataset(str(tmp_path / "text")).to_table()["key"].to_pylist()
+    assert found == ['{"x": 1}', '{"x": 2}']
 
 
 def test_what_a_schema_does_not_name_is_left_out_on_request(tmp_path: Path) -> None:
