@@ -5,6 +5,7 @@ import random
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ottla.loading.auditing.audit import audit
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
+from ottla.schema_registry.registry import UnknownSchemaError
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
@@ -26,6 +28,7 @@ from tests.compat.connect_worker import JARS
 from tests.compat.java import absence, jars
 from tests.compat.test_java_connect import OPTIONS, settings, wait_until, working
 from tests.integration.cli.support import serving
+from tests.support.ports import free_port
 from tests.support.postgres import postgres
 
 pytest.importorskip("deltalake")
@@ -43,10 +46,30 @@ DEBEZIUM_JARS = (
     "sketches-java",
 )
 TOPIC = "shop.public.people"
+AVRO_JARS = (
+    "avro",
+    "common-utils",
+    "commons-compress",
+    "failureaccess",
+    "guava",
+    "jackson-datatype-jsr310",
+    "kafka-avro-serializer",
+    "kafka-connect-avro-converter",
+    "kafka-connect-avro-data",
+    "kafka-schema-registry-client",
+    "kafka-schema-serializer",
+)
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
-EVENTS = Decoding(
+AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
+CONVERTERS = {
+    "JSON": {"": JSON_CONVERTER, ".schemas.enable": "false"},
+    "JSON with schemas": {"": JSON_CONVERTER, ".schemas.enable": "true"},
+    "Avro": {"": AVRO_CONVERTER},
+}
+IN_JSON = Decoding(
     format=ValueFormat.JSON, schema="id int, name string, visits bigint", envelope=Envelope.DEBEZIUM
 )
+IN_AVRO = Decoding(format=ValueFormat.AVRO, schema="", envelope=Envelope.DEBEZIUM)
 ROUNDS = 4
 
 Row = tuple[int, str | None, int]
@@ -56,7 +79,7 @@ def debezium_absence() -> str | None:
     if absence() is not None:
         return absence()
     try:
-        jars(*JARS, *DEBEZIUM_JARS)
+        jars(*JARS, *DEBEZIUM_JARS, *AVRO_JARS)
     except UserError as error:
         return str(error)
     return None
@@ -73,7 +96,7 @@ class Stopped(BaseException):
 
 
 def worker_settings(
-    directory: Path, address: str, database: psycopg.ConnectionInfo, has_schema: bool
+    directory: Path, address: str, database: psycopg.ConnectionInfo, converter: dict[str, str]
 ) -> dict[str, Any]:
     worker = settings(directory, address)["worker"]
     worker["exactly.once.source.support"] = "disabled"
@@ -92,9 +115,9 @@ def worker_settings(
         "slot.drop.on.stop": "false",
     }
     for one in ("key", "value"):
-        connector[f"{one}.converter"] = JSON_CONVERTER
-        connector[f"{one}.converter.schemas.enable"] = str(has_schema).lower()
-    return {"worker": worker, "connectors": {"people": connector}, "jars": DEBEZIUM_JARS}
+        connector |= {f"{one}.converter{name}": value for name, value in converter.items()}
+    jars = [*DEBEZIUM_JARS, *AVRO_JARS]
+    return {"worker": worker, "connectors": {"people": connector}, "jars": jars}
 
 
 @contextmanager
@@ -138,7 +161,8 @@ def change(connection: psycopg.Connection[Any], chance: random.Random) -> None:
 class Table:
     """The latest state, loaded from the broker by whatever stops and is begun again."""
 
-    def __init__(self, address: str, path: Path, chance: random.Random) -> None:
+    def __init__(self, address: str, path: Path, chance: random.Random, decoding: Decoding) -> None:
+        self._decoding = decoding
         self._place = LoadPlace(address, TOPIC, str(path / "table"))
         self._chance = chance
 
@@ -149,8 +173,9 @@ class Table:
             if progress.step is step:
                 raise Stopped
 
-        options = LoadOptions(layout=LayoutOptions(is_latest=True, decoding=EVENTS))
-        with suppress(Stopped):
+        options = LoadOptions(layout=LayoutOptions(is_latest=True, decoding=self._decoding))
+        # Until the first event there is no schema.
+        with suppress(Stopped, UnknownSchemaError):
             load(load_job(self._place, LocalEngine(), stop, options))
 
     def rows(self) -> list[Row]:
@@ -181,19 +206,25 @@ def wait_until_equal(
     wait_until(is_equal, worker)
 
 
-@pytest.mark.parametrize("has_schema", [False, True], ids=["plain", "with schemas"])
-def test_the_latest_state_equals_the_database_whatever_is_killed(
-    tmp_path: Path, has_schema: bool
-) -> None:
+@pytest.mark.parametrize("name", list(CONVERTERS))
+def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path, name: str) -> None:
     chance = random.Random(17)
-    with database() as connection, serving(tmp_path / "data", *OPTIONS) as (address, _):
+    registry = f"127.0.0.1:{free_port()}"
+    converter, decoding = dict(CONVERTERS[name]), IN_JSON
+    options = list(OPTIONS)
+    if name == "Avro":
+        pytest.importorskip("fastavro")
+        options += ["--schema-registry", registry]
+        converter[".schema.registry.url"] = f"http://{registry}"
+        decoding = replace(IN_AVRO, registry=f"http://{registry}", subject=f"{TOPIC}-value")
+    with database() as connection, serving(tmp_path / "data", *options) as (address, _):
         for number in range(20):
             connection.execute("insert into people values (%s, 'snapshot', 0)", (number,))
         with ottla.Admin(address) as admin:
             admin.create_topic(TOPIC, partitions=1)
-        told = worker_settings(tmp_path, address, connection.info, has_schema)
+        told = worker_settings(tmp_path, address, connection.info, converter)
         (tmp_path / "worker.json").write_text(json.dumps(told))
-        table = Table(address, tmp_path, chance)
+        table = Table(address, tmp_path, chance, decoding)
         for number in range(ROUNDS):
             with working(tmp_path) as worker:
                 if number in (0, ROUNDS - 1):
