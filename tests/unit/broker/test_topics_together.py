@@ -173,6 +173,19 @@ def test_others_make_and_fill_topics_while_many_are_being_made_and_all_outlive_a
     assert {topic.name: len(topic.partitions) for topic in again.topics} == made
 
 
+def test_what_is_written_down_of_many_topics_is_written_in_turns() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    broker.create_topics(named(20))
+    numbers: list[int] = []
+    with with_others_in_between(lambda: numbers.append(len(numbers))):
+        broker._store.configure(broker.topics.get("t7"), {"retention.ms": "5"})
+    assert len(numbers) > 20
+    broker.close()
+    again = open_broker(file_system)
+    assert again.topics.get("t7").overrides == {"retention.ms": "5"}
+
+
 def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -> None:
     broker = open_broker(disk("/d"))
     topic = broker.create_topic(NewTopic(name="t", partition_count=1))

@@ -8,14 +8,16 @@ disagree the highest revision is right. A topic that was deleted while a directo
 its id behind, by which its partitions are known when that directory comes back.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join
+from ottla.base.files import FileSystem, join, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
-from ottla.base.json_files import json_text, read_json_file, texts, write_json_file
+from ottla.base.json_files import json_text, read_json_file, texts
+from ottla.base.turns import sorted_in_turns
 from ottla.codec.crc32c import crc32c
 
 TOPIC_FILE_NAME = "ottla-topics.json"
@@ -75,12 +77,30 @@ def write_topic_file(
     gone: Collection[Uuid] = (),
 ) -> None:
     """Replaces the file; an entry less means that its topic is wholly gone."""
-    topics = [_entry_fields(entry) for entry in sorted(entries, key=lambda one: one.name)]
-    content: dict[str, Any] = {"version": FORMAT_VERSION, "topics": topics}
+    replace_file(file_system, join(directory, TOPIC_FILE_NAME), topic_file_content(entries, gone))
+
+
+def topic_file_content(entries: Iterable[TopicEntry], gone: Collection[Uuid] = ()) -> bytes:
+    """What the file holds, as `json_text` would write it; in turns, for there may be thousands."""
+    parts = [f'{{\n "version": {FORMAT_VERSION},\n "topics": [']
+    separator = "\n  "
+    for entry in sorted_in_turns(entries, key=_name):
+        parts.append(separator + _indented(_entry_fields(entry), 2))
+        separator = ",\n  "
+    parts.append("]" if len(parts) == 1 else "\n ]")
     if gone:
-        content["gone"] = sorted(uuid_text(one) for one in gone)
-    content["checksum"] = _checksum(content)
-    write_json_file(file_system, join(directory, TOPIC_FILE_NAME), content)
+        parts.append(',\n "gone": ' + _indented(sorted(uuid_text(one) for one in gone), 1))
+    body = "".join(parts).encode()
+    checksum = crc32c(body + b"\n}")
+    return body + f',\n "checksum": "{checksum:08x}"\n}}\n'.encode()
+
+
+def _name(entry: TopicEntry) -> str:
+    return entry.name
+
+
+def _indented(value: object, depth: int) -> str:
+    return json.dumps(value, indent=1).replace("\n", "\n" + " " * depth)
 
 
 def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
