@@ -118,10 +118,11 @@ def send(settings: dict[str, str], topic: str, values: range) -> None:
     assert refused == []
 
 
-def read(settings: dict[str, str], topic: str, count: int) -> list[int]:
+def read(settings: dict[str, str], topic: str, count: int, partition: int = 0) -> list[int]:
+    """What was committed."""
     reading = {"group.id": "readers", "auto.offset.reset": "earliest", **settings}
     consumer = Consumer(reading, logger=Silence())
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, partition, 0)])
     found: list[int] = []
 
     def has_all() -> bool:
@@ -235,6 +236,34 @@ def test_what_no_rule_allows_is_denied_on_each_broker(cluster: RunningCluster) -
     with pytest.raises(KafkaException) as caught:
         done(theirs.create_topics([NewTopic("mine", 1, 3)]))
     assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_transaction_is_committed_on_the_partitions_of_every_broker(
+    cluster: RunningCluster,
+) -> None:
+    """Of three leaders two get their markers from another broker."""
+    admin, settings = cluster.admin(), cluster.client_settings()
+    done(
+        admin.create_topics(
+            [NewTopic("paid", 3, replica_assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2]])]
+        )
+    )
+    cluster.wait_in_sync("paid")
+    producer = Producer({**settings, "transactional.id": "payments"}, logger=Silence())
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    for partition in range(3):
+        producer.produce("paid", str(partition), partition=partition)
+    producer.commit_transaction(PATIENCE_S)
+    for partition in range(3):
+        assert read(settings, "paid", 1, partition) == [partition]
+    # A broker that stops asks the controller first, over the listener of brokers.
+    stopping = cluster.brokers[2]
+    assert stopping.stop() == 0
+    assert "without a controlled shutdown" not in stopping.output.read_text()
+    stopping.begin()
+    stopping.wait_ready()
+    cluster.wait_in_sync("paid")
 
 
 def test_a_token_lets_its_owner_in_at_each_broker(cluster: RunningCluster) -> None:
