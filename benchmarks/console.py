@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +22,7 @@ PARTITION_COUNT = 10
 LISTINGS = 20
 VALUE = b'{"tea": "Assam", "pots": 2, "note": "' + b"x" * 200 + b'"}'
 BATCH = 1000
-RECORD_COUNT = 1_000_000
+RECORD_COUNT = 4_000_000
 PROBES = 300
 NOTHING = "text=no+such+thing&stream=1"
 
@@ -46,7 +46,8 @@ def run(scale: Scale) -> Iterator[Report]:
 def _fill(directory: Path, count: int) -> int:
     """A topic to search; its size in bytes."""
     with ottla.open(directory) as log:
-        log.create_topic("searched")
+        # Its records are dated: retention by time must not count them as old.
+        log.create_topic("searched", config={"retention.ms": -1})
         for _ in range(count // BATCH):
             builder = ottla.RecordBatchBuilder()
             for _ in range(BATCH):
@@ -75,6 +76,8 @@ def _search(report: Report, broker: RunningBroker, address: str, size: int, prob
             client.ask(MetadataRequest(topics=[]), 9)
             return (perf_counter() - began) * 1000
 
+        search = f"{address}topics/searched/messages-stream?{NOTHING}"
+        stopped = _stop(search)
         alone = [ask() for _ in range(probes)]
         beside: list[float] = []
         is_done = threading.Event()
@@ -86,22 +89,37 @@ def _search(report: Report, broker: RunningBroker, address: str, size: int, prob
         thread = threading.Thread(target=probe)
         thread.start()
         try:
-            took = seconds_of(lambda: _read(f"{address}topics/searched/messages-stream?{NOTHING}"))
+            began = perf_counter()
+            reports = _read(search)
+            took = perf_counter() - began
         finally:
             is_done.set()
             thread.join()
     megabytes = size / MEGABYTE
     speed = Samples((megabytes / took,))
+    add_figure(report, "progress shown, after another search was stopped", Samples((stopped,)), "s")
+    add_figure(report, "reports of progress in a whole search", Samples((float(reports),)), "")
     add_figure(report, f"a search through {megabytes:,.0f} MB", speed, "MB/s")
     for name, found in (("without a search", alone), ("during the search", beside or alone)):
         worst = Samples((percentile(found, 99),))
         add_figure(report, f"99th percentile of a small request, {name}", worst, "ms")
 
 
-def _read(address: str) -> None:
+def _read(address: str) -> int:
+    """A search to its end: how often it has said how far it is."""
     with urllib.request.urlopen(address) as answer:
-        while answer.read(1 << 16):
-            pass
+        return sum(line.startswith(b"event: progress") for line in answer)
+
+
+def _stop(address: str) -> float:
+    """Leaves a search when it has shown its progress; how long the next one takes to do so."""
+    with urllib.request.urlopen(address) as answer:
+        _until_progress(answer)
+    return seconds_of(lambda: _until_progress(urllib.request.urlopen(address)))
+
+
+def _until_progress(answer: Iterable[bytes]) -> None:
+    next(line for line in answer if line.startswith(b"event: progress"))
 
 
 def _listings(address: str, count: int) -> list[float]:
