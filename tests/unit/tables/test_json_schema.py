@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
@@ -119,10 +119,12 @@ words = st.sampled_from(KNOWN)
 schemas = st.recursive(
     st.one_of(words, st.none(), st.booleans(), st.integers(0, 3)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(words, inner, max_size=4)),
-    max_leaves=25,
+    max_leaves=12,
 )
 
 
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(words, schemas, max_size=4))
 def test_json_of_any_kind_is_a_schema_or_refused(schema: Any) -> None:
     text = json.dumps({"type": "object", **schema})

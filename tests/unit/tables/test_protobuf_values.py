@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import given as hypothesis_given
-from hypothesis import settings
 from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
@@ -151,7 +151,7 @@ def test_what_is_no_such_message_is_a_fault_and_its_neighbours_are_rows(order: A
     assert "cannot be stored" in faults[3]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @hypothesis_given(data=st.data())
 def test_bytes_of_any_kind_are_rows_or_faults_each_as_it_is_alone(order: Any, data: Any) -> None:
     whole = order(id=3, lines=[{"tea": "é"}], tags={"a": 1}, note={"value": "x"}, color=9)
