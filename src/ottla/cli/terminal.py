@@ -73,19 +73,21 @@ def new_table(*columns: str) -> "Table":
 class ProgressLine:
     """One line that says what is being done, while it is; nothing where output is no screen."""
 
-    def __init__(self, console: "Console", words: str) -> None:
+    def __init__(self, console: "Console", words: str, *, noun: str = "tasks") -> None:
+        """`noun` is what is counted."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.fields[tasks]}"),
+            TextColumn("{task.fields[counts]}"),
             TimeElapsedColumn(),
         )
         self._bar = Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal
         )
-        self._line = self._bar.add_task(words, total=None, tasks="")
+        self._line = self._bar.add_task(words, total=None, counts="")
+        self._noun = noun
 
     def __enter__(self) -> "ProgressLine":
         self._bar.start()
@@ -95,10 +97,10 @@ class ProgressLine:
         self._bar.stop()
 
     def say(self, words: str, done: int = 0, total: int | None = None) -> None:
-        """`total` is a number of tasks, `None` if it is not known."""
-        tasks = f"{done}/{total} tasks" if total else ""
+        """`total` is how many there are in all, `None` if it is not known."""
+        counts = f"{done:,}/{total:,} {self._noun}" if total else ""
         self._bar.update(
-            self._line, description=words, completed=done, total=total or None, tasks=tasks
+            self._line, description=words, completed=done, total=total or None, counts=counts
         )
 
 

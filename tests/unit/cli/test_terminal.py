@@ -1,11 +1,18 @@
 """What commands share of a terminal."""
 
+import io
 import signal
 
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.cli.terminal import StopAskedError, Stopping, parse_seconds, parse_size
+from ottla.cli.terminal import (
+    ProgressLine,
+    StopAskedError,
+    Stopping,
+    parse_seconds,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +62,13 @@ def test_every_signal_calls_what_stops_the_process() -> None:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
     assert calls == [1, 1]
+
+
+def test_a_line_of_progress_says_what_it_counts() -> None:
+    from rich.console import Console
+
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+    with ProgressLine(console, "begin", noun="records") as line:
+        line.say("produce", 5000, 20_000)
+    assert "5,000/20,000 records" in screen.getvalue()

@@ -49,7 +49,7 @@ def bench_command(target: Target, size: str, as_json: bool, is_quiet: bool, **co
     target.check_directories()
     addresses = target.broker_addresses()
     name = ",".join(address_text(*one) for one in addresses) or target.directories[0]
-    with ProgressLine(new_console(stderr=True), "begin") as progress:
+    with ProgressLine(new_console(stderr=True), "begin", noun="records") as progress:
         figures = measure(name, target.settings, load, progress.say)
     if as_json:
         print_json(_fields(load, figures))

@@ -234,9 +234,9 @@ def _carry_out(
 
 def _wait(places: Collection[TopicPartition], admin: "Admin") -> None:
     wanted = set(places)
-    with ProgressLine(new_console(stderr=True), "moving partitions") as line:
+    with ProgressLine(new_console(stderr=True), "moving", noun="partitions") as line:
         while left := wanted & admin.list_partition_reassignments().keys():
-            line.say("moving partitions", len(wanted) - len(left), len(wanted))
+            line.say("moving", len(wanted) - len(left), len(wanted))
             time.sleep(LOOK_S)
 
 

@@ -194,7 +194,9 @@ def _print_csv(reader: "pa.RecordBatchReader") -> None:
 
 
 def _print_table(reader: "pa.RecordBatchReader") -> int:
-    table = new_table(*reader.schema.names)
+    table = new_table()
+    for name in reader.schema.names:
+        table.add_column(name, overflow="fold")
     count = 0
     for batch in reader:
         for row in batch.slice(0, SHOWN_ROWS - count).to_pylist():

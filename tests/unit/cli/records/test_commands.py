@@ -294,6 +294,9 @@ def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> 
     )  # fmt: skip
     assert [json.loads(one) for one in found] == [{"offset": 99, "value": "x"}]
     assert "100" in "".join(rows("select count(*) from orders"))
+    narrow = CliRunner(env={"COLUMNS": "12"})
+    folded = narrow.invoke(cli, ["sql", same_broker.target, "select 'a text of 20 letters' as it"])
+    assert "".join(folded.output.split()[2:]) == "atextof20letters"
     path = tmp_path / "o.parquet"
     words = ("sql", "TARGET", "select partition, timestamp from orders", "--parquet")
     assert run(same_broker, *words, str(path)).stderr == f"wrote 100 rows to {path}\n"
