@@ -12,8 +12,6 @@ from ottla.cli.records.progress import Flow
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option
 
-STANDARD_OUTPUT = Path("/dev/stdout")
-
 
 @click.command(
     "export",
@@ -53,7 +51,7 @@ def export_command(
     )
     flow = Flow("exported", is_quiet=bool(given["is_quiet"]), total=written.count)
     try:
-        with open_writer(form, STANDARD_OUTPUT if str(output) == "-" else output, topic) as write:
+        with open_writer(form, output, topic) as write:
             for batch in written.batches():
                 write(batch)
                 flow.add(batch.nbytes, batch.num_rows)

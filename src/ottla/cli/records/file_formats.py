@@ -5,11 +5,13 @@ their own, and nothing is the same as a null.
 """
 
 import csv
+import io
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ottla.base.errors import UserError
 from ottla.cli.records.arrow_export import export_schema
@@ -35,6 +37,7 @@ SUFFIXES = {
     ".duckdb": "duckdb",
     ".db": "duckdb",
 }
+STANDARD_OUTPUT = "-"
 FORMATS = ("parquet", "csv", "json", "arrow", "duckdb")
 CSV_COLUMNS = (
     "partition", "offset", "timestamp", "key", "value", "key_base64", "value_base64", "headers",
@@ -45,7 +48,7 @@ ROWS = 4096
 def format_of(path: str, named: str | None) -> str:
     """By `--as`, or the file's name; raises `UserError`."""
     found = named or SUFFIXES.get(Path(path).suffix.lower())
-    if found is None and path == "-":
+    if found is None and path == STANDARD_OUTPUT:
         raise UserError("-o -: standard output has no name that says a format; write --as FORMAT")
     if found is None:
         raise UserError(
@@ -58,55 +61,70 @@ def format_of(path: str, named: str | None) -> str:
 def open_writer(kind: str, path: Path, topic: str) -> AbstractContextManager[Write]:
     """Writes batches of `export_schema`; the file is there only when all of it is."""
     if kind == "duckdb":
+        if str(path) == STANDARD_OUTPUT:
+            raise UserError("-o -: a database cannot be written to standard output; name a file")
         return _duckdb_writer(path, topic)
     return _whole(path, _WRITERS[kind])
 
 
 @contextmanager
-def _whole(path: Path, writer: Callable[[Path, ExitStack], Write]) -> Iterator[Write]:
-    with whole_file(path) as place, ExitStack() as stack:
-        yield writer(place, stack)
+def _whole(path: Path, writer: Callable[[BinaryIO, ExitStack], Write]) -> Iterator[Write]:
+    with whole_file(path) as file, ExitStack() as stack:
+        yield writer(file, stack)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write so that the file is there only when all of it is; raises `UserError`.
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that is there only when all of it is; `-` is standard output. Raises `UserError`.
 
-    A device or a pipe is written to as it is: another file in its place would be none.
+    A device, a pipe or a link is written to as it is: a file in its place would be another thing.
     """
+    try:
+        if str(path) == STANDARD_OUTPUT:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        elif path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+            with path.open("wb") as file:
+                yield file
+        else:
+            with _replaced(path) as file:
+                yield file
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[BinaryIO]:
     if path.is_dir():
         raise UserError(f"{path} is a directory; name a file in it")
     if not path.parent.is_dir():
         raise UserError(f"{path}: there is no directory {path.parent}")
-    if path.exists() and not path.is_file():
-        yield path
-        return
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        yield unfinished
+        with unfinished.open("wb") as file:
+            yield file
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def _parquet_writer(path: Path, stack: ExitStack) -> Write:
+def _parquet_writer(file: BinaryIO, stack: ExitStack) -> Write:
     import pyarrow.parquet as pq
 
-    writer = stack.enter_context(pq.ParquetWriter(path, export_schema(), compression="zstd"))
+    writer = stack.enter_context(pq.ParquetWriter(file, export_schema(), compression="zstd"))
     return lambda batch: writer.write_batch(batch)
 
 
-def _arrow_writer(path: Path, stack: ExitStack) -> Write:
+def _arrow_writer(file: BinaryIO, stack: ExitStack) -> Write:
     import pyarrow as pa
 
     # One dictionary in a file: the topic's, the same for every batch.
-    writer = stack.enter_context(pa.ipc.new_file(str(path), export_schema()))
+    writer = stack.enter_context(pa.ipc.new_file(file, export_schema()))
     return lambda batch: writer.write_batch(batch)
 
 
-def _json_writer(path: Path, stack: ExitStack) -> Write:
-    file = stack.enter_context(path.open("wb"))
-
+def _json_writer(file: BinaryIO, _: ExitStack) -> Write:
     def write(batch: "pa.RecordBatch") -> None:
         file.writelines(json_bytes(_json_row(row)) + b"\n" for row in _rows(batch))
 
@@ -133,9 +151,10 @@ def _member(name: str, data: bytes | None) -> tuple[str, Any]:
     return (name, None) if data is None else text_field(name, data)
 
 
-def _csv_writer(path: Path, stack: ExitStack) -> Write:
-    file = stack.enter_context(path.open("w", newline="", encoding="utf-8"))
-    writer = csv.DictWriter(file, CSV_COLUMNS)
+def _csv_writer(file: BinaryIO, stack: ExitStack) -> Write:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    stack.callback(text.detach)  # It flushes, and the file is not this writer's to close.
+    writer = csv.DictWriter(text, CSV_COLUMNS)
     writer.writeheader()
 
     def write(batch: "pa.RecordBatch") -> None:
@@ -158,7 +177,7 @@ def _rows(batch: "pa.RecordBatch") -> list[dict[str, Any]]:
     return rows
 
 
-_WRITERS: dict[str, Callable[[Path, ExitStack], Write]] = {
+_WRITERS: dict[str, Callable[[BinaryIO, ExitStack], Write]] = {
     "parquet": _parquet_writer,
     "arrow": _arrow_writer,
     "json": _json_writer,

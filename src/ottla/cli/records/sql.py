@@ -176,7 +176,7 @@ def _write_parquet(reader: "pa.RecordBatchReader", path: Path) -> int:
     import pyarrow.parquet as pq
 
     count = 0
-    with whole_file(path) as place, pq.ParquetWriter(place, reader.schema) as writer:
+    with whole_file(path) as file, pq.ParquetWriter(file, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)
             count += batch.num_rows

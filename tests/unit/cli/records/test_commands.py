@@ -238,6 +238,16 @@ def test_an_export_leaves_a_pipe_what_it_is_and_names_what_it_cannot_write_to(
         output(same_broker, *words, "-o", str(pipe), "--as", "json")
         assert [json.loads(line)["offset"] for line in read.result().splitlines()] == [0, 1, 2]
     assert pipe.is_fifo()
+    link, linked = tmp_path / "link", tmp_path / "linked"
+    linked.touch()
+    link.symlink_to(linked)
+    output(same_broker, *words, "-o", str(link), "--as", "csv")
+    assert link.is_symlink()
+    assert len(linked.read_text().splitlines()) == 4
+    for kind in ("csv", "json", "arrow", "parquet"):
+        named = tmp_path / f"o.{kind}"
+        output(same_broker, *words, "-o", str(named))
+        assert output(same_broker, *words, "-o", "-", "--as", kind) == named.read_bytes()
     for name, told in [
         (str(tmp_path), f"{tmp_path} is a directory; name a file in it"),
         (f"{tmp_path}/none/o.csv", f"{tmp_path}/none/o.csv: there is no directory {tmp_path}/none"),
@@ -245,6 +255,8 @@ def test_an_export_leaves_a_pipe_what_it_is_and_names_what_it_cannot_write_to(
         result = run(same_broker, *words, "-o", name, "--as", "csv")
         assert (result.exit_code, result.stderr) == (2, f"ottla: {told}\n")
     assert "write --as FORMAT" in run(same_broker, *words, "-o", "-").stderr
+    database = run(same_broker, *words, "-o", "-", "--as", "duckdb")
+    assert (database.exit_code, "a database cannot be" in database.stderr) == (2, True)
 
 
 @pytest.mark.slow
@@ -260,6 +272,10 @@ def test_an_export_to_standard_output_may_be_cut_short(
         ["partition", "offset"],
         ["0", "0"],
     ]
+    path = tmp_path / "both"
+    both = f"{{ echo before; {export} --until 2; }} > {path}"
+    subprocess.run(["bash", "-c", both], cwd=tmp_path, check=True)
+    assert path.read_text().splitlines()[:2] == ["before", done.stdout.splitlines()[0]]
 
 
 def test_an_import_that_stops_says_what_it_left(broker: Administered, tmp_path: Path) -> None:
