@@ -58,7 +58,9 @@ def administered(directory: Path, *, is_served: bool) -> Iterator[Administered]:
         surrounding.setenv("XDG_CONFIG_HOME", str(directory / "home"))
         for name in ("OTTLA_TARGET", "OTTLA_CONTEXT", "OTTLA_CONTEXTS"):
             surrounding.delenv(name, raising=False)
-        with ottla.open(directory / "d", {"offsets.topic.num.partitions": 1}) as log:
+        # The records are of 2023: on a slow machine a module outlasts the 30 s to retention.
+        settings = {"offsets.topic.num.partitions": 1, "log.initial.task.delay.ms": 3_600_000}
+        with ottla.open(directory / "d", settings) as log:
             if is_served:
                 yield Administered(log, log.listen("127.0.0.1:0").address)
                 return
