@@ -206,6 +206,18 @@ def wait_until_equal(
     wait_until(is_equal, worker)
 
 
+def is_snapshot_over(data: Path, connection: psycopg.Connection[Any]) -> bool:
+    """Whether Connect has kept that it is; it does so with the events that follow.
+
+    A snapshot that is interrupted begins again, and Debezium never says which rows of the first one
+    were deleted in between.
+    """
+    connection.execute("update people set visits = visits + 1 where id = 1")
+    with ottla.open(data, read_only=True) as log:
+        kept = [json.loads(one.value or b"null") for one in log.scan("connect-offsets")]
+    return any(one and one.get("snapshot_completed", True) for one in kept)
+
+
 @pytest.mark.parametrize("name", list(CONVERTERS))
 def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path, name: str) -> None:
     chance = random.Random(17)
@@ -229,6 +241,8 @@ def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path,
             with working(tmp_path) as worker:
                 if number in (0, ROUNDS - 1):
                     wait_until_equal(table, connection, worker)
+                if number == 0:
+                    wait_until(lambda: is_snapshot_over(tmp_path / "data", connection), worker)
                 end = table.log_end()
                 for _ in range(chance.randrange(10, 30)):
                     change(connection, chance)
