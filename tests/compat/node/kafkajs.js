@@ -1,6 +1,8 @@
 // Sessions of kafkajs: `node kafkajs.js ADDRESS SESSION`, with the session's input on stdin.
 "use strict";
 
+const { existsSync } = require("node:fs");
+
 const {
   CompressionTypes,
   ConfigResourceTypes,
@@ -11,7 +13,13 @@ const {
 const { byPlace, refusal, start, toBytes, toText, until } = require("./session");
 
 const kafka = (address) =>
-  new Kafka({ clientId: "session", brokers: [address], logLevel: logLevel.NOTHING });
+  new Kafka({
+    clientId: "session",
+    brokers: address.split(","),
+    logLevel: logLevel.NOTHING,
+    // Long enough for another leader after one that was killed.
+    retry: { retries: 200, maxRetryTime: 1000 },
+  });
 
 async function withAdmin(address, use) {
   const admin = kafka(address).admin();
@@ -134,6 +142,35 @@ async function consume(address, { topic, group, count, commit }) {
   return member.seen.sort(byPlace);
 }
 
+/** Sends and reads in a group until a file is there; then reads the rest, and commits. */
+async function throughout(address, { topic, group, partitions, until: file }) {
+  const member = await consumer(address, group, topic);
+  const producer = kafka(address).producer({ idempotent: true, maxInFlightRequests: 1 });
+  await producer.connect();
+  const sent = [];
+  for (let number = 0; !existsSync(file); number++) {
+    const message = { partition: number % partitions, value: `${number}` };
+    const [answer] = await producer.send({ topic, messages: [message], acks: -1 });
+    sent.push([answer.partition, Number(answer.baseOffset), `${number}`]);
+  }
+  await producer.disconnect();
+  const seen = () => new Set(member.seen.map((one) => `${one.partition}-${one.offset}`));
+  await until("all came", () => {
+    const known = seen();
+    return sent.every(([partition, offset]) => known.has(`${partition}-${offset}`));
+  });
+  const ends = new Map();
+  for (const one of member.seen) {
+    ends.set(one.partition, Math.max(ends.get(one.partition) ?? 0, one.offset + 1));
+  }
+  await member.made.commitOffsets(
+    [...ends].map(([partition, offset]) => ({ topic, partition, offset: `${offset}` })),
+  );
+  await member.made.disconnect();
+  const read = member.seen.map((one) => [one.partition, one.offset, atob(one.value)]);
+  return { sent, read };
+}
+
 async function share(address, { topic, group, partitions }) {
   const isShared = (...members) =>
     members.every((one) => one.assigned.length > 0) &&
@@ -189,4 +226,4 @@ const offsets = (address, { topic, group, timestamp, set }) =>
     return result;
   });
 
-start({ admin, consume, offsets, produce, share });
+start({ admin, consume, offsets, produce, share, throughout });
