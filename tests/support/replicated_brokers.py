@@ -210,6 +210,7 @@ class ClusterInProcess:
         self.disks = {one: disk("/d") for one in replicas}
         self.brokers: dict[int, Broker] = {}
         self.askers: dict[int, Asker] = {}
+        self.topic_ids = {place.topic: self.orders.topic_id}
         self._max_size = 1 << 20
         for one in replicas:
             self.start(one)
@@ -352,7 +353,9 @@ class ClusterInProcess:
             replica_state=state,
             max_wait_ms=0,
             min_bytes=1,
-            topics=[FetchTopic(topic_id=self.orders.topic_id, partitions=[wanted])],
+            topics=[
+                FetchTopic(topic_id=self.topic_ids[asked.partition.topic], partitions=[wanted])
+            ],
         )
         answer = self.ask(leader, request, 17).responses[0].partitions[0]
         diverging = answer.diverging_epoch
