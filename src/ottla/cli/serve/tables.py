@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import IO, Any
@@ -72,31 +73,52 @@ class ServedTables:
 
     def _run(self) -> None:
         while True:
-            with self._lock:
-                if self._stopping.is_set():
+            try:
+                process = self._begin()
+                if process is None:
                     return
-                self._process = process = subprocess.Popen(
-                    self._command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                    start_new_session=True,  # Ctrl-C is for the broker, which ends this.
-                )
-            assert process.stdout is not None
-            self._hear(process.stdout)
-            code = process.wait()
-            _end_input(process)
-            process.stdout.close()
+                reason = self._watch(process)
+            except OSError as error:
+                reason = f"no process could be started: {error.strerror}"
             if self._stopping.is_set():
                 return
-            self._report(code)
+            self._report(reason)
             self._stopping.wait(self._pause_s)
             self._pause_s = min(2 * self._pause_s, LAST_PAUSE_S)
 
+    def _begin(self) -> "subprocess.Popen[str] | None":
+        """Starts the process, unless this is to end; raises `OSError`."""
+        with self._lock:
+            if self._stopping.is_set():
+                return None
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                start_new_session=True,  # Ctrl-C is for the broker, which ends this.
+            )
+            return self._process
+
+    def _watch(self, process: "subprocess.Popen[str]") -> str:
+        """Hears what the process says until it ends; returns how that was."""
+        assert process.stdout is not None
+        with process.stdout as lines:
+            self._hear(lines)
+        code = process.wait()
+        with suppress(OSError):
+            _end_input(process)
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+        return f"the process that loads {how}"
+
     def _hear(self, lines: IO[str]) -> None:
         for line in lines:
-            fields = json.loads(line)
+            try:
+                fields = json.loads(line)
+            except ValueError:
+                logger.warning("tables: %s", line.rstrip())
+                continue
             if fields.pop("event") != "lag":
                 continue
             fields["into"] = fields.pop("table")
@@ -106,9 +128,7 @@ class ServedTables:
                 self._pause_s = FIRST_PAUSE_S
             self._note({**self._statuses, status.into: status})
 
-    def _report(self, code: int) -> None:
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
-        reason = f"the process that loads {how}"
+    def _report(self, reason: str) -> None:
         logger.warning("tables: %s; another one starts in %g s", reason, self._pause_s)
         known = self._statuses.items()
         self._note({into: replace(one, error=reason) for into, one in known})
