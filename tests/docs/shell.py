@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.integration.cli.support import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = {"ottla": "-m ottla", "python": ""}
+PROGRAMS = {"ottla": "-m ottla", "python": "", "pytest": "-m pytest"}
 
 
 class Shell:
