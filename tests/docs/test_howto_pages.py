@@ -105,6 +105,12 @@ def test_a_command_in_a_block_that_is_not_run_has_a_reason() -> None:
         list(steps_of("```\n$ ottla serve\n```\n"))
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_each_block_of_commands_is_run_or_says_why_not(name: str) -> None:
+    page = (DOCS / name).read_text()
+    assert list(steps_of(page)) or reasons_of(page)
+
+
 def test_each_howto_page_is_run_here_or_has_a_test_of_its_own() -> None:
     how_to = re.search(r"- How to:\n(.*?)\n  - \w", (ROOT / "mkdocs.yml").read_text(), re.DOTALL)
     assert how_to is not None
