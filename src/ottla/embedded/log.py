@@ -262,7 +262,7 @@ class Log(HeldBroker, ReadableLog):
     ) -> RecordMetadata:
         """Appends one record; a key chooses the partition as Kafka's clients do.
 
-        Raises `ApiError` when the topic refuses the record.
+        Raises `ApiError` when the topic refuses the record, and `UserError` for what is not bytes.
 
         >>> found = log.append("orders", b"tea", b"table 4", headers=[("waiter", b"Eva")])
         >>> found.partition, found.offset
@@ -270,8 +270,11 @@ class Log(HeldBroker, ReadableLog):
         """
         now_ms = self._clock.now_ms()
         time_ms = now_ms if timestamp_ms is None else timestamp_ms
-        batch = BuiltBatch(single_record_batch(key, value, time_ms, headers))
-        place, offset = self._append(topic, key, partition, batch, now_ms)
+        try:
+            data = single_record_batch(key, value, time_ms, headers)
+        except (TypeError, ValueError) as error:
+            raise UserError(_refusal_of(key, value)) from error
+        place, offset = self._append(topic, key, partition, BuiltBatch(data), now_ms)
         return _made((topic, place, offset, time_ms))
 
     @done_whole
@@ -445,3 +448,10 @@ class Log(HeldBroker, ReadableLog):
         with HeldInterrupts():
             self._flusher.flush_due()
         return [compact_partition(self, cleaning, one) for one in partitions]
+
+
+def _refusal_of(key: object, value: object) -> str:
+    for name, content in (("key", key), ("value", value)):
+        if content is not None and not isinstance(content, Buffer):
+            return f"a {name} is bytes or None, not {type(content).__name__}"
+    return "headers are pairs of a name and its bytes, or None; a timestamp is milliseconds"

@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.codec.compression import Compression
 from ottla.record.partitioner import partition_for_key
@@ -35,6 +35,25 @@ def test_what_is_appended_is_read_back_also_after_a_restart(tmp_path: Path) -> N
         ]
         assert records[0].headers == (("source", b"test"),)
         assert log.offsets("orders")[first.partition] == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"value": "tea"}, "a value is bytes or None, not str"),
+        ({"value": b"tea", "key": 4}, "a key is bytes or None, not int"),
+        ({"value": b"tea", "headers": [("waiter", "Eva")]}, "headers are pairs of a name and its"),
+        ({"value": b"tea", "headers": {"waiter": b"Eva"}}, "headers are pairs of a name and its"),
+    ],
+)
+def test_what_is_not_bytes_is_refused_and_nothing_of_it_appended(
+    record: dict[str, Any], said: str
+) -> None:
+    with ottla.open(":memory:") as log:
+        log.create_topic("orders")
+        with pytest.raises(UserError, match=said):
+            log.append("orders", **record)
+        assert log.append("orders", b"tea").offset == 0
 
 
 def test_keyless_records_spread_over_the_partitions(tmp_path: Path) -> None:
