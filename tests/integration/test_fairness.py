@@ -5,7 +5,7 @@ import itertools
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from ottla.codec.schema import Message
 from ottla.config.listeners import Listener
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
+from ottla.controller.settings import Change, Refusals
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -317,13 +318,23 @@ class BusyMember(LonelyMember):
         return waiting
 
     def run(self, make: Callable[[], Steps[T]]) -> Waiting[T]:
-        """In a thread of its own, as a member does: no slice has its processor time."""
-        found: list[Waiting[T]] = []
-        run = super().run
-        thread = threading.Thread(target=lambda: found.append(run(make)))
-        thread.start()
-        thread.join(PATIENCE_S)
-        return found[0]
+        return elsewhere(lambda: LonelyMember.run(self, make))
+
+    def change_settings(
+        self, changes: Mapping[str, Change], *, validate_only: bool = False
+    ) -> Waiting[Refusals]:
+        return elsewhere(
+            lambda: LonelyMember.change_settings(self, changes, validate_only=validate_only)
+        )
+
+
+def elsewhere(deed: Callable[[], T]) -> T:
+    """Done in a thread of its own, as by a member of a cluster: no slice has that time."""
+    found: list[T] = []
+    thread = threading.Thread(target=lambda: found.append(deed()))
+    thread.start()
+    thread.join(PATIENCE_S)
+    return found[0]
 
 
 @pytest.mark.slow

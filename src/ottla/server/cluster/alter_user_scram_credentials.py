@@ -9,7 +9,7 @@ from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.registered import (
     credentials_of,
     entity_of,
@@ -40,9 +40,16 @@ def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -
     }
 
     def answered(refusals: Refusals) -> AlterUserScramCredentialsResponse:
-        return answer({user: refusals.get(user_path(user), _no_user()) for user in by_user})
+        freed_in_turns(by_user)
+        freed_in_turns(changes)
+        return answer(
+            freed_in_turns(
+                {user: refusals.get(user_path(user), _no_user()) for user in in_turns(by_user)}
+            )
+        )
 
-    return PendingAnswer(membership_of(context).change_settings(changes), answered)
+    waiting = membership_of(context).change_settings(changes)
+    return PendingAnswer(waiting, answered, takes_long=True)
 
 
 def _no_user() -> ApiError:
