@@ -117,12 +117,6 @@ class LongRequest(Waiting[bool]):
             self.run_until(0.0)
         return self.is_over or not self._is_begun
 
-    def finish(self) -> None:
-        """As `cancel`, and waits for the end."""
-        self.cancel()
-        while self._is_begun and not self.is_over:
-            self.run_until(0.0)
-
     def _await_stop(self) -> None:
         self._has_stopped.acquire()
         self._is_running = False
@@ -265,8 +259,9 @@ class LongRequests:
 
     def finish(self) -> None:
         """Ends all requests, each when it has finished what it has begun to change."""
-        for request in list(self._begun):
-            request.finish()
+        left = [one for one in self._begun if not one.cancel()]
+        while left:  # In turns: one may wait for what another has begun.
+            left = [one for one in left if not one.run_until(0.0)]
         self._waiting.clear()
         self._at_work.clear()
         self._begun.clear()
