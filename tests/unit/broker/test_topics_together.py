@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
+from threading import Semaphore
 
 import pytest
 
@@ -12,11 +14,13 @@ from ottla.base.files import FileSystem
 from ottla.base.turns import CURRENT, Turn
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
+from ottla.server.turns import LongRequests
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from ottla.testing.recording import IoKind, RecordingFileSystem
 from tests.support.brokers import batch, disk, open_broker
+from tests.support.patience import PATIENCE_S
 
 
 def named(number: int, partition_count: int = 1) -> list[NewTopic]:
@@ -39,6 +43,38 @@ def with_others_in_between(others: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         CURRENT.reset(token)
+
+
+class TakingTurns:
+    """Several requests at a time, each suspended wherever it gives way; all end at the exit."""
+
+    def __init__(self) -> None:
+        ticks = count()
+        self._returned = Semaphore(0)
+        self.requests = LongRequests(self._returned.release, lambda: float(next(ticks)))
+
+    def begin(self, deed: Callable[[], object]) -> None:
+        def work(_: object) -> None:
+            deed()
+
+        self.requests.add(work, frame_size=1)
+
+    def run(self, slices: int) -> None:
+        for _ in range(slices):
+            self._run_slice()
+
+    def _run_slice(self) -> None:
+        is_idle = self.requests.has_begun and not self.requests.has_work
+        if self._returned.acquire(timeout=PATIENCE_S if is_idle else 0):
+            self.requests.take_back()
+        self.requests.run_slice()
+
+    def __enter__(self) -> "TakingTurns":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self.requests.has_work or self.requests.has_begun:
+            self._run_slice()
 
 
 def written(number: int, *, is_deleted: bool) -> RecordingFileSystem:
@@ -202,6 +238,77 @@ def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -
     assert len(topic.partitions) == 20
     assert set(seen) == {ErrorCode.REASSIGNMENT_IN_PROGRESS}
     broker.delete_topic(topic)
+
+
+def refusal(deed: Callable[[], object]) -> ErrorCode | None:
+    try:
+        deed()
+    except ApiError as error:
+        return error.code
+    return None
+
+
+def test_a_topic_that_is_being_deleted_is_unknown_to_other_changes_of_it() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    broker.create_topics(named(3))
+    topic = broker.topics.get("t1")
+    seen: list[ErrorCode | None] = []
+
+    def another() -> None:
+        seen.append(refusal(lambda: broker.delete_topics([topic])))
+        seen.append(refusal(lambda: broker._store.grow(topic, 9)))
+        seen.append(refusal(lambda: broker._store.configure(topic, {"retention.ms": "5"})))
+
+    with with_others_in_between(another):
+        broker.delete_topics([topic])
+    assert set(seen) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {key.topic for key in broker.directories[0].logs} == {"t0", "t2"}
+    broker.close()
+    assert {topic.name for topic in open_broker(file_system).topics} == {"t0", "t2"}
+
+
+def test_a_topic_made_where_another_of_its_name_has_just_gone_is_written_down() -> None:
+    new = NewTopic(name="t", partition_count=1, overrides={"retention.ms": "5"})
+    was_refused: set[bool] = set()
+    for slices_before in range(12):
+        file_system = disk("/d")
+        broker = open_broker(file_system)
+        old = broker.create_topic(NewTopic(name="t", partition_count=1))
+        with TakingTurns() as turns:
+            turns.begin(partial(broker.delete_topics, [old]))
+            turns.run(slices_before)
+            turns.begin(partial(broker.create_topics, [new]))
+        topic = broker.topics.find("t")
+        was_refused.add(topic is None)
+        entry = read_topic_file(file_system, "/d").entries.get("t")
+        assert (entry and entry.overrides) == (topic and topic.overrides)
+        broker.close()
+    assert was_refused == {False, True}
+
+
+def test_the_settings_that_a_topic_has_after_two_changes_at_a_time_are_those_written_down() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    topic = broker.create_topic(NewTopic(name="t", partition_count=1))
+    for slices_before in range(8):
+        with TakingTurns() as turns:
+            for age in ("5", "6", "7"):
+                turns.begin(partial(broker._store.configure, topic, {"retention.ms": age}))
+                turns.run(slices_before)
+        entry = read_topic_file(file_system, "/d").entries["t"]
+        assert {"retention.ms": str(topic.config.retention_ms)} == entry.overrides
+
+
+def test_changes_that_wait_for_each_other_are_finished_when_the_server_stops() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    with TakingTurns() as turns:
+        for one in range(8):
+            turns.begin(partial(broker.create_topics, [NewTopic(name=f"t{one}")]))
+            turns.run(one + 1)
+        turns.requests.finish()
+    assert len(broker.topics) == len(read_topic_file(file_system, "/d").entries) > 1
 
 
 @pytest.mark.slow

@@ -194,6 +194,7 @@ class TopicStore:
             finally:
                 self._end(drafts)
             if refusal is not None:
+                self._undo([(topic, list(topic.partitions)) for topic in drafts])
                 return [one if isinstance(one, ApiError) else refusal for one in results]
             for topic in drafts:
                 self.topics.add(topic)
@@ -215,7 +216,7 @@ class TopicStore:
         return Topic(entry, topic_config(self._configs.defaults, new.overrides))
 
     def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
-        """Makes all of them, or none and says why: their entries are written in one go."""
+        """Makes all of them, or says why not all: their entries are written in one go."""
         try:
             for topic in drafts:
                 self._forget(topic.name, range(topic.partition_count))
@@ -226,8 +227,6 @@ class TopicStore:
         except StorageError as error:
             for topic in drafts:
                 self._configs.remove(topic.name)
-            self._end(drafts)
-            self._undo([(topic, list(topic.partitions)) for topic in drafts])
             return _refusal(error)
         return None
 
@@ -284,7 +283,7 @@ class TopicStore:
     def _check_growth(self, topic: Topic, partition_count: int) -> None:
         assert partition_count > topic.partition_count
         self._check_any_open()
-        self._check_not_growing(topic)
+        self._check_is_free(topic)
         added = range(topic.partition_count, partition_count)
         self._check_nothing_in_the_way(topic.name, added)
 
@@ -311,7 +310,14 @@ class TopicStore:
             return _refusal(error)
         return None
 
-    def _check_not_growing(self, topic: Topic) -> None:
+    def _check_is_there(self, topic: Topic) -> None:
+        """Raises `ApiError` for a topic that has gone since it was found, or is about to."""
+        if self.topics.find(topic.name) is not topic or topic.name in self._under_way:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _check_is_free(self, topic: Topic) -> None:
+        """Raises `ApiError` for a topic that another request deletes, or grows."""
+        self._check_is_there(topic)
         if topic.name in self._growing:
             raise ApiError(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,
@@ -330,7 +336,8 @@ class TopicStore:
                     ErrorCode.INVALID_CONFIG,
                     f"{POLICY_NAME} of {topic.name} is compact, and stays so.",
                 )
-        config = topic_config(self._configs.defaults, overrides)
+        topic_config(self._configs.defaults, overrides)  # raises where they cannot be
+        self._check_is_there(topic)
         if validate_only or overrides == topic.overrides:
             return
         old_overrides, topic.overrides = topic.overrides, (new_overrides := dict(overrides))
@@ -342,7 +349,9 @@ class TopicStore:
                 topic.overrides = old_overrides
             topic.revision += 1
             raise _refusal(error) from error
-        self._apply(topic, config)
+        if self.topics.find(topic.name) is topic:
+            # Other settings, or other defaults, may have come while others had their turn.
+            self._apply(topic, topic_config(self._configs.defaults, topic.overrides))
 
     def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
         """What all topics' settings would be with other defaults; raises `ApiError`."""
@@ -371,19 +380,24 @@ class TopicStore:
     def delete(self, topics: Sequence[Topic]) -> None:
         """Takes topics away; the names of their directories are free from now on."""
         for topic in topics:
-            self._check_not_growing(topic)
+            self._check_is_free(topic)
         for topic in topics:
             topic.revision += 1
         with kept(), storage_failures_answered():
-            try:
-                self._delete(topics)
-            finally:
-                self._end(topics)
+            self._delete(topics)
 
     def _delete(self, topics: Sequence[Topic]) -> None:
-        """What lies in a directory that is offline is stray when that comes back."""
         self._under_way |= {topic.name: topic.entry(is_deleted=True) for topic in topics}
+        try:
+            self._write()
+            self._take_away(topics)
+        finally:
+            self._end(topics)
+        # From here on others may make topics of these names, which are theirs.
         self._write()
+
+    def _take_away(self, topics: Sequence[Topic]) -> None:
+        """What lies in a directory that is offline is stray when that comes back."""
         for topic in topics:
             offline_indexes = topic.offline_indexes
             self.topics.remove(topic)
@@ -395,8 +409,6 @@ class TopicStore:
             self._delete_logs(names, directory)
         if not self._directories.is_complete:
             self._gone.update(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
-        self._end(topics)
-        self._write()
 
     def _delete_logs(self, names: Collection[str], directory: LogDirectory) -> None:
         """Copies first: one without its log might be taken for all that is left."""
