@@ -102,8 +102,8 @@ class _Followed:
     commits: int = 0
     rows: int = 0
     errors: int = 0
-    failures: int = 0
-    """In a row."""
+    pause_s: float = 0.0
+    """After the last look, where that failed."""
     retry_at: float = 0.0
     error: OttlaError | OSError | str | None = None
 
@@ -113,13 +113,13 @@ class _Followed:
             return None
         try:
             report = self._load(now, at_once=at_once or self.job is None)
-            self.failures = 0
+            self.pause_s = 0.0
         except (OttlaError, OSError) as error:
             self.close()
             self.error = error
             self.errors += 1
-            self.retry_at = now + min(FIRST_PAUSE_S * 2**self.failures, LAST_PAUSE_S)
-            self.failures += 1
+            self.pause_s = min(2 * self.pause_s or FIRST_PAUSE_S, LAST_PAUSE_S)
+            self.retry_at = now + self.pause_s
             return None
         return report
 

@@ -115,6 +115,16 @@ def test_pauses_grow_and_have_a_bound(tmp_path: Path) -> None:
     assert status.error == "b: no broker answers"
 
 
+def test_a_table_that_fails_for_days_is_still_tried_again(tmp_path: Path) -> None:
+    append(tmp_path, "other", 1)
+    stop = Rounds(1100)
+    tables = [wanted(tmp_path, "late"), broken(tmp_path, "b", lambda: True)]
+    rule = FollowRule(interval_s=LAST_PAUSE_S, max_age_s=0.0)
+    follower = Follower(lambda: tables, rule, monotonic=stop.monotonic)
+    followed(follower, stop)
+    assert sum(one.errors for one in follower.statuses()) == 1101
+
+
 def test_a_start_at_which_no_table_can_be_loaded_ends_with_the_first_error(
     tmp_path: Path,
 ) -> None:
