@@ -20,4 +20,4 @@ class Engine(Protocol):
         """Gets ready, if that is still to be done; `is_short` says that there is little to do."""
 
     def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
-        """All that the tasks return; raises `UserError` or `TaskError` when one fails."""
+        """All that the tasks return; raises `OttlaError` or `OSError` when one fails."""

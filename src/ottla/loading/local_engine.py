@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from os import cpu_count
 from typing import Any
 
+from ottla.base.errors import OttlaError, TaskError
 from ottla.loading.engine import OnTasks, Work
 
 MOST_THREADS = 4
@@ -33,15 +34,26 @@ class LocalEngine:
             return _run_in_threads(tasks, on_tasks, count)
         found: list[str] = []
         for number, task in enumerate(tasks, 1):
-            found += task()
+            found += _run(task)
             on_tasks(number, len(tasks))
         return found
+
+
+def _run(task: Work) -> Sequence[str]:
+    try:
+        return task()
+    except (OttlaError, OSError):
+        raise
+    except Exception as error:
+        # What a library raises ends the load of this table alone: a follower continues with others.
+        kind = type(error).__name__
+        raise TaskError(f"a task ended with {kind}: {error}", kind) from error
 
 
 def _run_in_threads(tasks: Sequence[Work], on_tasks: OnTasks, count: int) -> list[str]:
     """What the tasks return, in their order; raises what the first one raises that fails."""
     with ThreadPoolExecutor(count, thread_name_prefix="ottla-load") as pool:
-        futures: list[Future[Sequence[str]]] = [pool.submit(task) for task in tasks]
+        futures: list[Future[Sequence[str]]] = [pool.submit(_run, task) for task in tasks]
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ottla.base.errors import UserError
+from ottla.base.errors import TaskError, UserError
 from ottla.loading.local_engine import LocalEngine
 from tests.support.patience import PATIENCE_S
 
@@ -44,6 +44,15 @@ def test_a_task_that_fails_ends_the_run(threads: int) -> None:
 
     with pytest.raises(UserError, match="task 3"):
         LocalEngine(threads).run([partial(task, one) for one in range(9)], lambda *_: None)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_of_a_library_in_a_task_is_a_task_error(threads: int) -> None:
+    def task() -> list[str]:
+        raise ValueError("offset overflow while concatenating arrays")
+
+    with pytest.raises(TaskError, match="ended with ValueError: offset overflow"):
+        LocalEngine(threads).run([task, task], lambda *_: None)
 
 
 def test_tasks_after_one_that_fails_do_not_begin() -> None:
