@@ -12,6 +12,7 @@ from ottla.base.errors import UserError
 
 pa = pytest.importorskip("pyarrow")
 
+from ottla.tables.values.debezium import DebeziumDecoder  # noqa: E402
 from ottla.tables.values.decoder import Decoded, Decoding, Envelope, ValueFormat  # noqa: E402
 from ottla.tables.values.inference import infer_schema, with_inferred_fields  # noqa: E402
 from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
@@ -389,3 +390,11 @@ def test_of_an_envelope_what_its_row_has_more_is_kept_and_nothing_else(around: s
     found.rows.validate(full=True)
     one, two = {"id": 1, "_rescued": '{"x":2}'}, {"id": 3, "_rescued": None}
     assert (found.rows.to_pylist(), found.faults) == ([one, None, two, None], {})
+
+
+def test_a_member_beside_an_envelope_may_be_called_payload() -> None:
+    """Where a registry's schema has the envelope, none stands around it."""
+    inner = JsonDecoder("op string, after struct<id: bigint>", is_rescuing=True)
+    value = b'{"op": "c", "after": {"id": 1, "x": 2}, "payload": "heavy"}'
+    found = DebeziumDecoder(inner).decode(pa.array([value], pa.binary()))
+    assert (found.rows.to_pylist(), found.faults) == ([{"id": 1, "_rescued": '{"x":2}'}], {})

@@ -133,7 +133,9 @@ def _of_rows(rescued: Any) -> Any:
     found: list[str | None] = []
     for text in rescued.to_pylist():
         left = {} if text is None else read_last(text)
-        row = (left.get("payload") or left).get("after")
+        # Beside the envelope's fields anything may be called payload.
+        payload = left.get("payload")
+        row = (payload if isinstance(payload, dict) else left).get("after")
         found.append(None if row is None else write(row))
     return pa.array(found, pa.string())
 
