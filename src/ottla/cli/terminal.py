@@ -109,7 +109,7 @@ class ProgressLine:
 
 def counted(count: object, noun: str) -> str:
     """As in 1 batch, 2 batches."""
-    if count == 1:
+    if str(count) == "1":
         return f"1 {noun}"
     return f"{count} {noun}{'es' if noun.endswith('ch') else 's'}"
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ottla.cli.load.text import show_offsets
+from ottla.cli.terminal import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,8 +15,8 @@ def show_rerun(console: "Console", report: "LoadReport") -> None:
     """What was read again, by partition, and what became of the files."""
     show_offsets(console, f"Reran {report.topic}", report)
     carried = sum(one.carried_count for one in report.partitions)
-    beside = f", {carried:,} rows beside them kept" if carried else ""
+    beside = f", {counted(f'{carried:,}', 'row')} beside them kept" if carried else ""
     console.print(
-        f"{report.row_count:,} rows read again in {report.seconds:.1f} s{beside}; the files that "
-        f"they were in leave with: ottla table vacuum {report.into}"
+        f"{counted(f'{report.row_count:,}', 'row')} read again in {report.seconds:.1f} s{beside}; "
+        f"the files before them leave with: ottla table vacuum {report.into}"
     )

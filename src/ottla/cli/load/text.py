@@ -22,9 +22,9 @@ def progress_words(progress: "Progress", engine: str) -> str | None:
 
     match progress.step:
         case Step.PLANNED if progress.offset_count and engine == SPARK:
-            return f"starting Spark for {progress.offset_count:,} records"
+            return f"starting Spark for {counted(f'{progress.offset_count:,}', 'record')}"
         case Step.WRITING:
-            return f"loading {progress.offset_count:,} records"
+            return f"loading {counted(f'{progress.offset_count:,}', 'record')}"
         case Step.WRITTEN:
             return "checking what was written"
         case _:
@@ -47,9 +47,10 @@ def show_report(console: "Console", report: "LoadReport") -> None:
     if report.quarantined_count:
         console.print(aside_words(report))
     if report.rescued_count:
+        some = f"{report.rescued_count:,} values or keys have"
         console.print(
-            f"{report.rescued_count:,} values or keys have fields that their schema does not name: "
-            f"_rescued beside the columns keeps them (--grow adds columns)"
+            f"{'1 value or key has' if report.rescued_count == 1 else some} fields that the schema "
+            f"does not name: _rescued beside the columns keeps them (--grow adds columns)"
         )
     console.print(summary(report))
     if report.is_short and report.start_seconds >= SHOWN_START_S:
@@ -91,7 +92,7 @@ def aside_words(report: "LoadReport") -> str:
     paths = [file.path for file in report.files if file.role is FileRole.QUARANTINE]
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return (
-        f"{report.quarantined_count:,} records could not be decoded and are no rows; the reasons "
+        f"{counted(f'{report.quarantined_count:,}', 'record')} could not be decoded; the reasons "
         f"are in {report.into}/{paths[0]}{more}"
     )
 
@@ -113,8 +114,9 @@ def summary(report: "LoadReport") -> str:
 
 def _counts(report: "LoadReport") -> str:
     if report.merged is None:
-        return f"{report.row_count:,} rows"
+        return counted(f"{report.row_count:,}", "row")
     return (
-        f"{report.row_count:,} changes merged: {report.merged.upserted:,} rows came and "
-        f"{report.merged.superseded:,} went"
+        f"{counted(f'{report.row_count:,}', 'change')} merged: "
+        f"{counted(f'{report.merged.upserted:,}', 'row')} came and {report.merged.superseded:,} "
+        f"went"
     )

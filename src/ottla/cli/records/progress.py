@@ -54,7 +54,7 @@ class Flow:
     def text(self) -> str:
         """As in: produced 1,000 records (12.3 KiB) in 0.5 s."""
         seconds = time.monotonic() - self._began
-        records = counted(f"{self.count:,}" if self.count != 1 else 1, "record")
+        records = counted(f"{self.count:,}", "record")
         return f"{self.verb} {records} ({size_text(self.size)}) in {seconds:.1f} s"
 
     def clear(self) -> None:

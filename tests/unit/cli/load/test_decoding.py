@@ -54,7 +54,7 @@ def test_a_json_schemas_fields_are_columns_and_what_it_does_not_name_is_counted_
     schema.write_text(json.dumps(ORDER_SCHEMA))
     first = load(tmp_path, "--decode", "json", "--schema", str(schema))
     assert first.exit_code == 0, first.output
-    assert "2 values or keys have fields that their schema does not name" in first.output
+    assert "2 values or keys have fields that the schema does not name" in first.output
     assert rows(tmp_path) == [
         {"id": 1, "tags": [("a", "x")], "_rescued": None},
         {"id": 2, "tags": None, "_rescued": '{"more":[1.50]}'},
@@ -81,7 +81,7 @@ def test_fields_that_the_table_has_not_become_columns_on_request(tmp_path: Path)
     fill(tmp_path, b'{"id": 4, "mixed": "x"}')
     done = load(tmp_path, "--grow")
     assert done.exit_code == 0, done.output
-    assert "2 values or keys have fields that their schema does not name" in done.output
+    assert "2 values or keys have fields that the schema does not name" in done.output
     old = {"new": None, "_rescued": None}
     assert rows(tmp_path) == [
         {"id": 1, **old},

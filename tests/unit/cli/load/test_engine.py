@@ -72,7 +72,7 @@ def test_a_local_load_reruns_sets_aside_audits_and_compacts_as_one_with_spark(
     assert "Spark" not in first.output
     with ottla.open(tmp_path / "log") as log:
         log.append("orders", b"no JSON")
-    assert "1 records could not be decoded" in local_load(tmp_path, *json_options[-2:]).output
+    assert "1 record could not be decoded" in local_load(tmp_path, *json_options[-2:]).output
     assert (
         "10 rows read again" in local_load(tmp_path, "--rerun", "--from", "5", "--to", "15").output
     )
