@@ -120,7 +120,7 @@ def change_acls(resource: ResourceName, change: ChangeAcls) -> Steps[ChangedAcls
             yield Batch(operations=folders_of(path))
 
 
-AclChanges = Mapping[ResourceName, ChangedAcls | ApiError]
+AclChanges = dict[ResourceName, ChangedAcls | ApiError]
 
 
 def change_all_acls(changes: Mapping[ResourceName, ChangeAcls]) -> Steps[AclChanges]:

@@ -4,7 +4,7 @@ A request comes with a `pending_id`, under which its answer is handed out. Kafka
 `ControllerEvent`s.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -71,7 +71,7 @@ class AlterPartition:
     pending_id: Hashable
     broker: int
     broker_epoch: int
-    changes: tuple[AlteredIsr, ...]
+    changes: Sequence[AlteredIsr]
     version: int = 3
 
 
@@ -97,7 +97,7 @@ class ElectLeaders:
     """`partitions` of `None` are all."""
 
     pending_id: Hashable
-    partitions: tuple[TopicPartition, ...] | None
+    partitions: Sequence[TopicPartition] | None
     is_unclean: bool = False
 
 
@@ -112,7 +112,7 @@ class AlterReassignments:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListReassignments:
     pending_id: Hashable
-    partitions: tuple[TopicPartition, ...] | None = None
+    partitions: Sequence[TopicPartition] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ def change_settings(entity: str, change: Change) -> Steps[ApiError | Mapping[str
             yield Batch(operations=folders_of(path))
 
 
-Refusals = Mapping[str, ApiError | None]
+Refusals = dict[str, ApiError | None]
 """Of entities, why their change was refused."""
 
 

@@ -142,7 +142,8 @@ class Dispatcher:
                 self._broker.write_out()
             context = RequestContext(self._broker, self._at, header, client, False)
             try:
-                later = self._take(route.handle(request, context), header, output, received_ms)
+                answer = route.handle(request, context)
+                return self._take(answer, header, output, received_ms, request)
             except (ProtocolError, CancelledError) as error:
                 # Its frames hold parts of the request, which are freed in turns only when nobody
                 # else holds them.
@@ -150,9 +151,6 @@ class Dispatcher:
                 with kept():
                     free_all(request)
                 raise
-            if later is None:
-                free_all(request)
-            return later
 
         return self._long_requests.add(work, len(frame))
 
@@ -169,7 +167,7 @@ class Dispatcher:
             return None
         counts = self.counts.of(later.header.api_key)
         counts.waits.add(self._at.monotonic_ms - later.begun_ms)
-        return self._take(answer, later.header, output, later.received_ms)
+        return self._take(answer, later.header, output, later.received_ms, later.to_free)
 
     def _take(
         self,
@@ -177,14 +175,19 @@ class Dispatcher:
         header: RequestHeader,
         output: Output,
         received_ms: float,
+        request: Message | None,
     ) -> PendingResponse | None:
         if isinstance(answer, PendingResponse):
+            if answer.takes_long:
+                answer.to_free = request
             return self._begin(answer, header, output, received_ms)
         if answer is not None:
             encode_response(header, answer, output)
             if output.turn is not None:
                 free_in_turns(answer)
         self._answered_late(header, output, received_ms)
+        if request is not None:
+            free_all(request)
         return None
 
     def _begin(

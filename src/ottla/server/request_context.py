@@ -78,12 +78,21 @@ class PendingResponse:
     """An answer that is not known yet: `pending_id` is what the broker will hand back.
 
     The connection is held until then. `response` is one that goes before that all the same, and
-    `is_answered` says that nothing comes after it. `takes_long`: `finish` is to be called in turns.
+    `is_answered` says that nothing comes after it. `takes_long`: `finish` is to be called in turns,
+    and `to_free`, the request, is freed after it.
     `received_ms` and `begun_ms`: when the request came, and when its answer began to wait. `logged`
     is what the log of requests keeps of it.
     """
 
-    __slots__ = ("begun_ms", "header", "logged", "pending_id", "received_ms", "takes_long")
+    __slots__ = (
+        "begun_ms",
+        "header",
+        "logged",
+        "pending_id",
+        "received_ms",
+        "takes_long",
+        "to_free",
+    )
 
     response: Message | None = None
     is_answered: bool = False
@@ -92,6 +101,7 @@ class PendingResponse:
         self.pending_id = pending_id
         self.header: RequestHeader | None = None
         self.takes_long = False
+        self.to_free: Message | None = None
         self.received_ms = 0.0
         self.begun_ms = 0.0
         self.logged: object = None

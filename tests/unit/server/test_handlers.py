@@ -317,6 +317,10 @@ REFUSED_TOPICS: dict[str, tuple[dict[str, Any], ErrorCode]] = {
         {"configs": [CreatableTopicConfig(name="x", value="1")]},
         ErrorCode.INVALID_CONFIG,
     ),
+    "more settings than there are": (
+        {"configs": [CreatableTopicConfig(name=f"x{one}", value="1") for one in range(1001)]},
+        ErrorCode.INVALID_REQUEST,
+    ),
     "setting without value": (
         {"configs": [CreatableTopicConfig(name="retention.ms", value=None)]},
         ErrorCode.INVALID_CONFIG,

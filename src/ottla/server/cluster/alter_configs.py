@@ -14,8 +14,4 @@ from ottla.server.request_context import PendingAnswer, RequestContext
 def handle(request: AlterConfigsRequest, context: RequestContext) -> PendingAnswer:
     context.may_take_long()
     wanted = alterations(request, context)
-    return PendingAnswer(
-        alter_all(wanted, context, validate_only=request.validate_only),
-        partial(answer, request),
-        takes_long=True,
-    )
+    return alter_all(wanted, partial(answer, request), context, validate_only=request.validate_only)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.controller.events import AlteredAnswer, AlteredIsr, AlterPartition, Answer
 from ottla.protocol.messages.alter_partition import (
     AlteredPartition,
@@ -25,14 +25,20 @@ FIRST_EPOCHS_VERSION = 3
 
 def handle(request: AlterPartitionRequest, context: RequestContext) -> PendingAnswer:
     version = context.api_version
+    changes = list(_changes(request, version))
     event = AlterPartition(
         pending_id=None,
         broker=request.broker_id,
         broker_epoch=request.broker_epoch,
-        changes=tuple(_changes(request, version)),
+        changes=changes,
         version=version,
     )
-    return PendingAnswer(membership_of(context).ask([event]), _response, takes_long=True)
+
+    def answered(answers: list[Answer]) -> AlterPartitionResponse:
+        freed_in_turns(changes)
+        return _response(answers)
+
+    return PendingAnswer(membership_of(context).ask([event]), answered, takes_long=True)
 
 
 def _changes(request: AlterPartitionRequest, version: int) -> Iterator[AlteredIsr]:
@@ -58,7 +64,7 @@ def _isr(wanted: AlteredPartition, version: int) -> tuple[int, ...]:
 
 def _response(answers: list[Answer]) -> AlterPartitionResponse:
     (answer,) = answers
-    topics: dict[object, AlteredTopicResult] = {}
+    topics: dict[object, AlteredTopicResult] = freed_in_turns({})
     for one in in_turns(answer.altered):
         change = one.change
         key = change.topic if change.topic_id is None else change.topic_id

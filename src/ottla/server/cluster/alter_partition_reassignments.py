@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaController.alterPartitionReassignments`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.controller.events import AlterReassignments, Answer
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -29,6 +29,7 @@ def handle(request: AlterPartitionReassignmentsRequest, context: RequestContext)
 
     def answered(answers: list[Answer]) -> AlterPartitionReassignmentsResponse:
         (answer,) = answers
+        freed_in_turns(wanted)
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,
             error_code=answer.error,

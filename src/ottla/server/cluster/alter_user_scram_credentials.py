@@ -42,20 +42,18 @@ def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -
     def answered(refusals: Refusals) -> AlterUserScramCredentialsResponse:
         freed_in_turns(by_user)
         freed_in_turns(changes)
+        freed_in_turns(refusals)
+        no_user = ApiError(
+            ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty, and not . or .."
+        )
         return answer(
             freed_in_turns(
-                {user: refusals.get(user_path(user), _no_user()) for user in in_turns(by_user)}
+                {user: refusals.get(user_path(user), no_user) for user in in_turns(by_user)}
             )
         )
 
     waiting = membership_of(context).change_settings(changes)
     return PendingAnswer(waiting, answered, takes_long=True)
-
-
-def _no_user() -> ApiError:
-    return ApiError(
-        ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty, and not . or .."
-    )
 
 
 def _change(wanted: Sequence[ScramUpsertion], settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords_among
 from ottla.broker.topics.topics import check_name, topic_config
-from ottla.broker.waiting import Waiting
+from ottla.codec.schema import Message
 from ottla.config.broker import broker_settings
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
@@ -23,7 +23,7 @@ from ottla.controller.settings import change_settings, check_change
 from ottla.registries.paths import DEFAULT_ENTITY
 from ottla.server.altering import ResourceAlteration
 from ottla.server.cluster.applying import membership_of, replicas_of
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingAnswer, RequestContext
 from ottla.server.resources import ResourceType, check_broker_name, no_settings
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -37,9 +37,13 @@ Refusals = list[ApiError | None]
 
 
 def alter_all(
-    wanted: Sequence[ResourceAlteration], context: RequestContext, *, validate_only: bool
-) -> Waiting[Refusals]:
-    """What became of each."""
+    wanted: Sequence[ResourceAlteration],
+    answer: Callable[[Refusals], Message],
+    context: RequestContext,
+    *,
+    validate_only: bool,
+) -> PendingAnswer:
+    """The answer to what became of each."""
     counts = freed_in_turns(
         Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
     )
@@ -63,7 +67,11 @@ def alter_all(
             refusals.append(result if isinstance(result, ApiError) else None)
         return refusals
 
-    return membership_of(context).run(steps)
+    def answered(refusals: Refusals) -> Message:
+        freed_in_turns(planned)
+        return answer(freed_in_turns(refusals))
+
+    return PendingAnswer(membership_of(context).run(steps), answered, takes_long=True)
 
 
 def _plan(wanted: ResourceAlteration, context: RequestContext) -> tuple[str, Change]:

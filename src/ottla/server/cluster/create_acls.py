@@ -7,7 +7,7 @@ from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import Acl
 from ottla.broker.security.registered import entry_of, resource_of
 from ottla.controller.acls import AclChanges, Entries
@@ -31,10 +31,14 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> PendingAnswer
     changes = {place: partial(_add, new) for place, new in in_turns(wanted.items())}
 
     def answered(results: AclChanges) -> CreateAclsResponse:
-        refusals = (one if isinstance(one, ApiError) else results[one] for one in places)
+        freed_in_turns(wanted)
+        freed_in_turns(changes)
+        freed_in_turns(places)
+        freed_in_turns(results)
+        refusals = (one if isinstance(one, ApiError) else results[one] for one in in_turns(places))
         return answer(one if isinstance(one, ApiError) else None for one in refusals)
 
-    return PendingAnswer(membership_of(context).change_acls(changes), answered)
+    return PendingAnswer(membership_of(context).change_acls(changes), answered, takes_long=True)
 
 
 def _resource_of(acl: Acl) -> ResourceName | ApiError:

@@ -27,6 +27,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.server.altering import check_count
 from ottla.server.cluster.applying import ask_controller, membership_of, replicas_of
 from ottla.server.config_entries import topic_entries
 from ottla.server.request_context import PendingAnswer, RequestContext
@@ -64,7 +65,8 @@ def handle(
 def _event(wanted: CreatableTopic, context: RequestContext) -> CreateTopic:
     """Raises `ApiError` for what cannot be made."""
     _check_new_name(wanted.name, context)
-    overrides = freed_in_turns({one.name: one.value for one in in_turns(wanted.configs)})
+    check_count(len(wanted.configs))
+    overrides = {one.name: one.value for one in wanted.configs}
     topic_config(context.broker.config.topic_defaults, overrides)
     return CreateTopic(
         pending_id=None,

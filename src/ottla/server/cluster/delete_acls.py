@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import (
     Acl,
     AclFilter,
@@ -39,9 +39,13 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> PendingAnswer
     }
 
     def answered(results: AclChanges) -> DeleteAclsResponse:
-        removed: list[Acl] = []
+        freed_in_turns(read)
+        freed_in_turns(filters)
+        freed_in_turns(changes)
+        freed_in_turns(results)
+        removed: list[Acl] = freed_in_turns([])
         failure: ApiError | None = None
-        for resource, one in results.items():
+        for resource, one in in_turns(results.items()):
             if isinstance(one, ChangedAcls):
                 gone = set(one.before) - set(one.after)
                 removed += acls_of(resource, (entry for entry in one.before if entry in gone))
@@ -56,7 +60,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> PendingAnswer
             ]
         )
 
-    return PendingAnswer(membership_of(context).change_acls(changes), answered)
+    return PendingAnswer(membership_of(context).change_acls(changes), answered, takes_long=True)
 
 
 def _resources(filters: Sequence[AclFilter], acls: Iterable[Acl]) -> dict[ResourceName, None]:

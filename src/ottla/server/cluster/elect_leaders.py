@@ -3,9 +3,11 @@
 Kafka's counterpart: `KafkaController.processReplicaLeaderElection` (KIP-183, KIP-460).
 """
 
+from collections.abc import Mapping
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.controller.events import Answer, ElectLeaders
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -28,17 +30,19 @@ def handle(
         return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
     wanted = None
     if request.topic_partitions is not None:
-        wanted = tuple(
+        wanted = [
             TopicPartition(topic.topic, index)
             for topic in in_turns(request.topic_partitions)
             for index in in_turns(topic.partitions)
-        )
+        ]
 
     def answered(answers: list[Answer]) -> ElectLeadersResponse:
         (answer,) = answers
-        errors = dict(answer.errors)
-        if answer.error is not ErrorCode.NONE:
-            errors = dict.fromkeys(in_turns(wanted or ()), answer.error)
+        if answer.error is ErrorCode.NONE:
+            errors = answer.errors
+        else:
+            errors = freed_in_turns(dict.fromkeys(in_turns(wanted or ()), answer.error))
+        freed_in_turns(wanted or [])
         response = ElectLeadersResponse(replica_election_results=_results(errors))
         if context.api_version >= FIRST_ERROR_VERSION:
             response.error_code = answer.error
@@ -50,8 +54,8 @@ def handle(
     return PendingAnswer(membership_of(context).ask([event]), answered, takes_long=True)
 
 
-def _results(errors: dict[TopicPartition, ErrorCode]) -> list[ReplicaElectionResult]:
-    topics: dict[str, ReplicaElectionResult] = {}
+def _results(errors: Mapping[TopicPartition, ErrorCode]) -> list[ReplicaElectionResult]:
+    topics: dict[str, ReplicaElectionResult] = freed_in_turns({})
     for place, code in in_turns(errors.items()):
         topic = topics.get(place.topic)
         if topic is None:
@@ -60,4 +64,4 @@ def _results(errors: dict[TopicPartition, ErrorCode]) -> list[ReplicaElectionRes
         topic.partition_result.append(
             PartitionResult(partition_id=place.partition, error_code=code, error_message=message)
         )
-    return list(topics.values())
+    return [*in_turns(topics.values())]

@@ -4,7 +4,7 @@ Kafka's counterpart: `KafkaController.listPartitionReassignments`.
 """
 
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.controller.events import Answer, ListReassignments
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -19,18 +19,23 @@ from ottla.server.request_context import PendingAnswer, RequestContext
 def handle(request: ListPartitionReassignmentsRequest, context: RequestContext) -> PendingAnswer:
     wanted = None
     if request.topics is not None:
-        wanted = tuple(
+        wanted = [
             TopicPartition(topic.name, index)
             for topic in in_turns(request.topics)
             for index in in_turns(topic.partition_indexes)
-        )
+        ]
     event = ListReassignments(pending_id=None, partitions=wanted)
-    return PendingAnswer(membership_of(context).ask([event]), _response, takes_long=True)
+
+    def answered(answers: list[Answer]) -> ListPartitionReassignmentsResponse:
+        freed_in_turns(wanted or [])
+        return _response(answers)
+
+    return PendingAnswer(membership_of(context).ask([event]), answered, takes_long=True)
 
 
 def _response(answers: list[Answer]) -> ListPartitionReassignmentsResponse:
     (answer,) = answers
-    topics: dict[str, OngoingTopicReassignment] = {}
+    topics: dict[str, OngoingTopicReassignment] = freed_in_turns({})
     for place, its in in_turns(answer.reassignments.items()):
         topic = topics.get(place.topic)
         if topic is None:
@@ -44,5 +49,5 @@ def _response(answers: list[Answer]) -> ListPartitionReassignmentsResponse:
             )
         )
     return ListPartitionReassignmentsResponse(
-        error_code=answer.error, error_message=None, topics=list(topics.values())
+        error_code=answer.error, error_message=None, topics=[*in_turns(topics.values())]
     )

@@ -18,6 +18,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.server.altering import check_count
 from ottla.server.config_entries import topic_entries
 from ottla.server.request_context import RequestContext
 
@@ -60,6 +61,7 @@ def _partition_count(wanted: CreatableTopic, context: RequestContext) -> int:
 
 
 def _new_topic(wanted: CreatableTopic) -> NewTopic:
+    check_count(len(wanted.configs))
     assignments = freed_in_turns(
         {one.partition_index: one.broker_ids for one in in_turns(wanted.assignments)}
     )
@@ -70,7 +72,7 @@ def _new_topic(wanted: CreatableTopic) -> NewTopic:
         partition_count=wanted.num_partitions,
         replication_factor=wanted.replication_factor,
         assignments=assignments,
-        overrides={one.name: one.value for one in in_turns(wanted.configs)},
+        overrides={one.name: one.value for one in wanted.configs},
     )
 
 
