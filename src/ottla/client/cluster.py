@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeVar
 
-from ottla.base.addresses import Address
+from ottla.base.addresses import Address, address_text
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
@@ -213,9 +213,13 @@ class Cluster(Closing):
             yield self._connection(node_id)
 
     def node_ids(self) -> list[int]:
-        """The ids of all brokers, in order."""
+        """The ids of all brokers, in order; raises `UnreachableError` while none is known."""
         if not self._places:
             self.refresh()
+        if not self._places:
+            # A broker that has just joined a cluster hears of the others from the controller.
+            asked = ",".join(address_text(*one) for one in self._bootstrap)
+            raise UnreachableError(f"{asked}: the broker knows no brokers of its cluster yet")
         return sorted(self._places)
 
     def broker(self, node_id: int) -> Connection:
@@ -384,9 +388,7 @@ class Cluster(Closing):
         return connection
 
     def _anyone(self) -> Connection:
-        if not self._places:
-            self.refresh()
-        return self._connection(min(self._places))
+        return self._connection(self.node_ids()[0])
 
     def _connect(self, address: Address) -> Connection:
         return self._transport.connect(address)

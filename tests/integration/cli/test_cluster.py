@@ -23,7 +23,8 @@ ROLES = ("leader", "follower")
 SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
-    "zookeeper.session.timeout.ms": "2000",
+    # Of a busy host's brokers none but the one that is killed is to lose its session.
+    "zookeeper.session.timeout.ms": "6000",
 }
 
 
@@ -107,8 +108,9 @@ def test_three_brokers_serve_on_when_one_is_killed_and_it_comes_back(cluster: Cl
     assert cluster.up() == addresses, "what runs stays as it is"
     with ottla.Admin(addresses) as admin:
         admin.create_topic("t", partitions=3)
-    cluster.wait_until(lambda: len(cluster.partitions("t")) == 3)
-    assert sorted(one["leader"] for one in cluster.partitions("t")) == [1, 2, 3]
+    cluster.wait_until(
+        lambda: sorted(one["leader"] for one in cluster.partitions("t")) == [1, 2, 3]
+    )
     send(addresses, ["a", "b"])
     send(addresses, ["c", "d"], "tx")
     assert read(addresses, "g", 4) == ["a", "b", "c", "d"]
@@ -118,8 +120,11 @@ def test_three_brokers_serve_on_when_one_is_killed_and_it_comes_back(cluster: Cl
     send(addresses, ["e"])
     send(addresses, ["f"], "tx")
     assert read(addresses, "g", 2) == ["e", "f"], "the group's offsets are where they were"
-    (summary,) = cluster.objects("cluster")
-    assert summary["under_replicated"] == len(cluster.objects("partition"))
+    cluster.wait_until(
+        lambda: (
+            cluster.objects("cluster")[0]["under_replicated"] == len(cluster.objects("partition"))
+        )
+    )
     doctor = CliRunner().invoke(cli, ["doctor", addresses])
     assert "broker 2: is not up" in doctor.output
     stuck = CliRunner().invoke(cli, ["explain", "stuck", addresses, "t", "-p", "0"])
@@ -166,7 +171,9 @@ def test_a_throttled_move_is_slow_until_more_is_allowed_on_a_zookeeper_that_runs
             assert "the moves have begun" in cluster.run(
                 *move, "--throttle", str(SLOW), "--no-wait"
             )
-            cluster.wait_until(lambda: bool(cluster.stuck(addresses, "t")[0]["since_ms"]))
+            cluster.wait_until(
+                lambda: any(one["since_ms"] for one in cluster.stuck(addresses, "t"))
+            )
             (found,) = cluster.stuck(addresses, "t")
             assert (found["broker"], found["why"], found["is_adding"]) == (new, "throttled", True)
             assert (found["throttled_rate"], 0 < found["lag"] < BLOCKS + 1) == (SLOW, True)

@@ -21,6 +21,8 @@ from ottla.storage.directory.owner_note import Owner, owner_of
 VERSION: Final = 1
 LOOK_S: Final = 0.05
 LINES_SHOWN: Final = 20
+HEARD_S: Final = 60.0
+"""How long brokers may take to hear of each other, from the controller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,35 @@ def _with_port(one: LocalBroker) -> LocalBroker:
         return one
     port = int(owner.addresses[0].rpartition(":")[2])
     return LocalBroker(broker=one.broker, directory=one.directory, port=port)
+
+
+def wait_until_known(cluster: LocalCluster) -> None:
+    """Until each broker knows all of them, and the controller: a topic that is made before may find
+    too few for its replicas. Raises `UserError`."""
+    until_s = time.monotonic() + HEARD_S
+    for one in cluster.brokers:
+        while lacking := _unknown_to(one, cluster):
+            if time.monotonic() >= until_s:
+                raise UserError(
+                    f"broker {one.broker} has not heard of {lacking} in {HEARD_S:.0f} s; "
+                    f"its log is in {one.directory}"
+                )
+            time.sleep(LOOK_S)
+
+
+def _unknown_to(one: LocalBroker, cluster: LocalCluster) -> str:
+    """In words; empty when it knows all."""
+    from ottla.client.admin import Admin
+
+    try:
+        with Admin(f"{LOCAL}:{one.port}") as admin:
+            found = admin.describe_cluster()
+    except UserError:
+        return "its cluster"
+    if found.controller_id not in found.brokers:
+        return "a controller"
+    missing = {each.broker for each in cluster.brokers} - found.brokers.keys()
+    return f"broker {min(missing)}" if missing else ""
 
 
 # Stopping

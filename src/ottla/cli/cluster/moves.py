@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ottla.client.replica_plans import Move
 
 LOOK_S = 0.2
+HEARD_S = 30.0
+"""How long brokers may take to hear of a change, from the controller or from ZooKeeper."""
+
 LEADER_RATE, FOLLOWER_RATE = (f"{one}.replication.throttled.rate" for one in ("leader", "follower"))
 LEADER_REPLICAS, FOLLOWER_REPLICAS = (
     f"{one}.replication.throttled.replicas" for one in ("leader", "follower")
@@ -226,18 +229,48 @@ def _carry_out(
         return
     timeout_s = None if how["wait"] is None else parse_seconds("--wait", how["wait"])
     with deadline(timeout_s):
-        _wait([one.place for one in moves], admin)
+        wait_for_moves({one.place: one.after for one in moves}, admin)
     if rate is not None:
         _unthrottle(moves, admin)
     click.echo(f"moved {counted(len(moves), 'partition')}")
 
 
-def _wait(places: Collection[TopicPartition], admin: "Admin") -> None:
-    wanted = set(places)
+def wait_for_moves(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin") -> None:
+    """Until the moves are done, and all brokers that are up know it: clients ask any of them."""
     with ProgressLine(new_console(stderr=True), "moving", noun="partitions") as line:
-        while left := wanted & admin.list_partition_reassignments().keys():
+        while left := wanted.keys() & admin.list_partition_reassignments().keys():
             line.say("moving", len(wanted) - len(left), len(wanted))
             time.sleep(LOOK_S)
+        _wait_until_heard(
+            lambda: _difference(wanted, admin),
+            "the move may have been taken back; look with ottla cluster status",
+        )
+
+
+def _wait_until_heard(lacking: Callable[[], str], hint: str) -> None:
+    """`lacking` says what brokers have not heard of yet; raises `UserError` when it takes long."""
+    until_s = time.monotonic() + HEARD_S
+    while words := lacking():
+        if time.monotonic() >= until_s:
+            raise UserError(f"{words}: {hint}")
+        time.sleep(LOOK_S)
+
+
+def _difference(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin") -> str:
+    """What some broker does not know yet, in words; empty when all know all."""
+    topics = {place.topic for place in wanted}
+    for broker in admin.describe_cluster().brokers:
+        try:
+            described = admin.describe_topics(topics, broker=broker)
+        except UserError as error:
+            return str(error)  # It stops, or the topic has been deleted.
+        for topic in described:
+            for one in topic.partitions:
+                replicas = wanted.get(TopicPartition(topic.name, one.partition), one.replicas)
+                if tuple(replicas) != one.replicas:
+                    place = f"{topic.name}-{one.partition}"
+                    return f"{place} is on {_text(one.replicas)}, says broker {broker}"
+    return ""
 
 
 def _throttle(moves: "Iterable[Move]", rate: int, admin: "Admin") -> None:
@@ -265,6 +298,19 @@ def _throttle(moves: "Iterable[Move]", rate: int, admin: "Admin") -> None:
     for broker in brokers:
         changes = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
         admin.alter_configs(ResourceKind.BROKER, str(broker), changes)
+    # Settings reach brokers one after the other: what moves before they have is not slowed down.
+    _wait_until_heard(lambda: _unslowed(brokers, rate, admin), "look with ottla cluster status")
+
+
+def _unslowed(brokers: Collection[int], rate: int, admin: "Admin") -> str:
+    """Of the brokers that are up one that has not heard of a rate, in words."""
+    from ottla.client.administration.configs import ResourceKind
+
+    names = [str(one) for one in admin.describe_cluster().brokers if one in brokers]
+    for name, settings in admin.describe_configs(ResourceKind.BROKER, names).items():
+        if any(settings[one].value != str(rate) for one in (LEADER_RATE, FOLLOWER_RATE)):
+            return f"broker {name} has not heard of {LEADER_RATE}={rate}"
+    return ""
 
 
 def _unthrottle(moves: "Iterable[Move]", admin: "Admin") -> None:

@@ -58,11 +58,11 @@ def up_command(
 ) -> None:
     """Start a whole cluster on this machine, or what of it does not run.
 
-    Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer. DIR may be named where other
-    commands take a TARGET. A cluster that was there before keeps its data, its ports and its
-    settings; with a larger --brokers it grows.
+    Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer and know each other. DIR may be
+    named where other commands take a TARGET. A cluster that was there before keeps its data, its
+    ports and its settings; with a larger --brokers it grows.
     """
-    from ottla.cli.cluster.local import start_brokers, start_own_zookeeper
+    from ottla.cli.cluster.local import start_brokers, start_own_zookeeper, wait_until_known
 
     cluster = _cluster(folder, count, zookeeper)
     cluster = replace(cluster, settings={**cluster.settings, **given_settings(None, settings)})
@@ -72,6 +72,7 @@ def up_command(
     cluster.save()
     cluster = replace(cluster, brokers=start_brokers(cluster))
     cluster.save()
+    wait_until_known(cluster)
     bootstrap = ",".join(cluster.addresses)
     if is_quiet:
         click.echo(bootstrap)

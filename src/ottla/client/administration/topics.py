@@ -85,10 +85,15 @@ class TopicAdmin(Asking):
         return [one.name for one in self.describe_topics(internal=internal)]
 
     def describe_topics(
-        self, topics: Collection[str] | None = None, *, internal: bool = False
+        self,
+        topics: Collection[str] | None = None,
+        *,
+        internal: bool = False,
+        broker: int | None = None,
     ) -> list[TopicDescription]:
         """Topics with their partitions, leaders and replicas: those named, or all, in order.
 
+        Brokers hear of a change one after the other: `broker` is the id of the one to ask.
         Raises `UnknownNameError` for a topic that is not there.
 
         >>> topic, = admin.describe_topics(["orders"])
@@ -97,8 +102,13 @@ class TopicAdmin(Asking):
         """
         asked = None if topics is None else [MetadataRequestTopic(name=one) for one in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        cluster = self._cluster
+        if broker is None:
+            answer = cluster.ask_any(lambda anyone: anyone.ask(request))
+        else:
+            answer = cluster.again(lambda: cluster.broker(broker).ask(request))
         found = []
-        for one in self._cluster.ask_any(lambda broker: broker.ask(request)).topics:
+        for one in answer.topics:
             if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise self.unknown_topic(one.name)
             if one.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):

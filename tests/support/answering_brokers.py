@@ -1,0 +1,91 @@
+"""Three brokers that answer what clients ask of a cluster, as a test says they know it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla.base.addresses import Address
+from ottla.client.admin import Admin
+from ottla.client.cluster import Cluster
+from ottla.codec.schema import Message
+from ottla.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+BROKERS = (1, 2, 3)
+
+
+class AnsweringBrokers:
+    """A `Transport`: they have one topic of one partition, and nothing is on the move.
+
+    Each is asked for the brokers it knows, and for the topic's replicas, whenever a client asks.
+    """
+
+    def __init__(
+        self,
+        replicas: Callable[[int], Sequence[int]] = lambda _: BROKERS,
+        known: Callable[[int], Sequence[int]] = lambda _: BROKERS,
+    ) -> None:
+        self.replicas = replicas
+        self.known = known
+
+    def connect(self, address: Address) -> Any:
+        return _Answering(self, address[1])
+
+    def close(self) -> None: ...
+
+    def admin(self) -> Admin:
+        return Admin(Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=self))
+
+
+class _Answering:
+    """A connection to one of them; its port is its id."""
+
+    def __init__(self, brokers: AnsweringBrokers, broker: int) -> None:
+        self._brokers, self._broker = brokers, broker
+        self.address = f"b:{broker}"
+
+    def ask(self, request: Message, **_: object) -> Message:
+        match request:
+            case ListPartitionReassignmentsRequest():
+                return ListPartitionReassignmentsResponse(error_message=None, topics=[])
+            case DescribeClusterRequest():
+                known = self._brokers.known(self._broker)
+                brokers = [DescribeClusterBroker(broker_id=b, host="b", port=b) for b in known]
+                return DescribeClusterResponse(cluster_id="c", brokers=brokers)
+            case MetadataRequest():
+                return MetadataResponse(
+                    brokers=[
+                        MetadataResponseBroker(node_id=b, host="b", port=b)
+                        for b in self._brokers.known(self._broker)
+                    ],
+                    controller_id=1,
+                    topics=[self._topic(one.name) for one in request.topics or []],
+                )
+        raise AssertionError(request)
+
+    def _topic(self, name: str | None) -> MetadataResponseTopic:
+        replicas = list(self._brokers.replicas(self._broker))
+        partition = MetadataResponsePartition(
+            partition_index=0, leader_id=1, replica_nodes=replicas, isr_nodes=replicas
+        )
+        return MetadataResponseTopic(name=name, partitions=[partition])
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> "_Answering":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
