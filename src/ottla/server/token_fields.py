@@ -5,7 +5,7 @@ Kafka's counterparts: `KafkaApis.allowTokenRequests`, `DelegationTokenControlMan
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.principal import Principal
+from ottla.base.principal import ANONYMOUS, Principal
 from ottla.broker.security.acls import Operation, ResourceType
 from ottla.broker.security.tokens import DelegationToken, TokenLifetimes
 from ottla.server.request_context import RequestContext
@@ -14,7 +14,9 @@ from ottla.server.request_context import RequestContext
 def check_connection(context: RequestContext) -> None:
     """Raises `ApiError` where nobody has shown who it is, or did so by a token."""
     client = context.client
-    if client.protocol == "PLAINTEXT" or client.is_by_token:
+    # On a listener with TLS alone those without a certificate have shown nothing.
+    is_unknown = client.protocol == "PLAINTEXT" or client.principal == ANONYMOUS
+    if is_unknown or client.is_by_token:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

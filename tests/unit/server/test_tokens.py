@@ -96,6 +96,10 @@ def test_a_token_is_its_owners_and_lets_the_owner_in_by_scram() -> None:
     assert (login.principal, login.lifetime_ms, login.is_token) == (ANA, 2000, True)
 
 
+def test_a_token_that_is_asked_for_without_a_lifetime_lives_as_long_as_may_be() -> None:
+    assert create(new_broker(), lifetime_ms=0).max_timestamp_ms == NOW_MS + 5000
+
+
 def test_no_secret_of_a_token_lies_on_the_disk() -> None:
     file_system = disk("/d")
     token = create(new_broker(file_system))
@@ -143,7 +147,8 @@ def test_a_token_is_seen_by_those_it_concerns_and_those_whom_rules_allow() -> No
     broker = new_broker()
     token_id = create(broker).token_id
     assert describe(broker, ANA) == describe(broker, BOB) == [token_id]
-    assert describe(broker, ANA, owner="bob") == []
+    assert describe(broker, ANA, owner="bob") == [token_id], "it is a renewer's too, as in Kafka"
+    assert describe(broker, ANA, owner="eve") == []
     assert describe(broker, EVE) == []
     for resource, name, operation in (
         (ResourceType.DELEGATION_TOKEN, token_id, Operation.DESCRIBE),
@@ -175,6 +180,7 @@ def test_a_token_for_another_owner_needs_a_rule() -> None:
     "client",
     [
         {"protocol": "PLAINTEXT", "principal": ANONYMOUS},
+        {"protocol": "SSL", "principal": ANONYMOUS},
         {"is_by_token": True, "principal": ANA},
     ],
 )

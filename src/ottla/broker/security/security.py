@@ -169,7 +169,7 @@ class Security:
 
     def token_by_hmac(self, hmac: bytes) -> DelegationToken:
         """Raises `ApiError`."""
-        for token in self.state.tokens.values():
+        for token in in_turns(list(self.state.tokens.values())):
             if compare_digest(self.hmac_of(token), hmac):
                 return token
         raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)

@@ -30,7 +30,11 @@ class DelegationToken:
 
     def concerns(self, principal: Principal) -> bool:
         """Whether a principal may renew, expire and see it."""
-        return principal in (self.owner, self.requester) or principal in self.renewers
+        return principal in self.principals
+
+    @property
+    def principals(self) -> tuple[Principal, ...]:
+        return (self.owner, self.requester, *self.renewers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,8 @@ class TokenLifetimes:
         wanted_ms: int,
         now_ms: int,
     ) -> DelegationToken:
-        """A token of an owner, asked for by a requester; `wanted_ms` < 0 is as long as may be."""
-        lifetime_ms = self.max_ms if wanted_ms < 0 else min(wanted_ms, self.max_ms)
+        """A token of an owner, asked for by a requester; `wanted_ms` <= 0 is as long as may be."""
+        lifetime_ms = self.max_ms if wanted_ms <= 0 else min(wanted_ms, self.max_ms)
         max_ms = now_ms + lifetime_ms
         return DelegationToken(
             token_id=token_id,

@@ -1,5 +1,7 @@
 """DescribeDelegationToken, 0 to 3: the tokens that the client may see, of some owners or of all.
 
+As in Kafka a token counts as that of its requester and its renewers too.
+
 The secret of a token is in the answer, as in Kafka's: who may see a token may use it. Kafka's
 counterpart: `KafkaApis.handleDescribeTokensRequest` (KIP-48).
 """
@@ -38,7 +40,7 @@ def handle(
             tokens=[
                 _describe(one, security.hmac_of(one), context.api_version)
                 for one in in_turns(list(security.state.tokens.values()))
-                if (owners is None or one.owner in owners)
+                if (owners is None or not owners.keys().isdisjoint(one.principals))
                 and one.expires_ms >= context.at.now_ms
                 and may_see(one, context)
             ]
