@@ -35,6 +35,9 @@ MAX_KEYS_SIZE: Final = 1 << 20
 MIN_REFRESH_S: Final = 10.0
 """Keys are not fetched more often for tokens that name unknown ones."""
 
+MAX_LIFETIME_MS: Final = 2**53
+"""What a login may last: an answer has 64 bits for it, and a token may say anything."""
+
 
 class TokenCheck:
     """Called with a token, it says whose login that is; raises `LoginError`."""
@@ -65,16 +68,22 @@ class TokenCheck:
                     "verify_sub": False,
                 },
             )
-        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            lifetime_ms = int(float(claims["exp"]) * 1000 - time() * 1000)
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise LoginError(f"Authentication failed: the token is refused: {error}") from error
         name = claims.get(config.sasl_oauthbearer_sub_claim_name)
-        if not isinstance(name, str) or not name.strip():
+        if not isinstance(name, str) or not name.strip() or not _is_text(name):
             raise LoginError("Authentication failed: the token does not say whose it is")
         scope = claims.get(config.sasl_oauthbearer_scope_claim_name, "")
         if not isinstance(scope, str | list):
             raise LoginError("Authentication failed: the token's scope is no text and no list")
-        lifetime_ms = int(claims["exp"] * 1000 - time() * 1000)
-        return Login(principal=Principal(USER, name), lifetime_ms=max(1, lifetime_ms))
+        lifetime_ms = min(max(1, lifetime_ms), MAX_LIFETIME_MS)
+        return Login(principal=Principal(USER, name), lifetime_ms=lifetime_ms)
+
+
+def _is_text(name: str) -> bool:
+    """JSON has halves of surrogate pairs, which no encoding has."""
+    return not any("\ud800" <= one <= "\udfff" for one in name)
 
 
 class FileKeys:

@@ -93,6 +93,13 @@ def test_a_token_of_a_known_key_is_a_login_for_its_lifetime(keys_file: Path) -> 
         assert 0 < login.lifetime_ms <= 60_000
 
 
+def test_an_end_may_be_a_text_or_beyond_all_measure(keys_file: Path) -> None:
+    for end in (str(round(time.time()) + 60), 1e30):
+        lifetime_ms = check(keys_file)(token(exp=end)).lifetime_ms
+        assert lifetime_ms is not None
+        assert 0 < lifetime_ms < 2**63
+
+
 # Functions, since a token that is made while tests are collected has expired when they run.
 WRONG: dict[str, tuple[Callable[[], str], str]] = {
     "expired": (lambda: token(exp=time.time() - 3600), "expired"),
@@ -109,6 +116,8 @@ WRONG: dict[str, tuple[Callable[[], str], str]] = {
     "no subject": (lambda: token(sub=None), "whose it is"),
     "blank subject": (lambda: token(sub=" "), "whose it is"),
     "scope is a number": (lambda: token(scope=7), "no text and no list"),
+    "half a character as subject": (lambda: token(sub="\ud800"), "whose it is"),
+    "a header without an end": (lambda: f"{part(b'[' * 100_000)}.{part(b'{}')}.AA", "refused"),
     "empty": (str, "refused"),
     "three letters": (lambda: "a.b.c", "refused"),
 }
