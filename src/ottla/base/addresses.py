@@ -18,3 +18,19 @@ def parse_address(text: str) -> Address:
 
 def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def canonical_host(host: str) -> str:
+    """An IPv6 address as sockets show it, however it is written; anything else as it is.
+
+    Java writes `0:0:0:0:0:0:0:1` where Python has `::1`; IPv4 through an IPv6 socket is IPv4.
+    """
+    if ":" not in host:
+        return host
+    from ipaddress import IPv6Address
+
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return host
+    return str(address.ipv4_mapped or address)

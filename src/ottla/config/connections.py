@@ -7,6 +7,7 @@ are addresses.
 from collections.abc import Iterable
 from ipaddress import ip_address
 
+from ottla.base.addresses import canonical_host
 from ottla.config.setting import SettingError
 
 NAME = "max.connections.per.ip.overrides"
@@ -20,7 +21,7 @@ def connection_overrides(texts: Iterable[str]) -> dict[str, int]:
 def _override(text: str) -> tuple[str, int]:
     host, _, count = text.rpartition(":")
     try:
-        address = str(ip_address(host.strip().strip("[]")))
+        address = canonical_host(str(ip_address(host.strip().strip("[]"))))
         limit = int(count)
     except ValueError as error:
         raise _error(text) from error

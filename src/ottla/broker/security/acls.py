@@ -119,12 +119,9 @@ class Acl(NamedTuple):
             raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
         if entry.permission not in (Permission.DENY, Permission.ALLOW):
             raise _invalid("Invalid permission type")
-        allowed = OPERATIONS[pattern.resource_type]
-        if entry.operation is not Operation.ALL and entry.operation not in allowed:
-            raise _invalid(
-                f"Operation {entry.operation.name} is not valid for a resource of type "
-                f"{pattern.resource_type.name}"
-            )
+        # As in Kafka, any other: one that the type of resource does not have is never asked for.
+        if entry.operation in (Operation.UNKNOWN, Operation.ANY):
+            raise _invalid(f"Invalid operation {entry.operation.name}")
         kind, colon, name = entry.principal.partition(":")
         if not (kind and colon and name):
             raise _invalid(f"Could not parse principal from `{entry.principal}`")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from ottla.base.addresses import canonical_host
 from ottla.base.principal import Principal
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import (
@@ -181,7 +182,8 @@ def sort_out(acls: Iterable[Acl]) -> Rules:
     literal: dict[tuple[ResourceType, str], list[Entry]] = {}
     prefixed: dict[ResourceType, dict[str, list[Entry]]] = {one: {} for one in ResourceType}
     sizes: dict[ResourceType, set[int]] = {one: set() for one in ResourceType}
-    for (resource_type, pattern_type, name), entry in in_turns(acls):
+    for (resource_type, pattern_type, name), given in in_turns(acls):
+        entry = _comparable(given)
         if pattern_type is PatternType.PREFIXED:
             prefixed[resource_type].setdefault(name, []).append(entry)
             sizes[resource_type].add(len(name))
@@ -192,9 +194,14 @@ def sort_out(acls: Iterable[Acl]) -> Rules:
 
 def _put(rules: dict[Key, list[Entry]], key: Key, entries: Sequence[Entry]) -> None:
     if entries:
-        rules[key] = list(entries)
+        rules[key] = [_comparable(one) for one in entries]
     else:
         rules.pop(key, None)
+
+
+def _comparable(entry: Entry) -> Entry:
+    """The rule with its host as that of a client is written; nearly all are for every host."""
+    return entry._replace(host=canonical_host(entry.host)) if ":" in entry.host else entry
 
 
 def _is_for(entry: Entry, principal: str, host: str) -> bool:

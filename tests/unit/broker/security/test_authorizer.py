@@ -182,7 +182,6 @@ def _slowly(acls: list[Acl], operation: Operation, name: str) -> bool:
         acl(principal="User:"),
         acl(host=""),
         acl(operation=Operation.ANY),
-        acl(operation=Operation.IDEMPOTENT_WRITE),
         acl(permission=Permission.ANY),
         acl(pattern_type=PatternType.MATCH),
         acl()._replace(pattern=ResourcePattern(ResourceType.ANY, LITERAL, "a")),
@@ -192,6 +191,30 @@ def _slowly(acls: list[Acl], operation: Operation, name: str) -> bool:
 def test_a_rule_that_nobody_could_follow_is_refused(wrong: Acl) -> None:
     with pytest.raises(ApiError):
         wrong.check()
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("2001:DB8::7", "2001:db8::7"),
+        ("::ffff:10.0.0.9", "10.0.0.9"),
+        ("fe80:0:0:0:0:0:0:1%eth0", "fe80::1%eth0"),
+    ],
+)
+def test_a_host_is_the_same_however_its_address_is_written(host: str, shown: str) -> None:
+    """Java writes out what sockets of Python shorten, and a denial must not be lost by that."""
+    rules = [acl(), acl(permission=DENY, host=host)]
+    changed = Authorizer([], frozenset(), allows_without_acls=False)
+    changed.replace(rules[0].pattern, [one.entry for one in rules])
+    for authorizer in (Authorizer(rules, frozenset(), allows_without_acls=False), changed):
+        assert not authorizer.allows(ANA, shown, Operation.READ, T, "orders")
+        assert authorizer.allows(ANA, "10.0.0.1", Operation.READ, T, "orders")
+
+
+def test_a_rule_may_name_an_operation_that_its_resource_does_not_have() -> None:
+    """As in Kafka: it is kept, and asked for by nobody."""
+    acl(operation=Operation.IDEMPOTENT_WRITE).check()
 
 
 def test_rules_replaced_pattern_by_pattern_decide_as_those_that_are_given_at_once() -> None:
