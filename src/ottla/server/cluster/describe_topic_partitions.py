@@ -15,13 +15,20 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.server.cluster.applying import replicas_of
-from ottla.server.handlers.describe_topic_partitions import page, why_missing
+from ottla.server.handlers.describe_topic_partitions import (
+    MayDescribe,
+    everything,
+    page,
+    why_missing,
+)
 from ottla.server.operations import TOPIC_OPERATIONS
 from ottla.server.request_context import RequestContext
 
 
 def handle(
-    request: DescribeTopicPartitionsRequest, context: RequestContext
+    request: DescribeTopicPartitionsRequest,
+    context: RequestContext,
+    may_describe: MayDescribe = everything,
 ) -> DescribeTopicPartitionsResponse:
     context.may_take_long()
     cache, listener = replicas_of(context).metadata, context.client.listener
@@ -38,7 +45,8 @@ def handle(
         answer.partitions = [_partition(one) for one in in_turns(cache.partitions(name, listener))]
         return answer
 
-    return page(request, cache.topics, context, describe)
+    names = [name for name in in_turns(list(cache.topics)) if may_describe(name)]
+    return page(request, names, context, describe)
 
 
 def _partition(view: PartitionView) -> DescribeTopicPartitionsResponsePartition:

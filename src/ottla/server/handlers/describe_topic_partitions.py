@@ -20,14 +20,23 @@ from ottla.protocol.messages.describe_topic_partitions import (
 from ottla.server.operations import TOPIC_OPERATIONS
 from ottla.server.request_context import RequestContext
 
+MayDescribe = Callable[[str], bool]
 Describe = Callable[[str], DescribeTopicPartitionsResponseTopic]
 
 
+def everything(_: str) -> bool:
+    return True
+
+
 def handle(
-    request: DescribeTopicPartitionsRequest, context: RequestContext
+    request: DescribeTopicPartitionsRequest,
+    context: RequestContext,
+    may_describe: MayDescribe = everything,
 ) -> DescribeTopicPartitionsResponse:
+    """`may_describe`: of all topics those are left out whose names the client may not see."""
     context.may_take_long()
-    names = [] if request.topics else [one.name for one in in_turns(list(context.broker.topics))]
+    every = [] if request.topics else [one.name for one in in_turns(list(context.broker.topics))]
+    names = [name for name in in_turns(every) if may_describe(name)]
     return page(request, names, context, lambda name: _describe(name, context))
 
 

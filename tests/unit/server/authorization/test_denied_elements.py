@@ -4,15 +4,18 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.security.acls import Operation
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
+from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.server.authorization.guards import guarded
 from ottla.server.request_context import RequestContext
 from tests.support.brokers import at
 from tests.unit.server.authorization import token_rows
 from tests.unit.server.authorization.judge import Judge
-from tests.unit.server.authorization.row import Need, Row, acl
+from tests.unit.server.authorization.row import TOPIC, Need, Row, T, acl
 from tests.unit.server.authorization.rows import ROWS
 
 SHOW_THE_REST = {
@@ -37,6 +40,17 @@ CASES = [
 @pytest.fixture(scope="module")
 def judge() -> Judge:
     return Judge()
+
+
+def test_no_page_of_topics_ends_at_one_that_is_hidden(judge: Judge) -> None:
+    """The cursor at the next topic would give its name away."""
+    broker = judge.broker
+    broker.create_topic(NewTopic(name=f"{TOPIC}-hidden"))
+    assert broker.authorizer is not None
+    broker.authorizer.change([acl((Operation.DESCRIBE, T))])
+    request = DescribeTopicPartitionsRequest(cursor=None, response_partition_limit=1)
+    answer = judge.asker.ask(request, 0)
+    assert ([one.name for one in answer.topics], answer.next_cursor) == ([TOPIC], None)
 
 
 def never(request: Message, context: RequestContext, *_: Any) -> None:
