@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -32,9 +33,22 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class LineFormatter(logging.Formatter):
+    """A line for each message: names that clients give may hold ends of lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        record.message = _CONTROLS.sub(
+            lambda one: one[0].encode("unicode_escape").decode(), record.message
+        )
+        return super().formatMessage(record)
+
+
 def set_up_logging(verbosity: int, *, as_json: bool) -> None:
     """To standard error; `verbosity` is -1 for `-q`, and the number of `-v` otherwise."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(TEXT_FORMAT))
+    handler.setFormatter(JsonFormatter() if as_json else LineFormatter(TEXT_FORMAT))
     level = LEVELS[min(max(verbosity + 1, 0), len(LEVELS) - 1)]
     logging.basicConfig(level=level, handlers=[handler])

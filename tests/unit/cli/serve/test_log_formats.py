@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from ottla.broker.events import setting_changes
-from ottla.cli.serve.log_formats import JsonFormatter
+from ottla.cli.serve.log_formats import JsonFormatter, LineFormatter
 from ottla.config.broker import broker_settings
 from ottla.config.kafka_settings import kafka_settings
 
@@ -42,6 +42,15 @@ def test_a_line_without_an_event_has_its_message_and_its_exception() -> None:
     line = json.loads(JsonFormatter().format(record))
     assert line["message"] == "it failed"
     assert line["exception"].endswith("ValueError: no")
+
+
+def test_what_a_client_calls_itself_ends_no_line() -> None:
+    name = "an-app\n2026-01-01 00:00:00 ERROR forged\r\x1b[2J\u2028"
+    record = logging.LogRecord("a", logging.INFO, "", 0, "of %s", (name,), None)
+    line = LineFormatter("%(levelname)s %(message)s").format(record)
+    assert line == r"INFO of an-app\n2026-01-01 00:00:00 ERROR forged\r\x1b[2J\u2028"
+    wide = logging.LogRecord("a", logging.INFO, "", 0, "drüben", (), None)
+    assert LineFormatter("%(message)s").format(wide) == "drüben"
 
 
 SECRETS = [
