@@ -7,11 +7,16 @@ from ottla.base.files import DiskSpace
 from ottla.client.admin import Admin
 from ottla.client.administration.log_directories import LogDirectoryDescription
 from ottla.client.cluster_status import cluster_status, complaints_of_cluster
-from ottla.config.broker import broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.complaints import Complaint, Remedy
-from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
+from ottla.diagnosis.directories import (
+    Directories,
+    are_local,
+    described_config,
+    read_directories,
+    with_broker,
+)
 from ottla.diagnosis.doctor import (
     check_cleaner_on,
     check_directories,
@@ -57,7 +62,7 @@ def complaints_of_broker(admin: Admin, now_ms: int, *, deep: bool = False) -> It
         if deep:
             yield from deep_complaints(paths)
         return
-    broker = broker_config({k: text for k, text in admin.broker_settings().items() if text})
+    broker = described_config(admin.broker_settings())
     for topic in sorted({name for one in online for name, _ in one.sizes}):
         config = with_values(TopicConfig(), admin.topic_settings(topic))
         yield from check_settings(topic, config, broker)

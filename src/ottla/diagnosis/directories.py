@@ -136,8 +136,17 @@ def with_broker(
     own: Mapping[str, str],
 ) -> Directories:
     """The same, with what the running broker says of its topics' settings and its own."""
+    broker = described_config(own)
+    return replace(directories, topic_settings=topic_settings, broker=broker)
+
+
+def described_config(own: Mapping[str, str]) -> BrokerConfig:
+    """The settings that a running broker describes, its defaults among them."""
     known = {name: text for name, text in own.items() if text}
-    return replace(directories, topic_settings=topic_settings, broker=broker_config(known))
+    if "inter.broker.listener.name" in known:
+        # Only one of the two may be set: what is described of the other is its default.
+        known.pop("security.inter.broker.protocol", None)
+    return broker_config(known)
 
 
 def are_local(paths: Iterable[str], cluster_id: str) -> bool:

@@ -15,6 +15,8 @@ from ottla.base.files import DiskSpace, OsFileSystem
 from ottla.broker.log_jobs.cleaner_troubles import DamagedSegment, Trouble, write_troubles
 from ottla.cli.doctor.command import doctor_command
 from ottla.cli.main import main
+from ottla.config.listeners import client_listeners
+from ottla.diagnosis.directories import described_config
 
 HOUR_MS = 3_600_000
 
@@ -39,6 +41,19 @@ def directory(tmp_path: Path) -> Path:
         for _ in range(4):
             log.append("t", b"x" * 100)
     return path
+
+
+def test_a_broker_that_names_the_listener_of_brokers_can_be_checked() -> None:
+    """It describes the other setting of the two as well, with its default."""
+    config = described_config(
+        {
+            "listeners": "A://localhost:9092",
+            "listener.security.protocol.map": "A:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "A",
+            "security.inter.broker.protocol": "PLAINTEXT",
+        }
+    )
+    assert [one.protocol for one in client_listeners(config)] == ["SASL_PLAINTEXT"]
 
 
 def test_a_healthy_directory_needs_nothing(directory: Path) -> None:
