@@ -121,16 +121,39 @@ def _read_properties(path: Path, wanted: str, *, encoding: str) -> dict[str, str
 def given_settings(path: Path | None, options: Iterable[str]) -> dict[str, str]:
     """The settings in a file, if one is named, over which those of `-o KEY=VALUE` count."""
     values = read_server_properties(path) if path else {}
-    values.update(parse_setting(text, "log.segment.bytes=1048576") for text in options)
+    given = dict(parse_setting(text, "log.segment.bytes=1048576") for text in options)
+    values.update(with_secrets(given))
     return values
 
 
 def parse_setting(text: str, example: str, *, option: str = "-o") -> tuple[str, str]:
-    """KEY=VALUE as a pair; raises `UserError`."""
+    """KEY=VALUE as a pair; raises `UserError`, also for a secret, which others could read."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UserError(f"{option} {text}: a setting is KEY=VALUE, such as {example}")
-    return name.strip(), value.strip()
+    name, value = name.strip(), value.strip()
+    if is_secret(name) and value and not _REFERENCE.search(value):
+        raise UserError(
+            f"{option} {name}=...: everybody on this machine can read a command's arguments; write "
+            f"'{name}=${{env:VARIABLE}}' or '{name}=${{file:PATH}}', or use a file of settings"
+        )
+    return name, value
+
+
+_SECRET = (
+    "password",
+    "secret",
+    "secret.key",
+    "master.key",
+    "jaas.config",
+    "keystore.key",
+    "key.pem",
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a setting is shown to nobody."""
+    return name.lower().endswith(_SECRET)
 
 
 def log_directories(config: "BrokerConfig", default: str | None = None) -> tuple[str, ...]:

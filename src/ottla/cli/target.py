@@ -217,7 +217,7 @@ def target_of_context(context: Context, settings: Mapping[str, str] | None = Non
     """What a context names; `settings` count before its own."""
     if context.target.startswith("@"):
         raise UserError(f"context {context.name}: its target is another context; name a broker")
-    found = parse_target(context.target, {**context.settings, **(settings or {})})
+    found = parse_target(context.target, {**with_secrets(context.settings), **(settings or {})})
     is_plain = not context.settings
     return Target(
         text=found.text if is_plain else f"@{context.name}",

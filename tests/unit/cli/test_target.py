@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.errors import UserError
 from ottla.cli.main import cli
+from ottla.cli.settings_files import given_settings
 from ottla.cli.target import Target, TargetCommand, target_argument
 
 
@@ -105,6 +106,39 @@ def test_what_names_no_target_is_refused_in_one_line(
 ) -> None:
     with pytest.raises(UserError, match=reason.replace("(", r"\(")):
         run(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("topics", "list", "a:1", "-X", "sasl.password=CANARY"), "-X sasl.password"),
+        (("topics", "list", "a:1", "-X", "sasl.jaas.config=x required password=CANARY;"), "-X"),
+        (("context", "add", "p", "a:1", "-X", "ssl.key.password=CANARY"), "ssl.key.password"),
+        (("configs", "set", "a:1", "--brokers", "ssl.keystore.password=CANARY"), "setting ssl"),
+        (("serve", "d", "-o", "delegation.token.secret.key=CANARY"), "-o delegation"),
+        (("produce", "a:1", "t", "-o", "sasl.password=CANARY"), "sasl.password"),
+    ],
+)
+def test_a_secret_as_an_argument_is_refused_for_others_could_read_it(
+    command: tuple[str, ...], name: str
+) -> None:
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 2
+    assert name in result.output
+    assert "${env:VARIABLE}" in result.output
+    assert "CANARY" not in result.output
+
+
+def test_a_secret_comes_from_the_environment_or_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAS", "pot")
+    (tmp_path / "ours").write_text("kettle\n")
+    assert "'sasl.password': 'pot'" in run("a:1", "-X", "sasl.password=${env:ANAS}")
+    given = given_settings(None, [f"ssl.keystore.password=${{file:{tmp_path}/ours}}"])
+    assert given == {"ssl.keystore.password": "kettle"}
+    context("add", "prod", "a:1", "-X", "sasl.password=${env:ANAS}")
+    assert "'sasl.password': 'pot'" in run("@prod")
 
 
 def test_a_directory_that_is_not_there_is_named() -> None:

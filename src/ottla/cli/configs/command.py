@@ -7,7 +7,7 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.texts import setting_value, value_text
-from ottla.cli.settings_files import parse_setting
+from ottla.cli.settings_files import parse_setting, with_secrets
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
 from ottla.cli.terminal import (
@@ -106,8 +106,8 @@ def set_command(
     Times and sizes may be written as 7d and 1Gi.
     """
     kind, name, settings = _resource(words, **resource)
-    pairs = [parse_setting(one, "retention.ms=7d", option="setting") for one in settings]
-    changes = {key: setting_value(key, value) for key, value in pairs}
+    pairs = dict(parse_setting(one, "retention.ms=7d", option="setting") for one in settings)
+    changes = {key: setting_value(key, value) for key, value in with_secrets(pairs).items()}
     if not changes:
         raise UserError("name a setting: KEY=VALUE, such as retention.ms=7d")
     _change(target, kind, name, changes, dry_run=dry_run, is_quiet=is_quiet)

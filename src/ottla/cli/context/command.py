@@ -7,7 +7,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.contexts import NAME, Context, Contexts, read_contexts, write_contexts
-from ottla.cli.settings_files import parse_setting, read_client_settings
+from ottla.cli.settings_files import is_secret, parse_setting, read_client_settings
 from ottla.cli.tables import print_rows
 from ottla.cli.target import parse_target
 from ottla.cli.terminal import (
@@ -17,7 +17,6 @@ from ottla.cli.terminal import (
     quiet_option,
 )
 
-SECRET = ("password", "secret", "jaas.config", "keystore.key", "key.pem")
 NO_CONTEXTS = "there are no contexts yet: ottla context add prod HOST:PORT"
 
 
@@ -159,6 +158,5 @@ def _fields(contexts: Contexts, one: Context) -> dict[str, object]:
 def _shown(one: Context) -> list[str]:
     """The settings, without what must stay secret."""
     return [
-        f"{name}={'(hidden)' if name.endswith(SECRET) else value}"
-        for name, value in one.settings.items()
+        f"{name}={'(hidden)' if is_secret(name) else value}" for name, value in one.settings.items()
     ]

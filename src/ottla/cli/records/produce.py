@@ -18,7 +18,7 @@ from ottla.cli.records.new_record import Headers, NewRecord
 from ottla.cli.records.progress import Flow
 from ottla.cli.records.reading import encoding_option, schema_options
 from ottla.cli.records.templates import unescaped
-from ottla.cli.settings_files import parse_setting
+from ottla.cli.settings_files import parse_setting, with_secrets
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option, with_options
 
@@ -160,7 +160,8 @@ def _producer_settings(given: dict[str, Any]) -> dict[str, str]:
         settings["transactional.id"] = name or f"ottla-produce-{time.time_ns():x}"
         if given["acks"] in ("0", "1"):
             raise UserError("a transaction needs --acks all")
-    settings.update(parse_setting(one, "linger.ms=50") for one in given["settings"])
+    own = dict(parse_setting(one, "linger.ms=50") for one in given["settings"])
+    settings.update(with_secrets(own))
     return settings
 
 

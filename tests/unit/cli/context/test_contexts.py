@@ -46,8 +46,10 @@ def test_a_removed_context_is_gone_and_no_longer_current() -> None:
 
 
 def test_passwords_are_kept_for_this_person_and_not_shown(home: Path) -> None:
+    (home / "client.properties").write_text('sasl.password="x\\\\\n')
     run("add", "prod", "kafka:9093", "-o", "security.protocol=SASL_SSL", "-o",
-        "sasl.mechanism=PLAIN", "-o", "sasl.username=me", "-o", 'sasl.password="x\\')  # fmt: skip
+        "sasl.mechanism=PLAIN", "-o", "sasl.username=me",
+        "--client-config", str(home / "client.properties"))  # fmt: skip
     file = home / "ottla" / "contexts.toml"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert listed()[0]["settings"] == {
