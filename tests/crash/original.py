@@ -15,7 +15,8 @@ from pathlib import Path
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset

@@ -20,7 +20,8 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message

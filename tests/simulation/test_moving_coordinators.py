@@ -15,7 +15,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.transactions.marker_sender import MarkerRequest
 from ottla.broker.waiting import Waiting
 from ottla.cluster.marker_channels import _errors, _message

@@ -11,7 +11,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.coordinator_shards import Shards
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.transactions.coordinator import TransactionCoordinator
 
 

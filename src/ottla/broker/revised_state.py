@@ -9,13 +9,16 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join, replace_file, write_file
 from ottla.base.json_files import json_parts
 from ottla.base.turns import aside, in_a_turn, kept, let_others
-from ottla.storage.directory.log_directories import LogDirectories
+
+if TYPE_CHECKING:
+    # What reads such a file need not import what writes logs.
+    from ottla.storage.directory.log_directories import LogDirectories
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,7 @@ class StateStore(Generic[State]):
         self,
         file: StateFile[State],
         state: State,
-        directories: LogDirectories,
+        directories: "LogDirectories",
         file_system: FileSystem,
     ) -> None:
         self.state = state

@@ -23,7 +23,7 @@ from ottla.broker.registered_access import (
 )
 from ottla.broker.replicas import Replicas
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink, LinkParts
 from ottla.cluster.fetch_session import FetchLimits

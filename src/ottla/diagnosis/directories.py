@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
-from ottla.broker.topics.topics import topic_config
+from ottla.broker.topics.topic_rules import topic_config
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig

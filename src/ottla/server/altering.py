@@ -13,7 +13,7 @@ from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topics import check_name
+from ottla.broker.topics.topic_rules import check_name
 from ottla.server.resources import (
     ResourceType,
     check_broker_name,

@@ -9,7 +9,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic, Topic
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.broker.transactions.coordinator import TransactionCoordinator, state_topic
 from ottla.broker.transactions.marker_sender import MarkerRequest
 from ottla.broker.waiting import Waiting

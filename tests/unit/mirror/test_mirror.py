@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import join, read_file, replace_file
-from ottla.broker.topics.topics import CONSUMER_OFFSETS
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions

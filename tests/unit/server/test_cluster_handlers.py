@@ -8,7 +8,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import CURRENT, Turn, at_once
-from ottla.broker.topics.topics import CONSUMER_OFFSETS
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.codec.schema import Message
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.coordinator.offsets.commits import CommitRequest

@@ -8,7 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.replication.fetches import Fetch
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader

@@ -25,7 +25,7 @@ from ottla.broker.adoption.adoption_file import (
 from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
 from ottla.broker.configs.cluster_file import CLUSTER_FILE, ClusterState
 from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
-from ottla.broker.topics.topics import INTERNAL_TOPICS
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_DIRECTORY,

@@ -20,7 +20,8 @@ from ottla.broker.internal_topic import (
     InternalTopic,
     StoredRecord,
 )
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig

@@ -8,7 +8,8 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.broker.topics.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, topic_config
+from ottla.broker.topics.topics import POLICY_NAME
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import PARTITION_METADATA

@@ -37,14 +37,8 @@ from ottla.broker.topics.on_disk import (
 )
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.removals import Removals
-from ottla.broker.topics.topics import (
-    POLICY_NAME,
-    NewTopic,
-    Topic,
-    TopicGrowth,
-    Topics,
-    topic_config,
-)
+from ottla.broker.topics.topic_rules import topic_config
+from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory

@@ -1,10 +1,8 @@
-"""The topics of this broker by name and by id, what they may be called, and how they are made.
+"""The topics of this broker by name and by id, and how they are made.
 
-Kafka's counterparts: `Topic` (names), `MetadataImage` and the checks of
-`ReplicationControlManager.createTopic`.
+Kafka's counterparts: `MetadataImage` and the checks of `ReplicationControlManager.createTopic`.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,23 +12,13 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.partition import Partition
-from ottla.config.setting import SettingError, with_values
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name, metric_name
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA
 from ottla.storage.files.topic_file import TopicEntry
 
-MAX_NAME_LENGTH: Final = 249
-"""With `-partition` and the suffix of a deletion it still fits a file name."""
-
 MAX_PARTITION_COUNT: Final = 10_000
 """The most that Kafka's controller makes in one go."""
-
-LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-"""Written by coordinators only."""
 
 POLICY_NAME = "cleanup.policy"
 
@@ -237,26 +225,6 @@ class Topics:
             )
 
 
-def metric_name(name: str) -> str:
-    """What distinguishes a topic's metrics from those of others."""
-    return name.replace(".", "_")
-
-
-def check_name(name: str) -> None:
-    """Raises `ApiError(INVALID_TOPIC_EXCEPTION)` for a name that no topic may have."""
-    if not name:
-        reason = "is empty"
-    elif name in (".", ".."):
-        reason = "is '.' or '..'"
-    elif len(name) > MAX_NAME_LENGTH:
-        reason = f"is longer than {MAX_NAME_LENGTH} characters"
-    elif LEGAL_NAME.fullmatch(name) is None:
-        reason = "has characters other than ASCII letters, digits, '.', '_' and '-'"
-    else:
-        return
-    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic's name {reason}.")
-
-
 def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:
     """How many partitions to make; raises `ApiError` for a size that this broker cannot give."""
     if new.assignments:
@@ -345,20 +313,3 @@ def check_growth(growth: TopicGrowth, topic: Topic, *, node_id: int) -> None:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
         )
-
-
-def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
-    """A topic's settings; raises `ApiError(INVALID_CONFIG)`."""
-    values: dict[str, str] = {}
-    for name, text in overrides.items():
-        if text is None:
-            raise ApiError(
-                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
-            )
-        values[name] = text
-    try:
-        config = with_values(defaults, values)
-        config.check()
-    except SettingError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
-    return config

@@ -26,7 +26,8 @@ from ottla.broker.internal_topic import (
     InternalTopic,
     StoredRecord,
 )
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.marker_sender import MarkerRequest, MarkerSender
 from ottla.broker.transactions.markers import Marker, Markers
 from ottla.broker.waiting import Waiting

@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.internal_topic import Appender
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import CONSUMER_OFFSETS
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState

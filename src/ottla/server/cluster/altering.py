@@ -13,7 +13,7 @@ from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords_among
-from ottla.broker.topics.topics import check_name, topic_config
+from ottla.broker.topics.topic_rules import check_name, topic_config
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_settings
 from ottla.config.setting import SettingError, settings_of

@@ -10,7 +10,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.broker.replication.metadata_cache import MetadataCache
-from ottla.broker.topics.topics import INTERNAL_TOPICS, check_grown_count
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
+from ottla.broker.topics.topics import check_grown_count
 from ottla.controller.events import CreatePartitions
 from ottla.controller.placement import Start, place
 from ottla.protocol.messages.create_partitions import (

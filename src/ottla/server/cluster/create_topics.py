@@ -11,13 +11,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.topics.topics import (
-    Topic,
-    check_name,
-    check_partition_count,
-    metric_name,
-    topic_config,
-)
+from ottla.broker.topics.topic_rules import check_name, metric_name, topic_config
+from ottla.broker.topics.topics import Topic, check_partition_count
 from ottla.controller.events import CreateTopic
 from ottla.controller.placement import Start, place
 from ottla.protocol.messages.create_topics import (

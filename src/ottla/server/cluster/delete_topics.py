@@ -9,7 +9,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
 from ottla.broker.replication.metadata_cache import MetadataCache
-from ottla.broker.topics.topics import INTERNAL_TOPICS
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.codec.schema import Message
 from ottla.controller.events import Answer, DeleteTopic
 from ottla.protocol.messages.delete_topics import (

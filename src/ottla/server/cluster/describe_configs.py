@@ -8,7 +8,8 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
-from ottla.broker.topics.topics import Topic, topic_config
+from ottla.broker.topics.topic_rules import topic_config
+from ottla.broker.topics.topics import Topic
 from ottla.controller.settings import read_settings
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

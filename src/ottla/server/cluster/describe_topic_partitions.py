@@ -7,7 +7,7 @@ lack.
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
 from ottla.broker.replication.metadata_cache import PartitionView
-from ottla.broker.topics.topics import INTERNAL_TOPICS
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.getCoordinator`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.coordinator.placement import partition_for
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,

@@ -12,7 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.replication.metadata_cache import NO_CONTROLLER, MetadataCache, PartitionView
-from ottla.broker.topics.topics import INTERNAL_TOPICS, check_name
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

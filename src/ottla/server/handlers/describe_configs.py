@@ -8,7 +8,8 @@ from collections.abc import Callable
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topics import Topic, check_name
+from ottla.broker.topics.topic_rules import check_name
+from ottla.broker.topics.topics import Topic
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

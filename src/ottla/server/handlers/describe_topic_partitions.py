@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
-from ottla.broker.topics.topics import Topic, check_name
+from ottla.broker.topics.topic_rules import check_name
+from ottla.broker.topics.topics import Topic
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

@@ -13,7 +13,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
-from ottla.broker.topics.topics import NewTopic, Topic, check_name
+from ottla.broker.topics.topic_rules import check_name
+from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -19,7 +19,8 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
 from ottla.broker.background import Prepared
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
+from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting import DelayedOperation
 from ottla.codec.compression import Compression
 from ottla.coordinator.transaction.requests import ProducerClaim

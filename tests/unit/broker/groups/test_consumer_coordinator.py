@@ -5,7 +5,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.offsets.commits import CommitRequest

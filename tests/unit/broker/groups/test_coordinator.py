@@ -8,7 +8,8 @@ from ottla.base.events import Event
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.groups.coordinator import GroupCoordinator
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest

@@ -5,14 +5,13 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.broker.topics.topic_rules import check_name, topic_config
 from ottla.broker.topics.topics import (
     MAX_PARTITION_COUNT,
     NewTopic,
     Topic,
     Topics,
-    check_name,
     partition_count_of,
-    topic_config,
 )
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.topic_file import TopicEntry

@@ -11,7 +11,8 @@ from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
-from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.markers import Marker
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset

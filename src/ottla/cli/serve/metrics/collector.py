@@ -18,7 +18,8 @@ from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
-from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
+from ottla.broker.topics.topics import Topic
 from ottla.cli.metrics.families import Families
 from ottla.cli.serve.metrics.lag_times import LagTimes
 from ottla.server.listener import Server

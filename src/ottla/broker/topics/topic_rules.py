@@ -1,0 +1,61 @@
+"""What topics may be called, which are a broker's own, and what their settings may be.
+
+Rules without a topic: what reads a directory needs them, and none of a broker's parts.
+Kafka's counterpart: `Topic`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.config.setting import SettingError, with_values
+from ottla.config.topic import TopicConfig
+
+MAX_NAME_LENGTH: Final = 249
+"""With `-partition` and the suffix of a deletion it still fits a file name."""
+
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+"""Written by coordinators only."""
+
+
+def metric_name(name: str) -> str:
+    """What distinguishes a topic's metrics from those of others."""
+    return name.replace(".", "_")
+
+
+def check_name(name: str) -> None:
+    """Raises `ApiError(INVALID_TOPIC_EXCEPTION)` for a name that no topic may have."""
+    if not name:
+        reason = "is empty"
+    elif name in (".", ".."):
+        reason = "is '.' or '..'"
+    elif len(name) > MAX_NAME_LENGTH:
+        reason = f"is longer than {MAX_NAME_LENGTH} characters"
+    elif LEGAL_NAME.fullmatch(name) is None:
+        reason = "has characters other than ASCII letters, digits, '.', '_' and '-'"
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic's name {reason}.")
+
+
+def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
+    """A topic's settings; raises `ApiError(INVALID_CONFIG)`."""
+    values: dict[str, str] = {}
+    for name, text in overrides.items():
+        if text is None:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
+            )
+        values[name] = text
+    try:
+        config = with_values(defaults, values)
+        config.check()
+    except SettingError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
+    return config
