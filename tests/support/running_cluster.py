@@ -12,6 +12,7 @@ from typing import Any
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
+from tests.support.server_properties import write_properties
 from tests.support.zookeeper_server import ZooKeeper
 
 SESSION_MS = 5000
@@ -83,7 +84,9 @@ class RunningBroker:
                 "inter.broker.listener.name": "BROKERS",
                 "control.plane.listener.name": "CONTROL",
             }
-        self._command += [word for one in settings.items() for word in ("-o", "=".join(one))]
+        file = directory.with_suffix(".properties")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._command += ["--config", str(write_properties(file, settings))]
         self.process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -10,6 +10,7 @@ import ottla
 from tests.compat.suites.secured_broker import OPEN_TO_ALL, PLAIN_LOGIN
 from tests.integration.cli.support import serving
 from tests.support.ports import free_port
+from tests.support.server_properties import write_properties
 
 
 def use_ottla(fixture: Any, replicas: int) -> None:
@@ -44,9 +45,9 @@ def open_broker(self: Any) -> None:
         )
         with ottla.open(data_dir) as log, ottla.Admin(log) as admin:
             admin.alter_user_scram_credentials([password])
-    words = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    file = write_properties(Path(self.tmp_dir.strpath) / "server.properties", settings)
     self.served = ExitStack()
-    self.served.enter_context(serving(None, "--data-dir", str(data_dir), *words))
+    self.served.enter_context(serving(None, "--data-dir", str(data_dir), "--config", str(file)))
     self.child = self
     self.running = True
 

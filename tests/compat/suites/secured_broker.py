@@ -10,6 +10,7 @@ from ottla.base.scram import HASHES
 from tests.integration.cli.support import serving
 from tests.support.certificates import Authority, pkcs12_store
 from tests.support.ports import free_port
+from tests.support.server_properties import write_properties
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 USER, PASSWORD = "tester", "a password of tests"
@@ -76,12 +77,12 @@ def secured_broker(scratch: Path, settings: Mapping[str, str]) -> Iterator[Secur
         ),
         **settings,
     }
-    words = [word for name, value in told.items() for word in ("-o", f"{name}={value}")]
+    file = write_properties(scratch / "server.properties", told)
     certificate, key, store = (scratch / f"client.{end}" for end in ("pem", "key", "p12"))
     certificate.write_text(client.certificate_pem)
     key.write_text(client.key_pem(KEY_PASSWORD))
     store.write_bytes(pkcs12_store(client, KEY_PASSWORD, authority))
-    with serving(None, "--data-dir", str(data_dir), *words):
+    with serving(None, "--data-dir", str(data_dir), "--config", str(file)):
         yield SecuredBroker(
             addresses=addresses,
             authority=scratch / "authority.pem",

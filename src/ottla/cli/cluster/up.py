@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.settings_files import given_settings
+from ottla.cli.settings_files import parse_setting
 from ottla.cli.terminal import ExampleCommand, counted, parse_seconds, quiet_option
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def up_command(
     from ottla.cli.cluster.local import start_brokers, start_own_zookeeper, wait_until_known
 
     cluster = _cluster(folder, count, zookeeper)
-    cluster = replace(cluster, settings={**cluster.settings, **given_settings(None, settings)})
+    # References to secrets stay what they are: the brokers follow them.
+    given = dict(parse_setting(one, "num.partitions=4") for one in settings)
+    cluster = replace(cluster, settings={**cluster.settings, **given})
     cluster.folder.mkdir(parents=True, exist_ok=True)
     if not cluster.zookeeper.connect or cluster.zookeeper.port is not None:
         cluster = replace(cluster, zookeeper=start_own_zookeeper(cluster))
