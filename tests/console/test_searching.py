@@ -32,7 +32,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three partitions; message n is of second n, and has its number in key, value and header."""
     path = tmp_path_factory.mktemp("search") / "data"
     with ottla.open(path) as log:
-        log.create_topic("orders", partitions=3)
+        log.create_topic("orders", partitions=3, config={"retention.ms": -1})
         for partition in range(3):
             builder = ottla.RecordBatchBuilder()
             for number in range(partition, COUNT, 3):
