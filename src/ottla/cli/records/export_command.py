@@ -5,10 +5,11 @@ from pathlib import Path
 
 import click
 
+from ottla.base.errors import UserError
 from ottla.browsing.positions import parse_position
 from ottla.cli.records.arrow_export import open_range
 from ottla.cli.records.file_formats import FORMATS, format_of, open_writer
-from ottla.cli.records.progress import Flow
+from ottla.cli.records.progress import Flow, report_option
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option
 
@@ -32,6 +33,7 @@ from ottla.cli.terminal import quiet_option
     "--from", "start", default="beginning", metavar="POSITION", help="Start of the range."
 )
 @click.option("--until", default="end", metavar="POSITION", help="End of the range, exclusive.")
+@report_option
 @quiet_option
 def export_command(
     target: Target, topic: str, output: Path, kind: str | None, **given: str
@@ -40,6 +42,8 @@ def export_command(
 
     `ottla import` reads it again. A DuckDB database gets a table named as the topic.
     """
+    if given["as_json"] and str(output) == "-":
+        raise UserError("--json and the records would share standard output; name a file with -o")
     now_ms = time.time_ns() // 1_000_000
     form = format_of(str(output), kind)
     written = open_range(
@@ -49,7 +53,12 @@ def export_command(
         start=parse_position("--from", given["start"], now_ms),
         until=parse_position("--until", given["until"], now_ms),
     )
-    flow = Flow("exported", is_quiet=bool(given["is_quiet"]), total=written.count)
+    flow = Flow(
+        "exported",
+        is_quiet=bool(given["is_quiet"]),
+        as_json=bool(given["as_json"]),
+        total=written.count,
+    )
     try:
         with open_writer(form, output, topic) as write:
             for batch in written.batches():
@@ -58,4 +67,13 @@ def export_command(
     except BaseException:
         flow.clear()
         raise
-    flow.finish(f" to {output}")
+    by_partition = [
+        {
+            "partition": place.partition,
+            "first_offset": one.from_offset,
+            "next_offset": one.until_offset,
+        }
+        for place, one in sorted(written.ranges.items())
+    ]
+    fields = {"topic": topic, "output": str(output), "format": form, "by_partition": by_partition}
+    flow.finish(f" to {output}", fields)

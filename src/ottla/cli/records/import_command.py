@@ -10,7 +10,7 @@ from ottla.base.errors import UserError
 from ottla.cli.records.file_formats import FORMATS, format_of, read_file
 from ottla.cli.records.new_record import NewRecord
 from ottla.cli.records.produce import send_all, sending_options
-from ottla.cli.records.progress import Flow
+from ottla.cli.records.progress import Flow, report_option
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option
 
@@ -40,6 +40,7 @@ from ottla.cli.terminal import quiet_option
     "--positions", is_flag=True, help="Keep the positions that were offsets in 0.7 as headers."
 )
 @sending_options
+@report_option
 @quiet_option
 def import_command(target: Target, topic: str, files: tuple[Path, ...], **given: Any) -> None:
     """Write the records of Parquet, CSV, JSON lines, Arrow or DuckDB files to TOPIC.
@@ -50,7 +51,7 @@ def import_command(target: Target, topic: str, files: tuple[Path, ...], **given:
     Columns are key, value, headers, timestamp and partition, as `ottla export` writes them; all but
     value may be missing. Offsets are new, and keys choose partitions again.
     """
-    flow = Flow("imported", is_quiet=given["is_quiet"])
+    flow = Flow("imported", is_quiet=given["is_quiet"], as_json=given["as_json"])
     if given["version"] is not None:
         send_all(target, topic, _of_old_log(target, topic, files, given), flow, given)
         return

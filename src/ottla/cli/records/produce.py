@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -105,6 +106,9 @@ sending_options = with_options(
     *schema_options,
 )
 @sending_options
+@click.option(
+    "--json-report", "as_json", is_flag=True, help="Print one JSON object of what was produced."
+)
 @quiet_option
 def produce_command(target: Target, topic: str, files: tuple[str, ...], **given: Any) -> None:
     """Write records to TOPIC: each line of the FILEs, or of standard input, is a value.
@@ -114,7 +118,7 @@ def produce_command(target: Target, topic: str, files: tuple[str, ...], **given:
     transaction.
     """
     options = _input_options(given)
-    flow = Flow("produced", is_quiet=given["is_quiet"])
+    flow = Flow("produced", is_quiet=given["is_quiet"], as_json=given["as_json"])
     found = _repeated(given["kind"] or "lines", files, options, given["repeat"])
     send_all(target, topic, _paced(found, given["rate"]), flow, given)
 
@@ -123,14 +127,15 @@ def send_all(
     target: Target, topic: str, records: Records, flow: Flow, given: dict[str, Any]
 ) -> None:
     """Sends records, shows how many, and says so at the end; raises `UserError`."""
-    from ottla.cli.records.sending import record_sender
+    from ottla.cli.records.sending import Written, record_sender
 
     settings = _producer_settings(given)
+    written: dict[int, Written] | None = {} if flow.as_json else None
     with target.for_clients(may_create=given["create"]) as place:
         if given["create"]:
             _create_topic(place, target, topic)
         try:
-            with record_sender(place, topic, {**target.settings, **settings}) as sender:
+            with record_sender(place, topic, {**target.settings, **settings}, written) as sender:
                 for one in records:
                     if isinstance(one, Pause):
                         sender.flush()
@@ -145,12 +150,13 @@ def send_all(
         except UserError:
             is_kept = "transactional.id" not in settings
             if flow.count:
-                flow.finish(f" to {topic} and then stopped" if is_kept else ", and took them back")
+                flow.stop(f" to {topic} and then stopped" if is_kept else ", and took them back")
             raise
         except BaseException:
             flow.clear()
             raise
-    flow.finish(f" to {topic}")
+    by_partition = [asdict(one) for _, one in sorted((written or {}).items())]
+    flow.finish(f" to {topic}", {"topic": topic, "by_partition": by_partition})
 
 
 def _producer_settings(given: dict[str, Any]) -> dict[str, str]:

@@ -1,18 +1,29 @@
-"""What goes by while many records do: a line on a screen after a second, and a summary."""
+"""Progress of many records: a line on a screen after a second, and a summary or a JSON object."""
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
 from ottla.base.texts import size_text
-from ottla.cli.terminal import counted, draw_over
+from ottla.cli.terminal import counted, draw_over, print_json
 
 FIRST_S = 1.0
 STEP_S = 0.2
 LOOK_EVERY = 256
 WIDTH = 24
+
+report_option = click.option(
+    "--json",
+    "--json-report",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object of what was done.",
+)
+"""Of commands that move records; `produce` has the second name alone, for `--json` is an input."""
 
 
 @dataclass(slots=True)
@@ -21,6 +32,8 @@ class Flow:
 
     verb: str
     is_quiet: bool = False
+    as_json: bool = False
+    """Whether the summary is an object on standard output."""
     total: int | None = None
     """Records in all, where that is known."""
     count: int = 0
@@ -62,8 +75,17 @@ class Flow:
         if self._shown:
             draw_over("")
 
-    def finish(self, where: str) -> None:
-        """The summary, on standard error."""
+    def finish(self, where: str, fields: Mapping[str, Any]) -> None:
+        """The summary: a sentence on standard error, or with `fields` an object of `--json`."""
+        if not self.as_json:
+            self.stop(where)
+            return
+        self.clear()
+        seconds = round(time.monotonic() - self._began, 3)
+        print_json({**fields, "records": self.count, "size": self.size, "seconds": seconds})
+
+    def stop(self, where: str) -> None:
+        """The same where a command ends before its end: a sentence in any case."""
         self.clear()
         if not self.is_quiet:
             click.echo(f"{self.text()}{where}", err=True)

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ottla.cli.records.new_record import NewRecord
 from ottla.client.producing.producer import Producer
@@ -22,13 +23,36 @@ DEFAULTS = {
 }
 
 
-class RecordSender:
-    """Sends records to one topic; the first that is refused raises its error."""
+@dataclass(slots=True)
+class Written:
+    """The records of a command in one partition: how many, the first offset, and the end.
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    Other producers' records may lie in between. The offsets are -1 where no broker answers.
+    """
+
+    partition: int
+    records: int = 0
+    first_offset: int = -1
+    next_offset: int = -1
+
+    def add(self, offset: int) -> None:
+        self.records += 1
+        if offset >= 0:
+            self.first_offset = min(offset, self.first_offset) if self.next_offset >= 0 else offset
+            self.next_offset = max(self.next_offset, offset + 1)
+
+
+class RecordSender:
+    """Sends records to one topic; the first that is refused raises its error.
+
+    `written` says what has been acknowledged where, if that is wanted.
+    """
+
+    def __init__(self, producer: Producer, topic: str, written: dict[int, Written] | None) -> None:
         self._producer = producer
         self._topic = topic
         self._unanswered: deque[Sending] = deque()
+        self._written = written
         self.has_failed = False
 
     def send(self, record: NewRecord) -> None:
@@ -51,15 +75,23 @@ class RecordSender:
 
     def _take_answers(self) -> None:
         while self._unanswered and self._unanswered[0].done():
-            error = self._unanswered.popleft().exception()
+            sending = self._unanswered.popleft()
+            error = sending.exception()
             if error is not None:
                 self.has_failed = True
                 raise error
+            if self._written is not None:
+                sent = sending.result()
+                here = self._written.setdefault(sent.partition, Written(sent.partition))
+                here.add(sent.offset)
 
 
 @contextmanager
 def record_sender(
-    target: Target, topic: str, settings: Mapping[str, str]
+    target: Target,
+    topic: str,
+    settings: Mapping[str, str],
+    written: dict[int, Written] | None = None,
 ) -> Iterator[RecordSender]:
     """Sends what is left at the end of the `with` block; raises `UserError`.
 
@@ -67,7 +99,7 @@ def record_sender(
     sent before an exception stays.
     """
     producer = Producer(target, settings={**DEFAULTS, **settings})
-    sender = RecordSender(producer, topic)
+    sender = RecordSender(producer, topic, written)
     try:
         producer.partitions_for(topic)  # So that a topic's absence comes before any input.
         if settings.get("transactional.id"):

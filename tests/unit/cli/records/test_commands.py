@@ -6,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -292,6 +293,43 @@ def test_an_import_that_stops_says_what_it_left(broker: Administered, tmp_path: 
         assert where in said
         assert error.startswith(f"ottla: {path}, line 2: this is not JSON: ")
         assert result.exit_code == 2
+
+
+def test_what_was_moved_is_said_as_json_when_asked(broker: Administered, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    output(broker, "topics", "create", "TARGET", "told", "-p", "2")
+
+    def said(*words: str, data: bytes = b"") -> dict[str, Any]:
+        result = run(broker, *words, data=data)
+        assert (result.exit_code, result.stderr) == (0, "")
+        (line,) = result.stdout.splitlines()
+        found: dict[str, Any] = json.loads(line)
+        assert found.pop("seconds") >= 0
+        return found
+
+    produce = ("produce", "TARGET", "told", "--json-report", "-p", "1")
+    assert said(*produce, data=b"")["by_partition"] == []
+    first = {"partition": 1, "records": 2, "first_offset": 0, "next_offset": 2}
+    wanted = {"topic": "told", "by_partition": [first], "records": 2, "size": 3}
+    assert said(*produce, data=b"a\nbc\n") == wanted
+    assert said(*produce, data=b"d\n")["by_partition"][0]["first_offset"] == 2
+    path = str(tmp_path / "o.jsonl")
+    exported = said("export", "TARGET", "told", "-o", path, "--json")
+    assert exported.pop("size") > 0
+    assert exported == {
+        "topic": "told",
+        "output": path,
+        "format": "json",
+        "by_partition": [{"partition": 1, "first_offset": 0, "next_offset": 3}],
+        "records": 3,
+    }
+    imported = said("import", "TARGET", "told", path, "--keep-partitions", "--json")
+    assert imported["by_partition"] == [
+        {"partition": 1, "records": 3, "first_offset": 3, "next_offset": 6}
+    ]
+    both = run(broker, "export", "TARGET", "told", "-o", "-", "--as", "json", "--json")
+    assert (both.exit_code, both.stdout) == (2, "")
+    assert "would share standard output" in both.stderr
 
 
 def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> None:
