@@ -127,15 +127,17 @@ def given_settings(path: Path | None, options: Iterable[str]) -> dict[str, str]:
 
 
 def parse_setting(text: str, example: str, *, option: str = "-o") -> tuple[str, str]:
-    """KEY=VALUE as a pair; raises `UserError`, also for a secret, which others could read."""
+    """KEY=VALUE as a pair; raises `UserError`, and warns of a secret, which others can read."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UserError(f"{option} {text}: a setting is KEY=VALUE, such as {example}")
     name, value = name.strip(), value.strip()
     if is_secret(name) and value and not _REFERENCE.search(value):
-        raise UserError(
-            f"{option} {name}=...: everybody on this machine can read a command's arguments; write "
-            f"'{name}=${{env:VARIABLE}}' or '{name}=${{file:PATH}}', or use a file of settings"
+        click.echo(
+            f"warning: {option} {name}=...: everybody on this machine can read a command's "
+            f"arguments; '{name}=${{env:VARIABLE}}', '{name}=${{file:PATH}}' or a file of settings "
+            "keep it secret",
+            err=True,
         )
     return name, value
 
