@@ -46,6 +46,8 @@ class Progress:
     """Offsets to read; records are at most as many."""
     tasks_done: int = 0
     task_count: int = 0
+    is_widening: bool = False
+    """Whether what is written are the table's own rows, for wider types (`widening.py`)."""
 
 
 OnProgress = Callable[[Progress], None]

@@ -23,11 +23,13 @@ from ottla.loading.sampling import (
 )
 from ottla.loading.split_writer import shared_out, task_splits, write_splits
 from ottla.loading.task import LoadTask
+from ottla.loading.widening import widen_files
 from ottla.sources.log_source import Split
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger_entries import DataFile
 from ottla.tables.parquet_files import read_footer
 from ottla.tables.store import TableStore
+from ottla.tables.transaction_log import CommitTakenError
 
 SHORT_LOAD = 1_000_000
 """Records that Spark writes before Java's second compiler would have paid for itself."""
@@ -50,12 +52,17 @@ class WrittenFiles:
 
 
 def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
-    """Pins the layout and has the files written; raises `UserError` or `TaskError`."""
+    """Pins the layout and has the files written; raises `UserError` or `TaskError`.
+
+    And `CommitTakenError` once the table's own files had to be rewritten for this.
+    """
     if not plan.offset_count:
         if plan.begins_table:
             _pin_without_records(job, plan.state.layout)
         return WrittenFiles(layout=plan.state.layout)
     layout, row_size = _settled(job, plan)
+    if widen_files(job, plan, layout):
+        raise CommitTakenError(f"{job.table.address}: its types are wider now; run it again")
     job.table.pin(layout)
     is_short = plan.offset_count < SHORT_LOAD and not job.options.is_long
     asked = time.monotonic()

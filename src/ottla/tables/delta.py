@@ -32,6 +32,7 @@ from ottla.tables.transaction_log import (
     partition_values,
     whole_files,
 )
+from ottla.tables.widening import is_narrower, widened_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +64,7 @@ class DeltaLog:
     """Implements `TransactionLog`."""
 
     directory = LOG_DIRECTORY
+    is_widened_by_readers = False
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -212,16 +214,21 @@ class DeltaLog:
         )
 
     def _grow(self, table: "DeltaTable", schema: "pa.Schema") -> None:
-        """Adds the columns that are new, new fields of values, and wider types."""
+        """Adds the columns that are new, new fields of values, and wider types.
+
+        Killed after it, a table lacks the rows that go with these, and may have a wider type than
+        loads that follow ask for.
+        """
         import pyarrow as pa
 
-        wanted = _schema(schema)
+        columns = pa.schema(table.schema())
+        wanted = _schema(widened_schema(schema, columns))
         has = table.schema().fields
         there = {field.name: field for field in has}
         new = [field for field in wanted.fields if there.get(field.name) != field]
         if not new:
             return
-        if _is_widened(pa.schema(table.schema()), schema):
+        if is_narrower(columns, schema):
             self._replace_schema(table, _in_order(has, wanted))
         else:
             table.alter.add_columns(new, post_commithook_properties=_no_hooks())
@@ -350,27 +357,6 @@ def _in_order(has: Sequence[Any], wanted: "Schema") -> "Schema":
     fields = {field.name: field for field in wanted.fields}
     there = [fields.pop(field.name, field) for field in has]
     return Schema([*there, *fields.values()])
-
-
-def _is_widened(has: Any, wanted: Any) -> bool:
-    """Whether a number of either schema or struct type has more bits in the second one."""
-    import pyarrow.types as types
-
-    for field in has:
-        index = wanted.get_field_index(field.name)
-        if index >= 0 and _is_wider(field.type, wanted.field(index).type, types):
-            return True
-    return False
-
-
-def _is_wider(has: Any, wanted: Any, types: Any) -> bool:
-    if types.is_struct(has) and types.is_struct(wanted):
-        return _is_widened(has, wanted)
-    if types.is_list(has) and types.is_list(wanted):
-        return _is_wider(has.value_type, wanted.value_type, types)
-    if types.is_map(has) and types.is_map(wanted):
-        return _is_wider(has.item_type, wanted.item_type, types)
-    return bool(types.is_int32(has) and types.is_int64(wanted))
 
 
 def _properties(change: Change) -> "CommitProperties":

@@ -68,6 +68,7 @@ class IcebergLog:
     """Implements `TransactionLog` for one table of a catalog."""
 
     directory = METADATA_DIRECTORY
+    is_widened_by_readers = True
 
     def __init__(self, address: str) -> None:
         """Asks the catalog where the table lies, or would lie; makes nothing there."""

@@ -63,6 +63,10 @@ class TransactionLog(Protocol):
     def directory(self) -> str:
         """Where the format has its own files, relative to the table."""
 
+    @property
+    def is_widened_by_readers(self) -> bool:
+        """Whether a `bigint` column may have files with an `int`, which readers then widen."""
+
     def state(self) -> LogState | None:
         """`None` where there is no table; raises `UserError` for a table of others."""
 

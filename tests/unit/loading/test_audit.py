@@ -115,6 +115,17 @@ def test_a_compaction_must_bring_as_many_rows_as_it_replaces() -> None:
     assert found.text == "compaction 1, partition 0: 10 rows went in, 9 came out"
 
 
+def test_what_files_of_other_programs_had_is_not_asked_of_a_compaction() -> None:
+    load = entry(0, loaded(0, 10), data_file(0, 9))
+    compact = replace(
+        entry(1, loaded(0, 0), data_file(0, 9, "compact")),
+        partitions=(),
+        action=Action.COMPACT,
+        replaces=("part-of-another-program.parquet",),
+    )
+    assert check_tiling([load, compact]) == []
+
+
 def test_a_table_of_another_topic_is_told() -> None:
     entries = [entry(0, loaded(0, 10), data_file(0, 9))]
     assert check_topic(entries, "orders", offered()) == []

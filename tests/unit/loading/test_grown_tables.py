@@ -15,6 +15,8 @@ from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.values.decoder import Decoding, ValueFormat
 
 deltalake = pytest.importorskip("deltalake")
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 SCHEMAS = [
     "id int, who struct<name: string, ages: array<int>>",
@@ -79,3 +81,14 @@ def test_columns_that_a_table_grew_are_null_in_the_rows_before(
     rows = sorted(read(grown), key=lambda row: row["offset"])
     assert [row["value"] for row in rows] == GROWN
     assert all(row["day"] for row in rows)
+
+
+def test_no_file_of_a_table_has_a_narrower_type_than_its_column(grown: str) -> None:
+    """Readers that do not widen may refuse such a file, or leave out rows in silence."""
+    table = deltalake.DeltaTable(grown)
+    files = table.file_uris()
+    assert len(files) == len(VALUES)
+    for path in files:
+        value = parquet.read_schema(path).field("value").type
+        assert value.field("id").type == pa.int64()
+        assert value.field("who").type.field("ages").type.value_type == pa.int64()

@@ -23,6 +23,9 @@ def progress_words(progress: "Progress", engine: str) -> str | None:
     match progress.step:
         case Step.PLANNED if progress.offset_count and engine == SPARK:
             return f"starting Spark for {counted(f'{progress.offset_count:,}', 'record')}"
+        case Step.WRITING if progress.is_widening:
+            rows = counted(f"{progress.offset_count:,}", "row")
+            return f"rewriting {rows} of the table for int columns that become bigint"
         case Step.WRITING:
             return f"loading {counted(f'{progress.offset_count:,}', 'record')}"
         case Step.WRITTEN:

@@ -68,6 +68,9 @@ def _check_rerun(before: Sequence[LedgerEntry], entry: LedgerEntry) -> Iterator[
 def _check_compaction(
     entry: LedgerEntry, known: Mapping[str, Sequence[DataFile]]
 ) -> Iterator[Difference]:
+    if not known.keys() >= set(entry.replaces):
+        # No entry says what a file had that another program wrote.
+        return
     taken = [part for path in entry.replaces for part in known.get(path, ())]
     places = {(file.partition, file.role.value) for file in (*taken, *entry.files)}
     for partition, role in sorted(places):

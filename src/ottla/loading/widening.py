@@ -1,0 +1,168 @@
+"""Before a load that makes an `int` column `bigint`: the files that are there, with wider numbers.
+
+A commit of its own, of the kind that compactions make: it takes the files of the narrower type out,
+brings copies in, and pins the layout. Killed before it, the next load that asks for the wider type
+does it all again; killed after it, the table is as good as any. So no reader meets a file that is
+narrower than its column, except where Delta's library was killed between schema and commit.
+Formats whose readers widen themselves (Iceberg) have nothing rewritten.
+
+Delta Lake knows files of a narrower type only by a feature that its library cannot set, and readers
+that do not know of it may leave out rows: Spark before 3.5.1 and 3.4.2 compares the bounds of `int`
+with a `bigint` that it has cut to 32 bits (SPARK-46092).
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import TaskError
+from ottla.loading.job import LoadJob, LoadPlan, Progress, Step
+from ottla.tables.data_files import part_batches, read_columns
+from ottla.tables.layout import TableLayout
+from ottla.tables.ledger_entries import (
+    Action,
+    DataFile,
+    FileRole,
+    LedgerEntry,
+    place_like,
+    total_size,
+)
+from ottla.tables.parquet_files import ParquetOutput, open_parquet, read_footer, sorted_column
+from ottla.tables.store import TableStore, open_store
+from ottla.tables.table_directory import columns_of
+from ottla.tables.transaction_log import CommitTakenError, whole_files
+from ottla.tables.widening import is_narrower, widened_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUNDLE_SIZE = 64 * 1024 * 1024
+"""Bytes of small files that one task rewrites."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widening:
+    """What a task needs to know. `directory` is relative to the table."""
+
+    table: str
+    directory: str
+    columns: "pa.Schema"
+    compression: str
+
+    def write(self, files: Sequence[DataFile]) -> list[str]:
+        """Rewrites those of a narrower type; returns each one's path, and the path of its copy."""
+        store = open_store(self.table)
+        done: list[str] = []
+        for file in files:
+            name = f"part-{file.partition}-{file.first_offset}-{secrets.token_hex(4)}.parquet"
+            target = f"{place_like(file, self.directory)}/{name}"
+            if widen_file(store, file.path, target, self.columns, self.compression):
+                done += [file.path, target]
+        return done
+
+
+def widen_files(job: LoadJob, plan: LoadPlan, layout: TableLayout) -> bool:
+    """Whether a commit was made, so that the load must be planned again."""
+    commit_id, table = plan.state.commit_id, job.table
+    is_new = bool(layout.decodings) and layout.decodings[-1].since_commit == commit_id > 0
+    if not is_new or table.log.is_widened_by_readers:
+        return False
+    columns = columns_of(layout)
+    if not is_narrower(columns_of(table.layout()), columns):
+        return False
+    files = [one for one in table.current_files() if one.role is FileRole.ROWS]
+    widening = Widening(
+        table=table.path,
+        directory=table.load_directory(commit_id, secrets.token_bytes(4), Action.COMPACT),
+        columns=columns,
+        compression=job.options.compression,
+    )
+    done = _run(job, widening, files)
+    if not done:
+        return False
+    old = [part for part in files if part.path in done]
+    new = [part for path in done.values() for part in _footer(job, path, layout)]
+    _check(widening, old, new)
+    table.store.sync(list(done.values()))
+    table.pin(layout)
+    _commit(job, commit_id, old, new)
+    return True
+
+
+def _run(job: LoadJob, widening: Widening, files: Sequence[DataFile]) -> dict[str, str]:
+    """Paths of the files that were narrower, with those of their copies."""
+    row_count = sum(one.row_count for one in files)
+    progress = Progress(step=Step.WRITING, offset_count=row_count, is_widening=True)
+    job.progress(progress)
+    job.engine.start(is_short=total_size(files) < BUNDLE_SIZE)
+    found = job.engine.run(
+        [partial(widening.write, some) for some in _bundles(files)],
+        lambda done, count: job.progress(replace(progress, tasks_done=done, task_count=count)),
+    )
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
+def _bundles(files: Sequence[DataFile]) -> list[list[DataFile]]:
+    """What each task rewrites: of each file one part, which names it."""
+    bundles: list[list[DataFile]] = []
+    room = 0
+    for first, *_ in whole_files(files):
+        if not bundles or first.size > room:
+            bundles.append([])
+            room = BUNDLE_SIZE
+        bundles[-1].append(first)
+        room -= first.size
+    return bundles
+
+
+def _footer(job: LoadJob, path: str, layout: TableLayout) -> list[DataFile]:
+    return read_footer(job.table.store, path, with_keys=layout.is_latest)
+
+
+def _check(widening: Widening, old: Iterable[DataFile], new: Iterable[DataFile]) -> None:
+    before, after = (
+        sorted((one.partition, one.first_offset, one.last_offset, one.row_count) for one in some)
+        for some in (old, new)
+    )
+    if before != after:
+        raise TaskError(
+            f"{widening.directory}: the rows written are not those read; the table is as it was, "
+            f"run it again"
+        )
+
+
+def _commit(job: LoadJob, commit_id: int, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+    entry = LedgerEntry(
+        commit_id=commit_id,
+        committed_ms=job.options.clock.now_ms(),
+        source="",
+        partitions=(),
+        files=tuple(new),
+        action=Action.COMPACT,
+        replaces=tuple(dict.fromkeys(part.path for part in old)),
+    )
+    try:
+        job.table.commit(entry, old)
+    except CommitTakenError:
+        job.table.remove_files([file.path for file in new])
+        raise
+
+
+def widen_file(
+    store: TableStore, path: str, target: str, wanted: "pa.Schema", compression: str
+) -> bool:
+    """Copies a file's rows with the wider types, in its order; not if it has none narrower."""
+    parts = read_footer(store, path)
+    has = read_columns(store, parts[0])
+    wider = widened_schema(has, wanted)
+    if wider == has:
+        return False
+    with open_parquet(store, path) as opened:
+        order = sorted_column(opened)
+        with ParquetOutput(store, target, compression, sorted_by=order) as output:
+            for part in parts:
+                for batch in part_batches(opened, part):
+                    output.write(batch.cast(wider), part.partition)
+    return True
