@@ -19,7 +19,10 @@ from ottla.base.errors import UserError
 from ottla.spark.java import Java, find_java
 from tests.support.patience import PATIENCE_S
 
-CLIENT_JARS = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
+CLIENT_JARS = (
+    "kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni",
+    "jackson-databind", "jackson-core", "jackson-annotations", "jose4j",  # to read tokens
+)  # fmt: skip
 HASTE_S = 10
 """What a client is given for an answer that should come at once, be it an error."""
 

@@ -226,4 +226,39 @@ const offsets = (address, { topic, group, timestamp, set }) =>
     return result;
   });
 
-start({ admin, consume, offsets, produce, share, throughout });
+/** Comes in as the settings say, sends and reads what it may; or which error kept it out. */
+async function secured(address, { settings, topic, hidden, group, value }) {
+  const { token, ...rest } = settings;
+  if (token) rest.sasl = { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value: token }) };
+  const client = new Kafka({
+    clientId: "session",
+    brokers: [address],
+    logLevel: logLevel.NOTHING,
+    retry: { retries: 0 },
+    ...rest,
+  });
+  const producer = client.producer();
+  try {
+    await producer.connect();
+    await producer.send({ topic, messages: [{ value }] });
+  } catch (error) {
+    return { failure: (error.cause ?? error).name };
+  }
+  let refused = "";
+  try {
+    await producer.send({ topic: hidden, messages: [{ value }] });
+  } catch (error) {
+    refused = (error.cause ?? error).type;
+  }
+  await producer.disconnect();
+  const reader = client.consumer({ groupId: group, maxWaitTimeInMs: 100 });
+  await reader.connect();
+  await reader.subscribe({ topic, fromBeginning: true });
+  const found = [];
+  await reader.run({ eachMessage: async ({ message }) => found.push(message.value.toString()) });
+  await until("the value came", () => found.includes(value));
+  await reader.disconnect();
+  return { refused, found };
+}
+
+start({ admin, consume, offsets, produce, secured, share, throughout });
