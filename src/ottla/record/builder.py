@@ -3,6 +3,7 @@
 Format page: docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBuilder`.
 """
 
+import struct
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -10,7 +11,6 @@ from ottla.base.files import Buffer
 from ottla.codec.compression import Compression, compress
 from ottla.codec.crc32c import crc32c
 from ottla.codec.varint import write_varint, write_varlong
-from ottla.record import list_packing
 from ottla.record.batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -39,6 +39,9 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_RECORD_OVERHEAD = 21
 """What a record adds to key, value and headers at the most (Kafka: `MAX_RECORD_OVERHEAD`)."""
+
+_NULL = b"\x01"
+"""The size of a null: -1 in zigzag."""
 
 
 @dataclass(slots=True)
@@ -125,7 +128,7 @@ class RecordBatchBuilder:
         _write_bytes(body, value)
         write_varint(body, len(headers))
         for name, header_value in headers:
-            _write_bytes(body, name.encode())
+            _write_bytes(body, str.encode(name))
             _write_bytes(body, header_value)
         write_varint(self._records, len(body))
         self._records += body
@@ -199,28 +202,51 @@ class RecordBatchBuilder:
 def single_record_batch(
     key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
 ) -> bytearray:
-    """The batch of one record, as the builder would write it, in a third of the time."""
-    if not list_packing.IS_COMPILED:
-        return _batch_of_one(key, value, timestamp_ms, headers)
-    try:
-        payload = list_packing.pack_lists(
-            [key], [value], [timestamp_ms], {0: headers} if headers else {}
-        )
-    except TypeError:  # A compiled module takes `bytes`, and nothing like them.
-        return _batch_of_one(key, value, timestamp_ms, headers)
+    """The batch of one record, as the builder would write it, in a third of the time.
+
+    Raises `TypeError` and `ValueError` for what no record can hold.
+    """
+    tail = _packed_headers(headers) if headers else b"\0"
+    if key is not None and type(key) is not bytes:
+        key = _flat(key)
+    if value is not None and type(value) is not bytes:
+        value = _flat(value)
+    key_part = _NULL if key is None else _varint(len(key)) + key
+    value_size = _NULL if value is None else _varint(len(value))
+    value = value or b""
+    size = _varint(3 + len(key_part) + len(value_size) + len(value) + len(tail))
     largest_ms = timestamp_ms if timestamp_ms > NO_TIMESTAMP else NO_TIMESTAMP
-    no_producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-    checked = CHECKED.pack(0, 0, timestamp_ms, largest_ms, *no_producer, 1) + payload
+    try:
+        header = CHECKED.pack(
+            0, 0, timestamp_ms, largest_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 1
+        )
+    except struct.error as error:
+        raise ValueError(f"{timestamp_ms} is no timestamp") from error
+    # Without attributes, at the batch's own time and offset.
+    checked = b"".join((header, size, b"\0\0\0", key_part, value_size, value, tail))
     length = BEFORE_CHECKED.size - LENGTH_END + len(checked)
-    return bytearray(BEFORE_CHECKED.pack(0, length, NO_LEADER_EPOCH, 2, crc32c(checked)) + checked)
+    batch = bytearray(BEFORE_CHECKED.pack(0, length, NO_LEADER_EPOCH, 2, crc32c(checked)))
+    batch += checked
+    return batch
 
 
-def _batch_of_one(
-    key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
-) -> bytearray:
-    builder = RecordBatchBuilder()
-    builder.append(key, value, timestamp_ms, headers)
-    return bytearray(builder.build())
+def _packed_headers(headers: Headers) -> bytes:
+    packed = bytearray()
+    write_varint(packed, len(headers))
+    for name, content in headers:
+        _write_bytes(packed, str.encode(name))
+        _write_bytes(packed, content)
+    return bytes(packed)
+
+
+def _varint(size: int) -> bytes:
+    if size < 0x40:
+        return bytes((size << 1,))
+    if size < 0x2000:  # Two bytes, as nearly always.
+        return bytes((size << 1 & 0x7F | 0x80, size >> 6))
+    out = bytearray()
+    write_varint(out, size)
+    return bytes(out)
 
 
 def builder_like(
@@ -259,6 +285,16 @@ def build_empty_batch(batch: RecordBatch) -> bytes:
 def _write_bytes(out: bytearray, value: bytes | None) -> None:
     if value is None:
         write_varint(out, -1)
-    else:
-        write_varint(out, len(value))
-        out += value
+        return
+    if type(value) is not bytes:
+        value = _flat(value)
+    write_varint(out, len(value))
+    out += value
+
+
+def _flat(content: Buffer) -> bytes:
+    """What a field holds of an array or a view, whose length may count something else than bytes.
+
+    Raises `TypeError` for what has no bytes.
+    """
+    return bytes(memoryview(content))

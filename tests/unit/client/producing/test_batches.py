@@ -1,7 +1,10 @@
 """A producer's batch has the bytes that the builder writes one by one, compiled or not."""
 
+from array import array
 from threading import Condition
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +53,27 @@ def test_a_single_record_is_too(row: Row) -> None:
     builder = RecordBatchBuilder()
     builder.append(key, value, time_ms, headers)
     assert single_record_batch(key, value, time_ms, headers) == builder.build()
+
+
+def test_a_field_that_is_an_array_is_its_bytes() -> None:
+    numbers: Any = array("i", [1, 2, 3])
+    plain = numbers.tobytes()
+    builder = RecordBatchBuilder()
+    builder.append(numbers, numbers, 5, [("h", numbers)])
+    wanted = single_record_batch(plain, plain, 5, [("h", plain)])
+    assert builder.build() == wanted
+    assert single_record_batch(numbers, numbers, 5, [("h", numbers)]) == wanted
+
+
+@pytest.mark.parametrize("wrong", [("k", b""), (b"", 5)])
+def test_what_has_no_bytes_is_no_field(wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        single_record_batch(*wrong, 5)
+    with pytest.raises(TypeError):
+        single_record_batch(None, b"", 5, [(b"name", b"")])  # type: ignore[list-item]
+    for time in (1 << 63, "now"):
+        with pytest.raises((TypeError, ValueError)):
+            single_record_batch(None, b"", time)  # type: ignore[arg-type]
 
 
 def test_so_are_many_with_and_without_headers() -> None:
