@@ -226,6 +226,26 @@ def aside(deed: Callable[[], T]) -> T:
     return deed() if turn is None else turn.aside(deed)
 
 
+class OneAtATime:
+    """What several requests do in turns, one after the other: `with` waits for the others' end.
+
+    What is not suspended does not wait.
+    """
+
+    __slots__ = ("_is_held",)
+
+    def __init__(self) -> None:
+        self._is_held = False
+
+    def __enter__(self) -> None:
+        while self._is_held and let_others():
+            pass
+        self._is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        self._is_held = False
+
+
 @contextmanager
 def at_once() -> Iterator[None]:
     """What is done here others see as a whole, however long it takes."""

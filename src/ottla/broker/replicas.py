@@ -21,7 +21,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import in_turns
+from ottla.base.turns import at_once, in_turns
 from ottla.broker.awaited_metadata import IsSo, MetadataWaits
 from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
@@ -56,7 +56,7 @@ from ottla.broker.waiting import DelayedOperation, Waiting, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer
-from ottla.controller.requests import LeaderAndIsr, Order, StopReplica, UpdateMetadata
+from ottla.controller.requests import LeaderAndIsr, Order, UpdateMetadata
 from ottla.record.batch import batch_at, whole_size
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
@@ -184,12 +184,17 @@ class Replicas:
     def apply(self, order: Order, sender: Sender, at: Timestamps) -> Applied:
         """Takes an order of the controller; the result says which partitions were refused."""
         self._at = at
-        if isinstance(order, LeaderAndIsr | StopReplica):
-            self._write_out(order.orders)
-        applied = self.manager.apply(order, sender, at.monotonic_ms)
-        self._carry_out(applied.effects)
         if isinstance(order, UpdateMetadata):
+            applied = self.manager.apply(order, sender, at.monotonic_ms)
             self._answered += self._metadata_waits.take_known()
+            return applied
+        with at_once():  # Others, such as a later controller, come before or after all of it.
+            self._write_out(order.orders)
+            applied = self.manager.apply(order, sender, at.monotonic_ms)
+            self._carry_out(applied.effects)
+        if any(isinstance(one, Stopped) and one.delete for one in applied.effects):
+            with suppress(StorageError):  # logged where the directory went offline
+                self._store.save()
         return applied
 
     def to_host(self, order: LeaderAndIsr) -> list[TopicPartition]:

@@ -6,15 +6,14 @@ turns: a state of 100,000 entries takes a second to write, and others are served
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join, replace_file, write_file
 from ottla.base.json_files import json_parts
-from ottla.base.turns import aside, in_a_turn, kept, let_others
+from ottla.base.turns import OneAtATime, aside, in_a_turn, kept
 
 if TYPE_CHECKING:
     # What reads such a file need not import what writes logs.
@@ -77,7 +76,7 @@ class StateStore(Generic[State]):
         self._revision = state.revision
         self._directories = directories
         self._file_system = file_system
-        self._is_changing = False
+        self._changing = OneAtATime()
 
     def replace(self, state: State) -> None:
         """Writes a new state at once; raises `StorageError` and then keeps the old one.
@@ -113,21 +112,10 @@ class StateStore(Generic[State]):
                     break
             then()
             return
-        with self._alone(), kept():
+        with self._changing, kept():
             while not self._try_to_change(decide):
                 pass
             then()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Of the changes in turns one is made after the other."""
-        while self._is_changing:
-            let_others()
-        self._is_changing = True
-        try:
-            yield
-        finally:
-            self._is_changing = False
 
     def _try_to_change(self, decide: Callable[[State], State]) -> bool:
         """Whether nobody has replaced the state meanwhile, with a file of an older state."""

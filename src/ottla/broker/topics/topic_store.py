@@ -21,12 +21,12 @@ from ottla.base.files import FileSystem, join, write_file
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import (
+    OneAtATime,
     aside,
     give_way,
     in_a_turn,
     in_turns,
     kept,
-    let_others,
     parts_in_turns,
 )
 from ottla.broker.topics.on_disk import (
@@ -86,7 +86,8 @@ class TopicStore:
         self._under_way: dict[str, TopicEntry] = {}
         """Topics that are being made or deleted, while other requests have their turn."""
         self._growing: set[str] = set()
-        self._is_writing = False
+        self._hosting = OneAtATime()
+        self._writing = OneAtATime()
         self._writes_at_once = 0
 
     def load(self, opened: OpenedDirectories) -> None:
@@ -441,9 +442,9 @@ class TopicStore:
         """Makes what is missing of many partitions, in turns, with one write for their topics.
 
         Raises nothing: what could not be made, `host` says. `on_made` hears of a partition before
-        anybody else can.
+        anybody else can. Two controllers may ask at a time.
         """
-        with kept(), contextlib.suppress(StorageError):
+        with self._hosting, kept(), contextlib.suppress(StorageError):
             missing: list[tuple[Topic, int]] = []
             for key in in_turns(wanted):
                 with contextlib.suppress(ApiError):
@@ -460,8 +461,12 @@ class TopicStore:
                 self._forget(name, some)
             self._write()
             for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
-                # While others had their turn, a topic may have been deleted.
-                still = [one for one in part if self.topics.find(one[0].name) is one[0]]
+                # While others had their turn, a topic may have been deleted, or `host` called.
+                still = [
+                    (topic, index)
+                    for topic, index in part
+                    if self.topics.find(topic.name) is topic and index not in topic.known_indexes
+                ]
                 self._create_some(still, on_made)
 
     def _topic_to_host(
@@ -500,7 +505,10 @@ class TopicStore:
         return topic
 
     def stop_hosting(self, key: TopicPartition) -> None:
-        """Takes a partition away, and its topic with the last one. Raises `ApiError`."""
+        """Takes a partition away, and its topic with the last one. Raises `ApiError`.
+
+        A start may find the topic without it, until `save` has written down what is left.
+        """
         topic = self.topics.find(key.topic)
         partition = None if topic is None else topic.partitions.get(key.partition)
         if topic is None or partition is None:
@@ -515,7 +523,6 @@ class TopicStore:
                 self._configs.remove(topic.name)
             self._delete_some(directory, [key])
             self._forget(key.topic, [key.partition])
-            self._write()
 
     # The disks
 
@@ -611,24 +618,13 @@ class TopicStore:
         With thousands of topics it takes 20 ms, and the sync as long.
         """
         if in_a_turn():
-            with kept(), self._alone():
+            with kept(), self._writing:
                 self._write_in_turns()
             return
         write = partial(write_topic_file, self._file_system)
         entries = [*self._entries()]
         self._directories.write_in_each(lambda path: write(path, entries, self._gone))
         self._writes_at_once += 1
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Of the writes in turns one is made after the other."""
-        while self._is_writing:
-            let_others()
-        self._is_writing = True
-        try:
-            yield
-        finally:
-            self._is_writing = False
 
     def _write_in_turns(self) -> None:
         files, known = self._file_system, self._writes_at_once

@@ -1,0 +1,111 @@
+"""Orders of controllers that are taken in turns: what other requests find meanwhile, and after."""
+
+from functools import partial
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.broker.broker import Broker
+from ottla.broker.replication.replica_manager import Applied, Sender
+from ottla.controller.requests import (
+    LeaderAndIsr,
+    Order,
+    PartitionOrder,
+    StopOrder,
+    StopReplica,
+)
+from ottla.registries.topics import PartitionState, ReplicaAssignment
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
+from ottla.testing import CrashMode
+from ottla.testing.recording import IoKind, RecordingFileSystem
+from tests.support.brokers import at, batch, disk, id_of
+from tests.support.replicated_brokers import TOPIC_ID, open_member, replicas_of
+from tests.support.turns import TakingTurns, with_others_in_between
+
+ME = 1
+KEPT = TopicPartition("kept", 0)
+PLACES = [TopicPartition("orders", index) for index in range(9)]
+
+
+def to_lead(leader_epoch: int, *places: TopicPartition) -> LeaderAndIsr:
+    one = PartitionOrder(
+        state=PartitionState(
+            leader=ME, leader_epoch=leader_epoch, controller_epoch=leader_epoch, isr=(ME,)
+        ),
+        partition_epoch=leader_epoch,
+        assignment=ReplicaAssignment((ME,)),
+        is_new=True,
+    )
+    return LeaderAndIsr(
+        orders=dict.fromkeys(places, one),
+        topic_ids={"orders": TOPIC_ID, "kept": id_of(78)},
+        live_leaders={},
+    )
+
+
+def to_delete(leader_epoch: int, *places: TopicPartition) -> StopReplica:
+    return StopReplica(
+        orders=dict.fromkeys(places, StopOrder(leader_epoch=leader_epoch, delete=True))
+    )
+
+
+def apply(broker: Broker, order: Order, controller_epoch: int) -> Applied:
+    sender = Sender(controller=ME, controller_epoch=controller_epoch)
+    return replicas_of(broker).apply(order, sender, at(0))
+
+
+def append(broker: Broker, place: TopicPartition) -> None:
+    broker.append(broker.topics.partition(*place), batch(), now_ms=1)
+    broker.write_out()
+
+
+def test_a_replica_that_a_later_controller_brings_back_is_not_deleted_by_the_one_before() -> None:
+    file_system = disk("/d")
+    broker = open_member(ME, file_system)
+    apply(broker, to_lead(1, *PLACES[:2], KEPT), 1)
+    answers: list[Applied] = []
+
+    def bring_back() -> None:
+        if not answers and PLACES[0] not in broker.directories[0].logs:
+            answers.append(apply(broker, to_lead(2, PLACES[1]), 2))
+            append(broker, PLACES[1])
+
+    with with_others_in_between(bring_back):
+        apply(broker, to_delete(1, *PLACES[:2]), 1)
+    assert [one.error for one in answers] == [ErrorCode.NONE]
+    append(broker, PLACES[1])
+    assert set(broker.directories[0].logs) == {PLACES[1], KEPT}
+    again = open_member(ME, file_system.crash(CrashMode.STRICT))
+    assert list(again.topics.get("orders").partitions) == [1]
+
+
+def test_two_controllers_may_have_the_same_logs_made_at_a_time() -> None:
+    for slices_before in range(12):
+        file_system = disk("/d")
+        broker = open_member(ME, file_system)
+        made: list[int] = []
+
+        def make(epoch: int, broker: Broker = broker, made: list[int] = made) -> None:
+            replicas_of(broker).make_logs(to_lead(epoch, *PLACES))
+            made.append(epoch)
+
+        with TakingTurns() as turns:
+            turns.begin(partial(make, 1))
+            turns.run(slices_before)
+            turns.begin(partial(make, 2))
+        assert sorted(made) == [1, 2]
+        assert apply(broker, to_lead(2, *PLACES), 2).error is ErrorCode.NONE
+        assert set(broker.directories[0].logs) == set(PLACES)
+        logs = {one.index: one.log for one in broker.topics.get("orders").partitions.values()}
+        assert all(broker.directories[0].logs[one] is logs[one.partition] for one in PLACES)
+
+
+def test_topics_are_written_down_once_for_all_replicas_that_an_order_deletes() -> None:
+    file_system = RecordingFileSystem(disk("/d"))
+    broker = open_member(ME, file_system)
+    apply(broker, to_lead(1, *PLACES), 1)
+    file_system.calls.clear()
+    apply(broker, to_delete(1, *PLACES[1:]), 1)
+    renamed = [one.target or "" for one in file_system.calls if one.kind is IoKind.RENAME]
+    assert sum(one.endswith(TOPIC_FILE_NAME) for one in renamed) == 1
+    apply(broker, to_delete(1, PLACES[0]), 1)
+    assert read_topic_file(file_system, "/d").entries == {}
