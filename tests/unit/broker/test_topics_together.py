@@ -1,6 +1,9 @@
 """Topics that are made or deleted together: how much that writes, and what others see meanwhile."""
 
+import errno
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -9,11 +12,13 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
+from ottla.base.turns import at_once
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
+from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from ottla.testing.recording import IoKind, RecordingFileSystem
 from tests.support.brokers import batch, disk, open_broker
 from tests.support.turns import TakingTurns, with_others_in_between
@@ -258,13 +263,20 @@ def test_changes_that_wait_for_each_other_are_finished_when_the_server_stops() -
 
 
 @pytest.mark.slow
-def test_a_crash_while_topics_are_made_and_deleted_leaves_each_whole_or_none_of_it() -> None:
+@pytest.mark.parametrize("taken", [at_once, partial(with_others_in_between, lambda: None)])
+def test_a_crash_while_topics_are_made_and_deleted_leaves_each_whole_or_none_of_it(
+    taken: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """Written at once, and in turns."""
+
     def workload(file_system: FileSystem, acknowledged: list[set[str]]) -> None:
         broker = open_broker(file_system, ids=count(1))
         acknowledged.append(set())
-        broker.create_topics(named(3, partition_count=2))
+        with taken():
+            broker.create_topics(named(3, partition_count=2))
         acknowledged.append({"t0", "t1", "t2"})
-        broker.delete_topics([broker.topics.get("t0"), broker.topics.get("t2")])
+        with taken():
+            broker.delete_topics([broker.topics.get("t0"), broker.topics.get("t2")])
         acknowledged.append({"t1"})
 
     def check(file_system: FakeFileSystem, acknowledged: list[set[str]]) -> Broker:
@@ -280,3 +292,31 @@ def test_a_crash_while_topics_are_made_and_deleted_leaves_each_whole_or_none_of_
 
     for point in every_crash_point(workload, make_file_system=lambda: disk("/d"), seeds=1):
         check(point.file_system, point.acknowledged)
+
+
+def test_settings_that_a_failing_disk_refuses_do_not_stay_in_effect() -> None:
+    """Of two changes at a time, whichever call fails."""
+
+    def changed(fault: FaultPlan) -> tuple[Broker, FaultyFileSystem]:
+        disks = disk("/d", "/e")
+        broker = open_broker(disks, "/d", "/e")
+        broker.create_topic(NewTopic(name="t", partition_count=1))
+        broker.close()
+        file_system = FaultyFileSystem(disks, fault)
+        broker = open_broker(file_system, "/d", "/e")
+        topic = broker.topics.get("t")
+        with TakingTurns() as turns:
+            for age in ("5", "6"):
+                change = partial(broker._store.configure, topic, {"retention.ms": age})
+                turns.begin(partial(refusal, change))
+                turns.run(1)
+        return broker, file_system
+
+    never = FaultPlan(at_call=-1, error=OSError(errno.EIO, "a fault of the test"))
+    _, probe = changed(never)
+    written = [n for n, one in enumerate(probe.calls) if one.path.endswith(".next.tmp")]
+    for at_call in range(written[0], len(probe.calls)):
+        broker, _ = changed(replace(never, at_call=at_call))
+        topic = broker.topics.get("t")
+        default = broker.config.topic_defaults.retention_ms
+        assert topic.config.retention_ms == int(topic.overrides.get("retention.ms", default))

@@ -344,9 +344,10 @@ class TopicStore:
                 topic.overrides = old_overrides
             topic.revision += 1
             raise _refusal(error) from error
-        if self.topics.find(topic.name) is topic:
-            # Other settings, or other defaults, may have come while others had their turn.
-            self._apply(topic, topic_config(self._configs.defaults, topic.overrides))
+        finally:
+            if self.topics.find(topic.name) is topic:
+                # Other settings, or defaults, may have come while others had their turn, and gone.
+                self._apply(topic, topic_config(self._configs.defaults, topic.overrides))
 
     def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
         """What all topics' settings would be with other defaults; raises `ApiError`."""
