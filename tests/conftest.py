@@ -87,3 +87,11 @@ SHARE = pytest.StashKey[float]()
 def crash_seconds(request: pytest.FixtureRequest) -> float:
     """How long this test tries seeds of its own choice, once it has done its fixed part."""
     return request.config.stash[SHARE]
+
+
+@pytest.fixture
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients ask again at once where they would pause, since nothing will come back meanwhile."""
+    from ottla.client.cluster import ClientSettings
+
+    monkeypatch.setattr(ClientSettings, "pauses", lambda _: iter([0.0] * 3))

@@ -23,6 +23,7 @@ SASL = {
     "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "listener_name_clients_plain_sasl_jaas_config": JAAS,
     "connection_failed_authentication_delay_ms": "0",
+    "group_initial_rebalance_delay_ms": "0",
 }
 """Settings with `_` for `.`: names and passwords of PLAIN are above."""
 

@@ -64,11 +64,13 @@ def test_records_go_in_and_out(place: Place) -> None:
     assert values == [b"%d" % number for number in range(100)]
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_a_broker_whose_authority_is_unknown_is_not_believed(place: Place) -> None:
     with pytest.raises(UserError, match="certificate verify failed"):
         ottla.Admin(f"localhost:{place.port}", place.settings(Authority())).list_topics()
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_a_broker_under_another_name_is_believed_only_where_names_are_not_checked(
     tmp_path: Path,
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_broker_under_another_name_is_believed_only_where_names_are_not_checke
             assert admin.list_topics()
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_a_client_without_a_certificate_is_refused_in_one_line(place: Place) -> None:
     settings = place.settings(authority(), has_certificate=False)
     with pytest.raises(UserError, match=f"localhost:{place.port}"):

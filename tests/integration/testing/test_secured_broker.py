@@ -51,6 +51,7 @@ def test_a_wrong_password_keeps_a_client_out_and_each_mechanism_lets_users_in(
             admin.list_topics()
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_certificates_are_asked_for_where_the_settings_say_so(tmp_path: Path) -> None:
     settings = {"ssl.client.auth": "required"}
     with LocalBroker(tmp_path / "broker", settings, security="SSL") as broker:

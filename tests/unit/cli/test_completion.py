@@ -50,6 +50,7 @@ def test_topics_of_a_directory_at_rest_are_completed(tmp_path: Path) -> None:
     assert completed("records", str(tmp_path), "o") == ["orders"]
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_what_cannot_be_asked_completes_nothing(tmp_path: Path) -> None:
     assert completed("topics", "describe", str(tmp_path / "none"), "") == []
     assert completed("topics", "describe", "127.0.0.1:1", "") == []

@@ -160,6 +160,7 @@ def test_a_broker_on_another_machine_tells_what_it_can(
     assert "gone by 2023-11-15 13:13:20.001 at the latest; 140 bytes above" in text
 
 
+@pytest.mark.usefixtures("without_pauses")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

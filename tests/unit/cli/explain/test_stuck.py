@@ -192,6 +192,7 @@ def test_a_running_broker_tells_the_same(log: Log) -> None:
     assert f"{address} --topic t --partition 0 --start-offset 0" in first["ways_out"][-1]
 
 
+@pytest.mark.usefixtures("without_pauses")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
