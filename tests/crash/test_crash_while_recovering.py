@@ -11,6 +11,7 @@ from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.crash.cases import COMPACTED
 from tests.crash.checking import PARTITION, all_files, reopened, stored_batches
 from tests.crash.history import Act, Event
+from tests.crash.sampling import sample
 from tests.crash.test_every_crash_point import check
 from tests.crash.workload import TINY, Writer
 
@@ -92,7 +93,9 @@ DAMAGES: list[tuple[Damage, TopicConfig]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("damage", "config"), DAMAGES)
-def test_a_recovery_can_be_cut_off_anywhere(damage: Damage, config: TopicConfig) -> None:
+def test_a_recovery_can_be_cut_off_anywhere(
+    damage: Damage, config: TopicConfig, crash_seconds: float
+) -> None:
     history: list[Event] = []
     disk = written_log(history, config)
     damage(disk)
@@ -107,7 +110,7 @@ def test_a_recovery_can_be_cut_off_anywhere(damage: Damage, config: TopicConfig)
     points = every_crash_point(
         recover, make_file_system=lambda: damaged.crash(CrashMode.KEEP), seeds=2
     )
-    for point in points:
+    for point in sample(points, crash_seconds):
         again = point.file_system.crash(CrashMode.KEEP)
         assert stored_batches(reopened(again, config)) == uncut, point
         check(replace(point, file_system=point.file_system.crash(CrashMode.KEEP)), config)

@@ -29,7 +29,7 @@ from tests.crash.damage import damage
 from tests.crash.judging import Fault, Verdict, judge
 from tests.crash.original import Original, Stop, build
 
-SEED_COUNT = 60
+SEED_COUNT = 30
 BOUND_S = 60.0
 """Far longer than anything takes that does not wait for ever."""
 

@@ -7,7 +7,7 @@ or is over, or was never begun. The same for the checkpoints that are written on
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -26,6 +26,7 @@ from ottla.testing import (
     every_crash_point,
 )
 from ottla.testing.faults import SimulatedCrash
+from tests.crash.sampling import sample
 from tests.support.brokers import NOW_MS, at, batch, disk
 from tests.support.logs import values
 from tests.support.moving import numbered, opened, partition_names, pass_time
@@ -237,26 +238,15 @@ def everything(file_system: FakeFileSystem) -> list[str]:
 def test_there_is_one_log_with_all_that_was_promised_at_every_crash_point(
     workload: Callable[[FileSystem, list[Said]], None], crash_seconds: float
 ) -> None:
-    check_all(workload, seeds=1, share=A_THIRD)
+    points = every_crash_point(workload, make_file_system=empty_disk, seeds=1, share=A_THIRD)
+    check_all(sample(points, crash_seconds))
     until = time.monotonic() + crash_seconds
     while time.monotonic() < until:
-        check_all(workload, seeds=4, first_seed=time.time_ns())
+        first_seed = time.time_ns()
+        check_all(every_crash_point(workload, make_file_system=empty_disk, first_seed=first_seed))
 
 
-def check_all(
-    workload: Callable[[FileSystem, list[Said]], None],
-    *,
-    seeds: int,
-    first_seed: int = 0,
-    share: float = 1.0,
-) -> None:
-    points = every_crash_point(
-        workload,
-        make_file_system=empty_disk,
-        seeds=seeds,
-        first_seed=first_seed,
-        share=share,
-    )
+def check_all(points: Iterator[CrashPoint]) -> None:
     for point in points:
         try:
             check(point)
@@ -283,7 +273,7 @@ def disk_between_the_renames() -> FakeFileSystem:
 
 
 @pytest.mark.slow
-def test_a_start_that_finishes_a_move_can_be_cut_off_too() -> None:
+def test_a_start_that_finishes_a_move_can_be_cut_off_too(crash_seconds: float) -> None:
     left = disk_between_the_renames()
     marks = [name[-7:] for name in everything(left)]
     assert sorted(marks) == ["-delete", "-future"]
@@ -295,9 +285,10 @@ def test_a_start_that_finishes_a_move_can_be_cut_off_too() -> None:
         for time_ms in (0.0, 1e9, 2e9):
             broker.run_due_jobs(at(time_ms))
 
-    for point in every_crash_point(
+    points = every_crash_point(
         start, make_file_system=lambda: left.crash(CrashMode.KEEP), seeds=1, share=A_THIRD
-    ):
+    )
+    for point in sample(points, crash_seconds):
         broker = opened(point.file_system, **TINY_INDEXES)
         check_one_log(point.file_system)
         assert values(broker.topics.partition("t", 0).log) == found, point
