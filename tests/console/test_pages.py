@@ -1,13 +1,16 @@
 """Every page over a broker, over its directory, and over a directory at rest."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla
+from ottla.base.files import OsFileSystem
 from ottla.console.contents import shown
+from ottla.storage.directory.owner_note import Owner, remove_owner_note, write_owner_note
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, PLACES, Browser, console_over, fill
 
@@ -295,3 +298,22 @@ def test_jobs_say_what_retention_and_the_cleaner_are_about_to_do(
     (going,) = jobs_of(browser)["retention"]
     assert (going["topic"], going["segments"] > 2) == ("teas", True)
     assert jobs_of(browser)["directories"][0]["state"] == "served"
+
+
+def test_jobs_say_how_far_a_start_and_a_mirror_are(at_rest: Path) -> None:
+    files = OsFileSystem()
+    lock = files.lock(str(at_rest / ".lock"))
+    assert lock is not None
+    doing = "orders-0 (1 of 2): offset 5 of 9, 1 kB"
+    try:
+        with console_over(at_rest) as browser:
+            write_owner_note(
+                files, str(at_rest), Owner(pid=os.getpid(), command="mirror", doing=doing)
+            )
+            assert doing in browser.text("/jobs")
+            (found,) = jobs_of(browser)["directories"]
+            assert found["state"] == "in use by ottla mirror"
+            remove_owner_note(files, str(at_rest))
+            assert jobs_of(browser)["directories"][0]["state"] == "held"
+    finally:
+        lock.release()

@@ -11,7 +11,8 @@ without new offsets.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.base.error_codes import ErrorCode
@@ -48,6 +49,10 @@ class PartitionReport:
 
     topic: str
     partition: int
+    number: int = 1
+    """Which of the round's partitions it is, from 1."""
+    count: int = 1
+    """How many partitions the round has."""
     from_offset: int = 0
     until_offset: int = 0
     source_end: int = 0
@@ -86,6 +91,19 @@ class RoundReport:
 OnProgress = Callable[[PartitionReport], None]
 
 
+def empty_reports(topics: Sequence[SourceTopic]) -> dict[str, list[PartitionReport]]:
+    """A round's, by topic, before anything is copied."""
+    count = sum(one.partition_count for one in topics)
+    numbers = itertools.count(1)
+    return {
+        topic.name: [
+            PartitionReport(topic=topic.name, partition=index, number=next(numbers), count=count)
+            for index in range(topic.partition_count)
+        ]
+        for topic in topics
+    }
+
+
 class Mirror:
     """`on_progress` hears of a partition's report whenever some more of it is copied."""
 
@@ -112,10 +130,13 @@ class Mirror:
         report = RoundReport()
         with_groups = with_groups and self._options.with_groups
         committed = self._source.committed_offsets() if with_groups else []
-        for topic in self._source.topics(self._options.selection):
+        topics = self._source.topics(self._options.selection)
+        reports = empty_reports(topics)
+        for topic in topics:
             if self._prepare(topic, report):
-                for index in range(topic.partition_count):
-                    report.partitions.append(self._copy_partition(topic, index))
+                for one in reports[topic.name]:
+                    self._copy_partition(topic, one)
+                    report.partitions.append(one)
         self._commit(committed, report)
         self._target.checkpoint()
         return report
@@ -172,8 +193,8 @@ class Mirror:
 
     # One partition
 
-    def _copy_partition(self, topic: SourceTopic, index: int) -> PartitionReport:
-        report = PartitionReport(topic=topic.name, partition=index)
+    def _copy_partition(self, topic: SourceTopic, report: PartitionReport) -> None:
+        index = report.partition
         report.from_offset = report.until_offset = self._target.log(
             topic.name, index
         ).log_end_offset
@@ -193,7 +214,6 @@ class Mirror:
             except (CorruptionError, InvalidBatchError) as error:
                 report.refusal = str(error)
                 break
-        return report
 
     def _bring_up(self, topic: SourceTopic, report: PartitionReport, bounds: Bounds) -> None:
         report.source_end = bounds.end

@@ -18,7 +18,7 @@ from typing import Any
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.extras import needed_for
 from ottla.client.security import librdkafka_settings
-from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport
+from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport, empty_reports
 from ottla.mirror.plan import Gap
 from ottla.mirror.source import Selection, Source, SourceTopic
 from ottla.mirror.throttle import Throttle
@@ -89,9 +89,11 @@ class Reproducer:
         """Sends what is new of each partition, up to the last stable offset that it had."""
         report = RoundReport()
         topics = self._source.topics(self._options.selection)
+        reports = empty_reports(topics)
         for topic in self._prepared(topics, report):
-            for index in range(topic.partition_count):
-                report.partitions.append(self._send_partition(topic.name, index))
+            for one in reports[topic.name]:
+                self._send_partition(one)
+                report.partitions.append(one)
         return report
 
     def _abort(self) -> None:
@@ -132,13 +134,11 @@ class Reproducer:
 
     # Partitions
 
-    def _send_partition(self, topic: str, index: int) -> PartitionReport:
-        report = PartitionReport(topic=topic, partition=index)
+    def _send_partition(self, report: PartitionReport) -> None:
         try:
             self._bring_up(report)
         except (ApiError, CorruptionError) as error:
             report.refusal = str(error)
-        return report
 
     def _bring_up(self, report: PartitionReport) -> None:
         bounds = self._source.bounds(report.topic, report.partition)

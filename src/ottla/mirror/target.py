@@ -5,7 +5,7 @@ what the source has. A crash leaves a directory like any broker's: the next open
 the mirror continues at the ends of its logs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 
 from ottla.base.clock import Clock, read_clock
@@ -39,9 +39,11 @@ class Target:
         self._clock = clock
 
     @classmethod
-    def open(cls, path: str, clock: Clock) -> "Target":
+    def open(
+        cls, path: str, clock: Clock, on_progress: Callable[[str], None] = lambda _: None
+    ) -> "Target":
         """Claims the directory, made if it is missing; raises `UserError` when it is in use."""
-        broker = open_broker([path], with_local_defaults({}), clock=clock)
+        broker = open_broker([path], with_local_defaults({}), clock=clock, on_progress=on_progress)
         discard_staging(path)
         return cls(broker, clock)
 

@@ -1,4 +1,4 @@
-"""The notes that a broker which listens leaves in its directories, for as long as it does."""
+"""The notes that a process leaves in its directories: where it listens, or what it does there."""
 
 import logging
 import os
@@ -8,16 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.base.addresses import Address, address_text
-from ottla.base.files import OsFileSystem
+from ottla.base.clock import Clock
+from ottla.base.files import OsFileSystem, join
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import EVERY_ADDRESS, Listener, inter_broker_listener
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.owner_note import Owner, remove_owner_note, write_owner_note
+from ottla.storage.files.filenames import LOCK
 
 logger = logging.getLogger(__name__)
 
 LOOPBACK = {EVERY_ADDRESS: "127.0.0.1", "::": "::1"}
 """Where a client on this machine finds a server that listens on every address."""
+NOTED_EVERY_MS = 1000.0
+"""How often a note is written again for work that has got on."""
 
 
 def addresses_for_commands(
@@ -63,8 +67,58 @@ class OwnerNotes:
             self._in_each(lambda path: remove_owner_note(self._files, path))
 
     def _in_each(self, deed: Callable[[str], None]) -> None:
-        for path in self._paths:
-            try:
-                deed(path)
-            except OSError as error:
-                logger.warning("%s: the note of its owner: %s", path, error.strerror)
+        _in_each(self._paths, deed)
+
+
+class WorkNotes:
+    """What a process does in directories while it does not listen, noted in those that it holds."""
+
+    def __init__(self, paths: Sequence[str], command: str, clock: Clock) -> None:
+        self._files = OsFileSystem()
+        self._paths = paths
+        self._command = command
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._noted_ms = -NOTED_EVERY_MS
+        self._doing = ""
+
+    def __enter__(self) -> "WorkNotes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def note(self, doing: str) -> None:
+        """What was done last; in any thread, as often as it likes."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._noted_ms >= NOTED_EVERY_MS:
+            self._noted_ms = now_ms
+            self.note_at_once(doing)
+
+    def note_at_once(self, doing: str) -> None:
+        """What remains so for a while."""
+        owner = Owner(pid=os.getpid(), command=self._command, doing=doing)
+        with self._lock:
+            if doing != self._doing:
+                self._doing = doing
+                _in_each(self._held(), lambda path: write_owner_note(self._files, path, owner))
+
+    def remove(self) -> None:
+        """While the directories are still held."""
+        with self._lock:
+            if self._doing:
+                self._doing = ""
+                _in_each(self._held(), lambda path: remove_owner_note(self._files, path))
+
+    def _held(self) -> list[str]:
+        """A start claims one directory after the other."""
+        own = os.getpid()
+        return [one for one in self._paths if self._files.lock_holder(join(one, LOCK)) == own]
+
+
+def _in_each(paths: Iterable[str], deed: Callable[[str], None]) -> None:
+    for path in paths:
+        try:
+            deed(path)
+        except OSError as error:
+            logger.warning("%s: the note of its owner: %s", path, error.strerror)

@@ -17,7 +17,7 @@ import ottla
 from ottla.cli.main import main
 from tests.integration.cli.support import ENVIRONMENT, run_ottla, serving
 from tests.support.mirroring import content
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -183,10 +183,13 @@ def test_a_running_broker_is_followed_until_told_to_stop(source: Path, tmp_path:
             fresh.flush()
             line = process.stdout.readline()
             assert f"{topic}-{partition} to 1" in line
+        up_to_date = f"ottla mirror pid={process.pid} data={target}: 4 partitions up to date"
+        wait_until(lambda: run_ottla("status", target).stdout.startswith(up_to_date))
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
         assert process.wait(PATIENCE_S) == 0
         assert "others" in rest
+        assert not (target / "ottla-owner").exists()
         assert run_ottla("mirror", "verify", address, target).returncode == 0
     with serving(target) as (copy, _):
         assert run_ottla("mirror", "verify", source, copy).returncode == 0

@@ -29,6 +29,7 @@ def test_a_broker_in_the_background_is_seen_and_stopped(
             "pid": int(pid.removeprefix("pid=")),
             "addresses": addresses.split(","),
             "command": "serve",
+            "doing": None,
             "tables": [],
         }
         assert run_ottla("status", "-q", directory=tmp_path).stdout == f"{addresses}\n"

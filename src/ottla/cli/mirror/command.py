@@ -13,7 +13,6 @@ from ottla.cli.mirror.options import with_pair
 from ottla.cli.settings_files import read_security
 from ottla.cli.terminal import (
     ExampleCommand,
-    ProgressLine,
     StopAskedError,
     Stopping,
     new_console,
@@ -152,12 +151,14 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     """Copies, and says what came of it; leaves with 1 when something was refused."""
 
     from ottla.base.clock import SystemClock
-    from ottla.cli.mirror.text import Totals, partition_words
+    from ottla.cli.mirror.text import Totals, draw, new_line, partition_words, round_words
+    from ottla.client.connection import UnreachableError
     from ottla.mirror.mirror import Mirror, MirrorOptions
     from ottla.mirror.places import check_apart, open_source, target_directory
     from ottla.mirror.source import Selection
     from ottla.mirror.target import Target
     from ottla.mirror.throttle import Every, Throttle
+    from ottla.runtime.owner_notes import WorkNotes
 
     directory = target_directory(target)
     check_apart(source, directory)
@@ -182,18 +183,31 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
         contextlib.closing(
             open_source(source, sleep=stop.sleep, security=security, on_damage=given.on_damage)
         ) as opened,
-        Target.open(directory, clock) as copy,
-        ProgressLine(console, "looking at the source") as line,
+        new_line(console) as line,
+        Target.open(directory, clock, line.say) as copy,
+        WorkNotes([directory], "mirror", clock) as notes,
     ):
 
         def on_progress(report: "PartitionReport") -> None:
-            line.say(partition_words(report))
+            draw(line, report)
+            notes.note(partition_words(report))
             stop.check()
 
         throttle = Throttle(given.throttle, clock, stop.sleep)
         mirror = Mirror(opened, copy, options, throttle=throttle, on_progress=on_progress)
         groups = Every(GROUPS_EVERY_S, clock)
-        run(lambda: mirror.run_round(with_groups=groups.is_due()), given, stop, totals)
+
+        def run_round() -> "RoundReport":
+            try:
+                report = mirror.run_round(with_groups=groups.is_due())
+            except UnreachableError as error:
+                notes.note_at_once(f"{error}; trying again")
+                raise
+            notes.note_at_once(round_words(report))
+            line.say("waiting for records" if given.follow else "closing the copy")
+            return report
+
+        run(run_round, given, stop, totals)
     totals.finish()
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.cli.terminal import ProgressLine, Stopping, new_console
+from ottla.cli.terminal import Stopping, new_console
 
 if TYPE_CHECKING:
     from ottla.cli.mirror.command import CopyOptions
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def reproduce(source: str, target: str, given: "CopyOptions") -> None:
     """Sends, and says what came of it; leaves with 1 when something was refused."""
     from ottla.cli.mirror.command import run
-    from ottla.cli.mirror.text import Totals, partition_words
+    from ottla.cli.mirror.text import Totals, draw, new_line
     from ottla.cli.settings_files import read_client_settings
     from ottla.mirror.places import is_address, open_source
     from ottla.mirror.reproduce import ReproduceOptions, Reproducer
@@ -44,11 +44,11 @@ def reproduce(source: str, target: str, given: "CopyOptions") -> None:
                 on_damage=given.on_damage,
             )
         ) as opened,
-        ProgressLine(console, "looking at the source") as line,
+        new_line(console) as line,
     ):
 
         def on_progress(report: "PartitionReport") -> None:
-            line.say(partition_words(report))
+            draw(line, report)
             stop.check()
 
         throttle = Throttle(given.throttle, SystemClock(), stop.sleep)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.terminal import new_table
+from ottla.cli.terminal import ProgressLine, counted, new_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,14 +18,37 @@ if TYPE_CHECKING:
 EXIT_REFUSED = 1
 
 
+def new_line(console: "Console") -> ProgressLine:
+    """The line that is drawn while a mirror runs."""
+    return ProgressLine(console, "looking at the source", noun="offsets")
+
+
+def draw(line: ProgressLine, report: "PartitionReport") -> None:
+    """How far a partition is in this round."""
+    from rich.filesize import decimal
+
+    done, total = report.until_offset - report.from_offset, report.source_end - report.from_offset
+    line.say(f"{_place(report)}, {decimal(report.size)}", done, total)
+
+
 def partition_words(report: "PartitionReport") -> str:
-    """What is being copied."""
+    """How far a partition is, as `ottla status` says it."""
     from rich.filesize import decimal
 
     return (
-        f"{report.name}: offset {report.until_offset:,} of {report.source_end:,}, "
+        f"{_place(report)}: offset {report.until_offset:,} of {report.source_end:,}, "
         f"{decimal(report.size)}"
     )
+
+
+def round_words(report: "RoundReport") -> str:
+    """How a mirror stands after a round."""
+    refused = f", {len(report.refusals)} refused" if report.refusals else ""
+    return f"{counted(len(report.partitions), 'partition')} up to date with the source{refused}"
+
+
+def _place(report: "PartitionReport") -> str:
+    return f"{report.name} ({report.number} of {report.count})"
 
 
 @dataclass(slots=True)

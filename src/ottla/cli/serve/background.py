@@ -1,13 +1,19 @@
 """`ottla serve --background`: the same command in a process of its own, once it is ready."""
 
+import select
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import click
 
+from ottla.cli.terminal import draw_over
+
 LINES_SHOWN = 20
+LINE_SIZE = 500
+LOOK_S = 1.0
 
 
 def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
@@ -28,7 +34,7 @@ def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
         )
     assert process.stdout is not None
     try:
-        ready = process.stdout.readline()
+        ready = _ready_line(process.stdout, log_path, begins)
     except BaseException:
         process.terminate()
         process.wait()
@@ -42,6 +48,25 @@ def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
         last = log.read().decode(errors="replace").splitlines()[-LINES_SHOWN:]
     click.echo("\n".join(last), err=True)
     sys.exit(code or 1)
+
+
+def _ready_line(stdout: IO[str], log_path: Path, begins: int) -> str:
+    """Waits for the broker's first line; a terminal shows what it logged last meanwhile."""
+    has_line = False
+    while sys.stderr.isatty() and not select.select([stdout], [], [], LOOK_S)[0]:
+        if words := _last_line(log_path, begins):
+            has_line = True
+            draw_over(words)
+    if has_line:
+        draw_over("")
+    return stdout.readline()
+
+
+def _last_line(path: Path, begins: int) -> str:
+    with path.open("rb") as log:
+        log.seek(max(begins, path.stat().st_size - LINE_SIZE))
+        lines = log.read().decode(errors="replace").splitlines()
+    return lines[-1] if lines else ""
 
 
 def log_path_of(directory: str) -> Path:

@@ -166,7 +166,7 @@ def serve(
     from ottla.runtime.event_log import EventLog
     from ottla.runtime.flusher import Flusher
     from ottla.runtime.open_files import allow_open_files
-    from ottla.runtime.owner_notes import OwnerNotes, addresses_for_commands
+    from ottla.runtime.owner_notes import OwnerNotes, WorkNotes, addresses_for_commands
     from ottla.server.embedding import Embedding
     from ottla.server.listener import Server
 
@@ -175,7 +175,7 @@ def serve(
     _check(config)
     allow_open_files()
     clock = machine_clock()
-    progress = RecoveryProgress(clock)
+    progress = RecoveryProgress(clock, WorkNotes(paths, "serve", clock).note_at_once)
     events = EventLog(clock)
     metrics = observing.open_metrics(clock, progress, events)
     values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
@@ -189,7 +189,7 @@ def serve(
     with ExitStack() as stack:
         stack.callback(events.stop)
         stack.callback(broker.close)
-        stack.callback(progress.begin)
+        stack.callback(progress.begin_stop)
         if metrics is not None:
             stack.callback(metrics.close)
             metrics.serve(broker, server)

@@ -38,7 +38,8 @@ directory_argument = click.argument("directory", metavar="[DIR]", default=DEFAUL
 def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
     """Say which process runs on the data directory DIR, and its addresses.
 
-    DIR is ./ottla-data by default. Exits with 1 when no process does. -q prints the addresses only.
+    Of a broker that recovers its logs, and of a mirror, it says how far it is. DIR is ./ottla-data
+    by default. Exits with 1 when no process does. -q prints the addresses only.
     """
     owner = _owner(directory)
     if as_json:
@@ -49,6 +50,7 @@ def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
                 "pid": owner.pid if owner else None,
                 "addresses": list(owner.addresses) if owner else [],
                 "command": owner.command if owner else None,
+                "doing": (owner.doing or None) if owner else None,
                 "tables": [_table_fields(one) for one in owner.tables] if owner else [],
             }
         )
@@ -63,6 +65,9 @@ def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
         click.echo(f"running {addresses} pid={owner.pid} data={directory} ({command})")
         for one in owner.tables:
             click.echo(_table_line(_table_fields(one)))
+    elif owner.doing:
+        command = "starting" if owner.command == "serve" else f"ottla {owner.command}"
+        click.echo(f"{command} pid={owner.pid} data={directory}: {owner.doing}")
     else:
         click.echo(f"in use pid={owner.pid or '?'} data={directory}; it does not listen")
     sys.exit(0 if owner is not None else 1)

@@ -1,4 +1,6 @@
-"""Progress of a long start or stop of `ottla serve`, on standard error."""
+"""Progress of a long start or stop of `ottla serve`: on standard error, and for `ottla status`."""
+
+from collections.abc import Callable
 
 import click
 
@@ -13,14 +15,17 @@ class RecoveryProgress:
     Steps may come from several threads; of two at once one is shown too many, at worst.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, note: Callable[[str], None] | None = None) -> None:
+        """`note` is given each step of a start that is shown."""
         self._clock = clock
+        self._note = note
         self.step = ""
         """The last one."""
-        self.begin()
+        self._shown_ms = clock.monotonic_ms()
 
-    def begin(self) -> None:
+    def begin_stop(self) -> None:
         """The first second begins now: a stop is not part of what came before it."""
+        self._note = None
         self._shown_ms = self._clock.monotonic_ms()
 
     def __call__(self, step: str) -> None:
@@ -29,3 +34,5 @@ class RecoveryProgress:
         if now_ms - self._shown_ms >= INTERVAL_MS:
             self._shown_ms = now_ms
             click.echo(step, err=True)
+            if self._note is not None:
+                self._note(step)

@@ -110,11 +110,14 @@ def _directory(files: Directories, path: str) -> Fields:
         words = "" if is_clean else "the next start recovers its logs"
     elif owner.addresses:
         state, words = "served", f"by process {owner.pid}, at {', '.join(owner.addresses)}"
+    elif owner.doing:
+        state = "starting" if owner.command == "serve" else f"in use by ottla {owner.command}"
+        words = f"process {owner.pid}: {owner.doing}"
     else:
         state = "held"
         words = (
-            f"by process {owner.pid}, which serves nobody: it is recovering, or mirrors, or the "
-            "log is an application's own"
+            f"by process {owner.pid}, which does not listen: an application that opened the log, "
+            "or a command that is about to end"
         )
     return {"path": path, "state": state, "words": words}
 

@@ -1,7 +1,8 @@
 """Which process holds a log directory, and where it can be asked.
 
 A broker that listens leaves `ottla-owner` in each of its directories: its process id and its
-addresses, as lines of Java properties. The directory's lock decides whether the note is true: one
+addresses, as lines of Java properties. One that recovers for long, and a mirror, leave what they
+are doing. The directory's lock decides whether the note is true: one
 that a crash left names a process that does not hold the lock, and is not believed. It is neither
 durable nor needed for anything else. Format page: docs/format/filenames.md. Kafka has none.
 """
@@ -29,6 +30,8 @@ class Owner:
     """0 where the process cannot be seen from here, as from another container."""
     addresses: tuple[str, ...] = ()
     command: str = ""
+    doing: str = ""
+    """How far it is with what it does while it does not listen: a recovery, a mirror."""
     tables: tuple[Mapping[str, Any], ...] = ()
     """How the tables stand that are filled beside the broker, as `ottla status` prints them."""
 
@@ -37,7 +40,8 @@ class Owner:
         """As in "another process, 4711, a broker at 127.0.0.1:9092"."""
         pid = f", {self.pid}" if self.pid else ""
         broker = f", a broker at {', '.join(self.addresses)}" if self.addresses else ""
-        return f"another process{pid}{broker}"
+        doing = f", ottla {self.command}" if self.doing else ""
+        return f"another process{pid}{broker}{doing}"
 
 
 def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
@@ -61,6 +65,7 @@ def write_owner_note(file_system: FileSystem, directory: str, owner: Owner) -> N
         "pid": str(owner.pid),
         "addresses": ",".join(owner.addresses),
         "command": owner.command,
+        **({"doing": owner.doing} if owner.doing else {}),
         **({"tables": json.dumps(owner.tables)} if owner.tables else {}),
     }
     text = "".join(f"{properties_line(name, value)}\n" for name, value in fields.items())
@@ -79,6 +84,7 @@ def _read_note(file_system: FileSystem, directory: str) -> Owner | None:
             pid=int(fields["pid"]),
             addresses=tuple(filter(None, fields["addresses"].split(","))),
             command=fields["command"],
+            doing=fields.get("doing", ""),
             tables=tuple(json.loads(fields.get("tables", "[]"))),
         )
     except (OSError, ValueError, KeyError):

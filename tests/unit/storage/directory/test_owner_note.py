@@ -71,3 +71,13 @@ def test_asking_for_the_owner_does_not_loosen_a_lock_of_ones_own(tmp_path: objec
     lock(files, str(tmp_path))
     assert owner_of(files, str(tmp_path)) == Owner(pid=os.getpid())
     assert owner_of(files, str(tmp_path)) == Owner(pid=os.getpid())
+
+
+def test_what_a_process_does_before_it_listens_is_noted_and_named(files: FakeFileSystem) -> None:
+    lock(files, "data")
+    starting = Owner(pid=0, command="serve", doing="recovering orders-0; 2 of 9 logs left")
+    write_owner_note(files, "data", starting)
+    assert owner_of(files, "data") == starting
+    assert str(refuse_in_use(files, "data", "wait for it")) == (
+        "data is in use by another process, ottla serve; wait for it"
+    )
