@@ -32,6 +32,7 @@ SUBJECTS = {
     "console": "the console's list of 1,000 topics, and a search beside other clients",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "tls": "TLS beside plain: throughput, handshakes, memory, and handshakes that are half done",
+    "authorization": "what access rules cost requests, in processor time",
     "fairness": "a small client beside the largest request of each API, and beside floods",
     "stretches": "processor time without a break, of each request that fairness sends",
     "producers": "producers of several clients, as applications use them, and an open log",

@@ -44,11 +44,11 @@ SLICE_SIZE = 1 << 20
 def run(scale: Scale) -> Iterator[Report]:
     times = scale.of(300, 1)
     with scale.data_directory() as directory, open_log(directory / "embedded") as log:
-        broker = _broker(directory / "served")
+        broker = broker_in(directory / "served")
         try:
             samples = scale.sampled(
                 {
-                    name: lambda deed=deed: _seconds_of(deed, times)  # type: ignore[misc]
+                    name: lambda deed=deed: seconds_of(deed, times)  # type: ignore[misc]
                     for name, deed in _deeds(broker, log).items()
                 },
                 times=3,
@@ -62,9 +62,9 @@ def run(scale: Scale) -> Iterator[Report]:
     yield report
 
 
-def _broker(path: Path) -> Broker:
+def broker_in(path: Path, settings: dict[str, str] | None = None) -> Broker:
     clock = SystemClock()
-    broker = open_broker([str(path)], {"num.partitions": "1"}, clock=clock)
+    broker = open_broker([str(path)], {"num.partitions": "1", **(settings or {})}, clock=clock)
     broker.transactions.loaded(read_clock(clock))
     return broker
 
@@ -72,14 +72,14 @@ def _broker(path: Path) -> Broker:
 def _deeds(broker: Broker, log: Log) -> dict[str, Callable[[], object]]:
     broker.create_topic(NewTopic(name=TOPIC, partition_count=1))
     log.create_topic(TOPIC)
-    asker = _Asker(broker)
+    asker = Asker(broker)
     for _ in range(100):
-        asker.ask(_produce(160), 9)
+        asker.ask(produce(160), 9)
     requests: dict[str, tuple[Message, int]] = {
-        "produce, one record": (_produce(1), 9),
-        "produce, 160 records": (_produce(160), 9),
-        "fetch, one batch": (_fetch(1), 11),
-        "fetch, 1 MB": (_fetch(SLICE_SIZE), 11),
+        "produce, one record": (produce(1), 9),
+        "produce, 160 records": (produce(160), 9),
+        "fetch, one batch": (fetch(1), 11),
+        "fetch, 1 MB": (fetch(SLICE_SIZE), 11),
         "offset commit": (_commit(), 7),
     }
     deeds: dict[str, Callable[[], object]] = {
@@ -89,9 +89,10 @@ def _deeds(broker: Broker, log: Log) -> dict[str, Callable[[], object]]:
     return deeds
 
 
-class _Asker:
-    def __init__(self, broker: Broker) -> None:
+class Asker:
+    def __init__(self, broker: Broker, client: Client = PEER) -> None:
         self._broker = broker
+        self._client = client
         self._dispatcher = Dispatcher(broker)
         self._dispatcher.set_time(read_clock(SystemClock()))
 
@@ -104,7 +105,7 @@ class _Asker:
         def ask() -> None:
             output = Output()
             # A copy, as from a socket: offsets are stamped into the batch.
-            later = self._dispatcher.dispatch(memoryview(bytearray(frame)), PEER, output)
+            later = self._dispatcher.dispatch(memoryview(bytearray(frame)), self._client, output)
             self._broker.write_out()
             assert later is None
             assert output.size
@@ -112,13 +113,13 @@ class _Asker:
         return ask
 
 
-def _produce(record_count: int) -> ProduceRequest:
+def produce(record_count: int) -> ProduceRequest:
     data = PartitionProduceData(index=0, records=batch_of(record_count, VALUE_SIZE))
     topic = TopicProduceData(name=TOPIC, partition_data=[data])
     return ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic])
 
 
-def _fetch(max_bytes: int) -> FetchRequest:
+def fetch(max_bytes: int) -> FetchRequest:
     wanted = FetchPartition(partition=0, fetch_offset=160, partition_max_bytes=max_bytes)
     topics = [FetchTopic(topic=TOPIC, partitions=[wanted])]
     return FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=max_bytes, topics=topics)
@@ -130,7 +131,7 @@ def _commit() -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id="bench", topics=[topic])
 
 
-def _seconds_of(deed: Callable[[], object], times: int) -> float:
+def seconds_of(deed: Callable[[], object], times: int) -> float:
     deed()
     started = thread_time()
     for _ in range(times):

@@ -138,6 +138,8 @@ def guarded(api_key: ApiKey, handle: Handler, authorizer: Authorizer) -> Handler
         return handle
     if api_key is ApiKey.PRODUCE:
         return records.quick_produce(handle, authorizer, AUDIT)
+    if api_key is ApiKey.FETCH:
+        return records.quick_fetch(handle, authorizer, AUDIT)
 
     def check(request: Message, context: RequestContext) -> Answer:
         return guard(request, context, Access(authorizer, AUDIT, context), handle)
