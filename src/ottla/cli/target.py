@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from ottla.client.admin import Admin
     from ottla.client.cluster import ClientSettings, Cluster
+    from ottla.client.topics_at_rest import TopicList
     from ottla.embedded.log import Log
 
 TARGET_VARIABLE = "OTTLA_TARGET"
@@ -116,6 +117,21 @@ class Target:
 
         with self.open(may_create=may_create) as cluster:
             yield Admin(cluster)
+
+    @contextmanager
+    def topics(self) -> "Iterator[TopicList]":
+        """What lists the topics: of a directory that no broker serves its files, which are left as
+        they are."""
+        if self.is_directory:
+            self.check_directories()
+            _check_holds_log(self.directories)
+            if not self.broker_addresses():
+                from ottla.client.topics_at_rest import TopicsAtRest
+
+                yield TopicsAtRest(self.directories)
+                return
+        with self.admin() as admin:
+            yield admin
 
     def broker_addresses(self) -> tuple[tuple[str, int], ...]:
         """Of the brokers; of a directory those of the broker that runs on it, or none."""

@@ -11,8 +11,8 @@ from typing import Final
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import Admin
+from ottla.client.administration.descriptions import PartitionDescription
 from ottla.client.administration.replicas import Reassignment
-from ottla.client.administration.topics import PartitionDescription
 from ottla.diagnosis.complaints import Complaint, Remedy
 
 NO_LEADER: Final = -1

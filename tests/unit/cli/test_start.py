@@ -170,6 +170,20 @@ def test_what_opens_a_directory_imports_no_extra_no_event_loop_and_nothing_for_c
 
 
 @pytest.mark.slow
+def test_listing_the_topics_of_a_directory_imports_no_broker_and_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+    modules = imported("topics", "list", str(tmp_path / "data"))
+    rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
+    assert not rooms & {"coordinator", "embedded", "protocol", "runtime", "server"}
+    unwanted = ("broker.broker", "client.connection", "storage.directory.log", "storage.log.writer")
+    assert not [one for one in modules if one.startswith(tuple(f"ottla.{it}" for it in unwanted))]
+
+
+@pytest.mark.slow
 def test_help_of_the_console_imports_neither_the_console_nor_what_it_needs() -> None:
     modules = imported("console", "--help")
     assert not {name for name in modules if name.startswith(("ottla.console", "ottla.client"))}

@@ -19,7 +19,7 @@ from ottla.cli.terminal import (
 from ottla.diagnosis.words.settings import retention_text
 
 if TYPE_CHECKING:
-    from ottla.client.administration.activity import TopicActivity
+    from ottla.client.administration.descriptions import TopicActivity
 
 COLUMNS = ("topic", "#partitions", "#records", "#size", "#records/s", "retention")
 NO_TOPICS = "there are no topics; ottla topics create {target} NAME makes one"
@@ -56,8 +56,8 @@ def list_command(
     Size is that of one replica. With -q only the names are printed.
     """
     window_s = parse_seconds("--rate-over", window)
-    with target.admin() as admin:
-        known = {one.name: one for one in admin.describe_topics(internal=True)}
+    with target.topics() as listed:
+        known = {one.name: one for one in listed.describe_topics(internal=True)}
         offered = [
             name
             for name, one in known.items()
@@ -69,8 +69,8 @@ def list_command(
                 click.echo(name)
             return
         since_ms = SystemClock().now_ms() - round(window_s * 1000)
-        found = admin.topic_activity([known[name] for name in names], since_ms)
-        settings = admin.topics_settings(names)
+        found = listed.topic_activity([known[name] for name in names], since_ms)
+        settings = listed.topics_settings(names)
     if as_json:
         for one in found:
             print_json(fields_of(one, settings[one.topic.name], window_s))

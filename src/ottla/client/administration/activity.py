@@ -5,9 +5,14 @@ from dataclasses import dataclass
 
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
+from ottla.client.administration.descriptions import (
+    PartitionActivity,
+    TopicActivity,
+    TopicDescription,
+    count_from,
+)
 from ottla.client.administration.groups import GroupAdmin, GroupDescription
 from ottla.client.administration.log_directories import LogDirectoryAdmin
-from ottla.client.administration.topics import TopicDescription
 from ottla.client.administration.transactions import ActiveProducer, TransactionAdmin
 from ottla.client.connection import Connection
 from ottla.client.reading import EARLIEST, LATEST, FetchFrom, fetch
@@ -16,47 +21,6 @@ from ottla.record.record import read_records
 
 ONE_BATCH = 1
 """A fetch of one byte brings the first batch whole."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionActivity:
-    """A partition's bounds and size; `recent_count` is records since the time asked about.
-
-    The size is `None` where no broker reports it.
-    """
-
-    place: TopicPartition
-    start_offset: int
-    end_offset: int
-    recent_count: int
-    size: int | None
-
-    @property
-    def count(self) -> int:
-        """Offsets that are left, of which compaction and transactions may have taken some."""
-        return self.end_offset - self.start_offset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicActivity:
-    """A topic, with the activity of its partitions."""
-
-    topic: TopicDescription
-    partitions: tuple[PartitionActivity, ...]
-
-    @property
-    def count(self) -> int:
-        return sum(one.count for one in self.partitions)
-
-    @property
-    def recent_count(self) -> int:
-        return sum(one.recent_count for one in self.partitions)
-
-    @property
-    def size(self) -> int | None:
-        """Of one replica; `None` where a partition's is not known."""
-        sizes = [one.size for one in self.partitions]
-        return None if None in sizes else sum(one for one in sizes if one is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +82,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
                 place=place,
                 start_offset=bounds[place][0],
                 end_offset=bounds[place][1],
-                recent_count=_count_from(recent[place].offset, *bounds[place]),
+                recent_count=count_from(recent[place].offset, *bounds[place]),
                 size=sizes.get(place),
             )
             for place in places
@@ -244,7 +208,3 @@ def totals(lags: Iterable[PartitionLag]) -> Mapping[str, int | None]:
         "lag": sum(one.lag or 0 for one in known),
         "late_ms": max(late) if late else None,
     }
-
-
-def _count_from(offset: int, start: int, end: int) -> int:
-    return 0 if offset < 0 else max(0, end - max(offset, start))

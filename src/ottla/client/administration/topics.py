@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
+from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.connection import Connection
 from ottla.client.reading import LATEST, READ_UNCOMMITTED
 from ottla.protocol.messages.create_partitions import (
@@ -41,28 +42,6 @@ DEFAULT = -1
 LAST_VERSION_WITH_NAMES = 5
 """Of DeleteTopics, which then also takes ids."""
 PREFERRED, UNCLEAN = 0, 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionDescription:
-    """A partition as the cluster reports it; the leader is -1 where there is none."""
-
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-    offline: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDescription:
-    """A topic as the cluster reports it."""
-
-    name: str
-    topic_id: Uuid | None
-    is_internal: bool
-    partitions: tuple[PartitionDescription, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
