@@ -70,7 +70,8 @@ IN_JSON = Decoding(
     format=ValueFormat.JSON, schema="id int, name string, visits bigint", envelope=Envelope.DEBEZIUM
 )
 IN_AVRO = Decoding(format=ValueFormat.AVRO, schema="", envelope=Envelope.DEBEZIUM)
-ROUNDS = 4
+ROUNDS = {"JSON": 3}
+"""How often the worker is started, where it is not twice: to start one takes seconds."""
 
 Row = tuple[int, str | None, int]
 
@@ -220,7 +221,7 @@ def is_snapshot_over(data: Path, connection: psycopg.Connection[Any]) -> bool:
 
 @pytest.mark.parametrize("name", list(CONVERTERS))
 def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path, name: str) -> None:
-    chance = random.Random(17)
+    chance, last = random.Random(17), ROUNDS.get(name, 2) - 1
     registry = f"127.0.0.1:{free_port()}"
     converter, decoding = dict(CONVERTERS[name]), IN_JSON
     options = list(OPTIONS)
@@ -237,9 +238,9 @@ def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path,
         told = worker_settings(tmp_path, address, connection.info, converter)
         (tmp_path / "worker.json").write_text(json.dumps(told))
         table = Table(address, tmp_path, chance, decoding)
-        for number in range(ROUNDS):
+        for number in range(last + 1):
             with working(tmp_path) as worker:
-                if number in (0, ROUNDS - 1):
+                if number in (0, last):
                     wait_until_equal(table, connection, worker)
                 if number == 0:
                     wait_until(lambda: is_snapshot_over(tmp_path / "data", connection), worker)
@@ -249,7 +250,7 @@ def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path,
                 connection.execute("update people set visits = visits + 1")
                 wait_until(lambda end=end: table.log_end() > end, worker)  # type: ignore[misc]
                 table.load()
-                if number == ROUNDS - 1:
+                if number == last:
                     wait_until_equal(table, connection, worker)
                     connection.execute("truncate people")
                     connection.execute("insert into people values (1, 'after', 1)")

@@ -99,9 +99,9 @@ def check_all(home: str, files: CompactedMeanwhile) -> None:
 
 @pytest.mark.slow
 def test_a_segment_that_was_compacted_meanwhile_is_no_file_of_another(source: Path) -> None:
-    each_time(source, read_all)
+    each_time(source, read_all, step=3)
 
 
 @pytest.mark.slow
 def test_a_log_that_is_compacted_while_it_is_checked_is_sound(source: Path) -> None:
-    each_time(source, check_all, step=7)
+    each_time(source, check_all, step=11)

@@ -20,8 +20,8 @@ from tests.simulation.cluster_world import World
 pytestmark = pytest.mark.slow
 
 FEW = range(4)
-MORE = range(4, 14)
-MANY = range(14, 500)
+MORE = range(4, 9)
+MANY = range(9, 500)
 
 
 @pytest.mark.parametrize("seed", MORE)

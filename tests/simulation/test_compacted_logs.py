@@ -7,8 +7,8 @@ import pytest
 from tests.simulation.compacting_world import CompactingWorld
 
 FEW = range(3)
-MORE = range(3, 5)
-MANY = range(5, 30)
+MORE = range(3, 4)
+MANY = range(4, 30)
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import pytest
 from tests.simulation.log_world import World
 
 FEW = range(3)
-MORE = range(3, 7)
-MANY = range(7, 40)
+MORE = range(3, 5)
+MANY = range(5, 40)
 
 
 @pytest.fixture(autouse=True)
