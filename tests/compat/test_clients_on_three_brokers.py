@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.client.administration.topics import ListedOffset
+from ottla.client.connection import UnreachableError
+from ottla.client.refusals import RefusedError
 from tests.compat import node_clients
 from tests.support.patience import PATIENCE_S
 from tests.support.running_cluster import RunningCluster, Silence, wait_until
@@ -213,8 +217,15 @@ CLIENTS: dict[str, Callable[[Session], None]] = {
 
 
 def ends(admin: ottla.Admin, topic: str) -> list[int]:
+    """Waits for new leaders, who have no end to tell before their followers have fetched."""
     places = [ottla.TopicPartition(topic, index) for index in range(PARTITIONS)]
-    found = admin.list_offsets(places)
+
+    def listed() -> dict[ottla.TopicPartition, ListedOffset]:
+        with suppress(RefusedError, UnreachableError):
+            return admin.list_offsets(places)
+        return {}
+
+    found = wait_until(listed, f"the ends of {topic} cannot be had")
     return [found[place].offset for place in places]
 
 
