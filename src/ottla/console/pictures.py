@@ -241,7 +241,8 @@ def remarks(explained: ExplainedLog, status: CompactionStatus | None, now_ms: in
     goes = sum(one.verdict.goes for one in explained.segments)
     found = []
     if goes:
-        found.append(f"{goes} of {len(explained.segments)} segments go at the next check")
+        verb = "goes" if goes == 1 else "go"
+        found.append(f"{goes} of {len(explained.segments)} segments {verb} at the next check")
     else:
         due = [one.verdict.due_ms for one in explained.segments if one.verdict.due_ms is not None]
         if due and min(due) > now_ms:
