@@ -75,7 +75,9 @@ def changes(
     for blocker in verdict.blockers:
         found += _changes(blocker, segment, explained, setting, now_ms)
     if verdict.is_active and found and Blocker.EMPTY_ACTIVE not in verdict.blockers:
-        found.append("stop appending, and wait: each append moves the active segment's largest timestamp on")
+        found.append(
+            "stop appending, and wait: each append moves the active segment's largest timestamp on"
+        )
     return found
 
 
