@@ -33,6 +33,7 @@ SHOWN = {
     "producers": "append_many, a list",
     "transactions": "committed/s",
     "idempotence": "what idempotence costs",
+    "cluster": "A controller that finds 6 partitions",
     "spark": "offsets settled and tasks cut",
     "load": "with over without",
     "merges": "a load of the latest rows",
@@ -43,13 +44,13 @@ SHOWN = {
 }
 
 
-WITH_SPARK = ("spark", "load", "sink")
+WITH_JAVA = ("spark", "load", "sink", "cluster")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "subject",
-    [pytest.param(one, marks=[pytest.mark.long] * (one in WITH_SPARK)) for one in SUBJECTS],
+    [pytest.param(one, marks=[pytest.mark.long] * (one in WITH_JAVA)) for one in SUBJECTS],
 )
 def test_a_benchmark_prints_its_tables(subject: str, tmp_path: Path) -> None:
     arguments = [subject, "--tiny", "--no-peers", "--directory", str(tmp_path)]
