@@ -48,6 +48,7 @@ CLUSTER_FILE = "cluster.json"
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
 _ADDRESSES = re.compile(r"[^/@,\s]*:\d{1,5}(,[^/@,\s]*:\d{1,5})*")
+_HOST = re.compile(r"localhost|[^/@:\s]+(\.[^/@:.\s]+){2,}")
 _PARTITION = re.compile(r".+-\d+")
 _LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
 
@@ -143,6 +144,8 @@ class Target:
             if not os.path.isdir(path):
                 reason = "is no directory" if os.path.exists(path) else "there is no such directory"
                 hint = "a target is a data directory or HOST:PORT"
+                if _HOST.fullmatch(path):
+                    hint += f", such as {path}:9092"
                 if path in read_contexts().known:
                     hint = f"of a context, write @{path}"
                 raise UserError(f"{path}: {reason}; {hint}")

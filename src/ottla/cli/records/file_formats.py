@@ -278,9 +278,10 @@ def _parsed(path: Path, number: int, line: bytes | dict[str, Any]) -> NewRecord:
 
 def _check_columns(path: Path, names: Any) -> None:
     if not {"value", "value_base64"}.intersection(names):
+        there = f"; there are {', '.join(names)}" if names else ", and no other"
         raise UserError(
-            f"{path}: there is no column value; there are {', '.join(names)}; to write rows as "
-            f"JSON: ottla produce --csv or --parquet"
+            f"{path}: there is no column value{there}; to write rows as JSON: "
+            f"ottla produce --csv or --parquet"
         )
 
 

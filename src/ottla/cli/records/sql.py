@@ -1,8 +1,11 @@
 """`ottla sql`: a query over topics, by DuckDB. A topic is a table, read when the query names it."""
 
 import json
+import os
 import re
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +16,7 @@ from ottla.browsing.positions import FROM_START, Position, PositionKind
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
 from ottla.cli.records.encodings import json_bytes
 from ottla.cli.records.file_formats import quoted, whole_file
-from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
 from ottla.cli.terminal import counted, new_console, new_table, quiet_option
 
 if TYPE_CHECKING:
@@ -70,7 +73,10 @@ def sql_command(
     """
     import duckdb
 
-    with duckdb.connect() as database:
+    if " " in target.text and (os.path.isdir(query) or looks_like_target(query)):
+        raise UserError(f"the target comes before the query: ottla sql {query} 'select ...'")
+
+    def ask() -> int:
         try:
             tables = _tables(database, query)
             for topic in sorted(tables):
@@ -79,13 +85,26 @@ def sql_command(
             found = database.sql(query)
             if found is None:
                 raise UserError("the query returns no rows; write a select")
-            count = _print(found, kind, parquet)
+            return _print(found, kind, parquet)
         except duckdb.Error as error:
             raise UserError(f"sql: {_line_of(str(error))}") from error
+
+    with duckdb.connect() as database:
+        count = _interruptible(database, ask)
     if parquet is not None and not is_quiet:
         click.echo(f"wrote {counted(count, 'row')} to {parquet}", err=True)
     elif kind is None and count == SHOWN_ROWS and not is_quiet:
         click.echo(f"{SHOWN_ROWS} rows are shown; --csv and --json print all", err=True)
+
+
+def _interruptible(database: Any, ask: Callable[[], int]) -> int:
+    """DuckDB hears no signal while it works: another thread waits for it, and this one listens."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            return pool.submit(ask).result()
+        except BaseException:
+            database.interrupt()
+            raise
 
 
 def _line_of(message: str) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import UnknownNameError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.tables import print_rows
@@ -67,7 +67,7 @@ def delete_records_command(
         planned = _planned(admin, topic, partitions, reset)
         count = sum(map(_count, planned))
         if planned and not dry_run:
-            question = f"Delete {counted(count, 'record')} of {topic}?"
+            question = f"Delete {counted(f'{count:,}', 'record')} of {topic}?"
             confirm(question, is_confirmed=how["is_confirmed"])
             admin.delete_records({one.place: one.after for one in planned})
     if how["as_json"]:
@@ -87,7 +87,7 @@ def delete_records_command(
             rows = [(one.place.partition, one.before, one.after, f"{_count(one):,}")
                     for one in planned]  # fmt: skip
             print_rows(("#partition", "#first offset", "#then", "#records"), rows)
-        what = counted(count, "record")
+        what = counted(f"{count:,}", "record")
         click.echo(f"{'would delete' if dry_run else 'deleted'} {what} of {topic}")
 
 
@@ -103,6 +103,13 @@ def _planned(
             raise UnknownNameError("partition", f"{topic}-{index}", map(str, there))
     places = [TopicPartition(topic, index) for index in partitions or there]
     bounds = admin.bounds(places)
+    last = max((end for _, end in bounds.values()), default=0)
+    if reset.kind is ResetKind.OFFSET and reset.number > last:
+        # A digit too many must not delete everything.
+        raise UserError(
+            f"--before {reset.number}: {topic} ends at offset {last}; "
+            "--before latest deletes all of its records"
+        )
     at_time = {}
     if reset.kind is ResetKind.TIME:
         listed = admin.list_offsets(places, reset.number)

@@ -219,9 +219,12 @@ def test_a_range_is_exported_and_what_is_no_export_is_refused(
         ("x.parquet", "there is no such file"),
         ("o.dat", "its name says no format"),
         ("bad.parquet", "this is no parquet file"),
+        ("empty.csv", "there is no column value, and no other; to write rows as JSON: "),
     ]:
         if name == "bad.parquet":
             (tmp_path / name).write_text("nonsense")
+        if name == "empty.csv":
+            (tmp_path / name).touch()
         result = run(same_broker, "import", "TARGET", "orders", str(tmp_path / name))
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
         assert told in result.stderr
@@ -330,6 +333,17 @@ def test_what_was_moved_is_said_as_json_when_asked(broker: Administered, tmp_pat
     both = run(broker, "export", "TARGET", "told", "-o", "-", "--as", "json", "--json")
     assert (both.exit_code, both.stdout) == (2, "")
     assert "would share standard output" in both.stderr
+
+
+@pytest.mark.slow
+def test_a_query_that_runs_long_can_be_interrupted(same_broker: Administered) -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    query = "select count(*) from range(1000000000000) t"
+    result = run(same_broker, "sql", "TARGET", query, "--timeout", "1s")
+    assert (result.exit_code, result.stdout) == (124, "")
+    swapped = run(same_broker, "sql", query, "TARGET")
+    assert (swapped.exit_code, "the target comes before the query" in swapped.stderr) == (2, True)
 
 
 def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> None:

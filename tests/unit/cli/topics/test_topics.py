@@ -93,6 +93,17 @@ def test_a_dry_run_changes_nothing(broker: Administered) -> None:
             "there is no partition orders-7; there are 0, 1",
         ),
         (
+            "delete-records TARGET orders --before 1000",
+            2,
+            "--before 1000: orders ends at offset 100; --before latest deletes all of its records",
+        ),
+        (
+            "topics list localhost",
+            2,
+            "localhost: there is no such directory; a target is a data directory or HOST:PORT, "
+            "such as localhost:9092",
+        ),
+        (
             "delete-records TARGET orders --before yesterday",
             2,
             "--before yesterday: a place is earliest, latest, current, an offset, @TIME such as "
