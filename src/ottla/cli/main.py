@@ -214,7 +214,7 @@ tokens_group = LazyGroup(
     {
         "list": ("ottla.cli.tokens.command:list_command", "List delegation tokens."),
         "create": ("ottla.cli.tokens.command:create_command", "Create a delegation token."),
-        "renew": ("ottla.cli.tokens.command:renew_command", "Let a token live longer."),
+        "renew": ("ottla.cli.tokens.command:renew_command", "Extend the lifetime of a token."),
         "expire": ("ottla.cli.tokens.command:expire_command", "End a token."),
     },
     examples=("ottla tokens list localhost:9092",),

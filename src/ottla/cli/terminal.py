@@ -218,7 +218,7 @@ quiet_option = click.option(
 
 
 yes_option = click.option(
-    "--yes", "-y", "is_confirmed", is_flag=True, help="Do it without a question."
+    "--yes", "-y", "is_confirmed", is_flag=True, help="Do not ask for confirmation."
 )
 
 

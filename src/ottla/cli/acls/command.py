@@ -44,10 +44,10 @@ resource_options = with_options(
 Resources = dict[str, Any]
 
 
-def entry_options(purpose: str) -> Callable[[Any], Any]:
+def entry_options(of_denial: str) -> Callable[[Any], Any]:
     return with_options(
         click.option("--host", metavar="ADDRESS", help="Host of the client; * is every host."),
-        click.option("--deny", is_flag=True, help=f"{purpose} a denial."),
+        click.option("--deny", is_flag=True, help=of_denial),
     )
 
 
@@ -97,7 +97,7 @@ def list_command(target: Target, principal: str | None, as_json: bool, **resourc
     help="What a producer or a consumer needs, in place of operations.",
 )
 @resource_options
-@entry_options("Make")
+@entry_options("Deny the operations instead of allowing them.")
 @quiet_option
 def add_command(
     target: Target,
@@ -140,7 +140,7 @@ def add_command(
 @click.argument("principal", metavar="PRINCIPAL")
 @click.argument("operations", metavar="[OPERATION]...", nargs=-1)
 @resource_options
-@entry_options("Remove only")
+@entry_options("Remove only denials.")
 @quiet_option
 def remove_command(
     target: Target,

@@ -104,7 +104,7 @@ def drain_command(target: Target, broker: int, is_confirmed: bool, **how: Any) -
     type=click.Path(dir_okay=False, path_type=Path),
     help="File of moves, as kafka-reassign-partitions takes it.",
 )
-@click.option("--cancel", is_flag=True, help="Take back the moves that are on their way.")
+@click.option("--cancel", is_flag=True, help="Cancel the moves that are under way.")
 @plan_options
 def reassign_command(
     target: Target,
@@ -116,7 +116,7 @@ def reassign_command(
 ) -> None:
     """Move partitions of topics to other brokers, or change how many replicas they have.
 
-    Without --to, --replicas, --plan and --cancel the moves that are on their way are listed.
+    Without --to, --replicas, --plan and --cancel the moves that are under way are listed.
     """
     from ottla.client.cluster_status import cluster_status
     from ottla.client.replica_plans import plan_given, plan_to

@@ -34,7 +34,10 @@ PARTITION_COLUMNS = (
 @target_argument()
 @click.argument("patterns", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_topics)
 @click.option(
-    "--partitions", "has_partitions", is_flag=True, help="List all partitions, also sound ones."
+    "--partitions",
+    "has_partitions",
+    is_flag=True,
+    help="List all partitions, not only those with a problem.",
 )
 @json_option
 def status_command(

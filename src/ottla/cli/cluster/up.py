@@ -56,7 +56,7 @@ def up_command(
     settings: tuple[str, ...],
     is_quiet: bool,
 ) -> None:
-    """Start a whole cluster on this machine, or what of it does not run.
+    """Start a whole cluster on this machine, or those of its processes that do not run.
 
     Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer and know each other. DIR may be
     named where other commands take a TARGET. A cluster that was there before keeps its data, its

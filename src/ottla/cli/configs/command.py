@@ -42,7 +42,9 @@ resource_options = with_options(
 @target_argument()
 @click.argument("words", metavar="[TOPIC] [KEY]...", nargs=-1)
 @resource_options
-@click.option("--all", "show_all", is_flag=True, help="Also show what has its default.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="Also show settings that have their defaults."
+)
 @json_option
 def get_command(
     target: Target,
@@ -128,7 +130,7 @@ def unset_command(
     is_quiet: bool,
     **resource: Any,
 ) -> None:
-    """Take settings back: what is the default holds again."""
+    """Remove settings: their defaults apply again."""
     kind, name, keys = _resource(words, **resource)
     if not keys:
         raise UserError("name a setting to take back, such as retention.ms")

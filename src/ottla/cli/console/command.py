@@ -30,14 +30,14 @@ console_options = with_options(
         "--allow-writes",
         "allows_writes",
         is_flag=True,
-        help="Let it produce, reset groups, change settings and abort transactions.",
+        help="Allow the console to produce, reset groups, change settings and abort transactions.",
     ),
     click.option(
         "--token",
         envvar=TOKEN_VARIABLE,
         metavar="TEXT",
         default="",
-        help="Token to ask for; made where others than this machine can reach it.",
+        help="Token to ask for; by default one is made where other machines can reach the console.",
     ),
     click.option(
         "--name",
@@ -88,8 +88,8 @@ def console_command(target: Target, until_eof: bool, **given: Any) -> None:
 
     TARGET is a data directory, which is read also while a broker runs on it, or a broker. Prints
     the link, and runs until SIGTERM or Ctrl-C. Nothing can be changed without --allow-writes. With
-    -X security.protocol=SASL_SSL and no user, people sign in with the broker's users, and may do
-    here what these may.
+    -X security.protocol=SASL_SSL and no user, people sign in as users of the broker, and may do
+    what those users may.
     """
     target.check_directories()
     server = open_console(console_target(target), **given)

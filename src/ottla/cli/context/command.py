@@ -125,7 +125,7 @@ def show_command(name: str | None, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--none", "is_none", is_flag=True, help="Use no context from now on.")
 def use_command(name: str | None, is_none: bool) -> None:
-    """Make NAME the context that counts when a command names no target."""
+    """Make NAME the context of commands that name no target."""
     contexts = read_contexts()
     if (name is None) != is_none:
         raise UserError("name either a context, or --none")

@@ -72,10 +72,10 @@ def reset_command(
     is_executed: bool,
     **options: Any,
 ) -> None:
-    """Set where GROUP continues to read: in all that it has committed, or in the topics named.
+    """Set where GROUP continues to read, in all partitions that it has committed or in those named.
 
-    Prints what would change, and changes it only with --yes. Nobody may read in the group
-    meanwhile. A place that the log does not hold is moved to the log's nearest end.
+    Prints what would change, and changes it only with --yes. The group must have no
+    members. An offset that the log does not have is moved to the nearest end of the log.
     """
     from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
 
@@ -110,7 +110,7 @@ def reset_command(
 @click.argument("offsets", metavar="TOPIC:PARTITION=OFFSET...", nargs=-1, required=True)
 @quiet_option
 def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quiet: bool) -> None:
-    """Commit offsets for GROUP, which is made if it is not there. Nobody may read in it."""
+    """Commit offsets for GROUP, which is created if missing and must have no members."""
     from ottla.client.resets import check_nobody_reads, check_there
 
     wanted = dict(_commit(one) for one in offsets)
@@ -153,7 +153,7 @@ def delete_command(
 ) -> None:
     """Delete groups with their offsets, or their offsets of some topics.
 
-    Nobody may read in the group. At a terminal the command asks first.
+    A group must have no members. At a terminal the command asks first.
     """
     from ottla.client.resets import places_to_reset
 

@@ -112,7 +112,7 @@ with_load_options = with_options(
     click.option(
         "--grow",
         is_flag=True,
-        help="Add columns for fields of JSON that the first new records have, and the table not.",
+        help="Add columns for JSON fields that the first new records have and the table has not.",
     ),
     *registry_options("which values name by id, with --decode avro, json or protobuf"),
     click.option(

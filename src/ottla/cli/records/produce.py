@@ -88,7 +88,9 @@ sending_options = with_options(
     _kind("parquet", "Read Parquet files; each row is a JSON value."),
     _kind("files", "Read a record from each FILE, whole."),
     click.option("--key-separator", "-K", metavar="TEXT", help="Text between key and value."),
-    click.option("--separator", "-D", metavar="TEXT", help="Text between records, not newlines."),
+    click.option(
+        "--separator", "-D", metavar="TEXT", help="Text between records, instead of newlines."
+    ),
     click.option("--key", "-k", metavar="TEXT", help="Key of records without one."),
     click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Header."),
     click.option("--partition", "-p", type=click.IntRange(0), help="Partition to write to."),

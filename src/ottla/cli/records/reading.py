@@ -94,7 +94,9 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
         click.option(
             "--key-separator", "-K", metavar="TEXT", help="Print keys too, before this separator."
         ),
-        click.option("--null", "-Z", is_flag=True, help="Print NULL for a null, not nothing."),
+        click.option(
+            "--null", "-Z", is_flag=True, help="Print NULL for a null, instead of nothing."
+        ),
         encoding_option("--value", "value_as", "Encoding of values."),
         encoding_option("--key", "key_as", "Encoding of keys."),
         *schema_options,

@@ -111,9 +111,10 @@ def serve_command(
 ) -> None:
     """Serve the data directory DIR, which is made if missing, to every Kafka client.
 
-    Without DIR it is that of log.dirs, or without a file ./ottla-data. Prints "ready HOST:PORT ..."
-    once it answers. SIGTERM and SIGINT stop it cleanly. Settings may also be in the environment:
-    KAFKA_LOG_RETENTION_MS, or OTTLA_LOG_RETENTION_MS, is log.retention.ms.
+    DIR is log.dirs of --config by default, without a file ./ottla-data. The command prints
+    "ready HOST:PORT ..." once the broker answers. SIGTERM and SIGINT stop it cleanly.
+    Settings may also be in the environment: KAFKA_LOG_RETENTION_MS, or OTTLA_LOG_RETENTION_MS, is
+    log.retention.ms.
     """
     from ottla.cli.serve.background import log_path_of, serve_in_background
     from ottla.config.broker import broker_config

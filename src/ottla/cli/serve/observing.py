@@ -104,7 +104,7 @@ _OPTIONS = (
         metavar="[HOST:PORT]",
         help=f"Show the broker in a browser, at {CONSOLE_ADDRESS} by default; see ottla console.",
     ),
-    click.option("--console-writes", is_flag=True, help="Let the console change things."),
+    click.option("--console-writes", is_flag=True, help="Allow the console to change things."),
     click.option("--metrics-internal", is_flag=True, help="Metrics of internal topics too."),
     click.option("--verbose", "-v", count=True, help="Log at INFO level; -vv: at DEBUG level."),
     click.option("--quiet", "-q", is_flag=True, help="Log errors only."),

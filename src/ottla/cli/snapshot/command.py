@@ -128,7 +128,7 @@ def restore_command(
     places: tuple[str, ...],
     **how: bool,
 ) -> None:
-    """Bring the data directory TARGET back to what it was in snapshot NAME.
+    """Restore the data directory TARGET from snapshot NAME.
 
     What is in TARGET now becomes another snapshot. At a terminal the command asks first. Stop the
     broker before. With --at records from a place on are left out, and groups that have read
@@ -176,7 +176,7 @@ def branch_command(
     places: tuple[str, ...],
     **how: bool,
 ) -> None:
-    """Make the data directory DIR of snapshot NAME of TARGET, with its offsets and groups.
+    """Make a data directory, DIR, from snapshot NAME of TARGET, with its offsets and groups.
 
     Afterwards each goes its own way: what is written to one is not seen in the other. With --at
     records from a place on are left out, and groups that have read further are named.

@@ -33,7 +33,7 @@ MEGABYTE = 1024 * 1024
 def compact_command(
     path: str, target_size: str, target_mb: int | None, sort_by: str | None, engine: str
 ) -> None:
-    """Merge the small files of a table, or sort its rows. These and their offsets do not change.
+    """Merge the small files of a table, or sort its rows. Rows and their offsets do not change.
 
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
     table unchanged. Remove the old files with: ottla table vacuum.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def vacuum_command(path: str, keep_hours: float, dry_run: bool) -> None:
     """Remove files that reruns and compactions replaced, and files that killed commits left.
 
-    Current files of the table stay. Whole hours count: half of one is taken for one.
+    Current files of the table stay. Whole hours count: half an hour counts as one.
     """
     from ottla.base.clock import SystemClock
     from ottla.tables.vacuum import HOUR_MS, vacuum

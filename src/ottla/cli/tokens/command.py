@@ -112,7 +112,7 @@ def create_command(
 @secret_option
 @click.option("--for", "period", metavar="TIME", help="Time from now; by default the broker's.")
 def renew_command(target: Target, secret_file: Path, period: str | None) -> None:
-    """Let a token live longer."""
+    """Extend the lifetime of a token."""
     from ottla.client.administration.security import SecurityAdmin
 
     period_ms = -1 if period is None else int(parse_seconds("--for", period) * 1000)

@@ -38,7 +38,7 @@ settings_option = click.option(
 @click.option("--partitions", "-p", type=click.IntRange(1), metavar="N", help="Partitions.")
 @click.option("--replicas", "-r", type=click.IntRange(1), metavar="N", help="Replicas of each.")
 @settings_option
-@click.option("--if-missing", is_flag=True, help="Leave topics alone that are there.")
+@click.option("--if-missing", is_flag=True, help="Skip topics that exist.")
 @click.option("--dry-run", is_flag=True, help="Check what would be made, and make nothing.")
 @quiet_option
 def create_command(
@@ -49,7 +49,7 @@ def create_command(
     is_quiet: bool,
     **how: Any,
 ) -> None:
-    """Create topics NAME. What is not given is the broker's default.
+    """Create topics NAME. Settings that are not given have the broker's defaults.
 
     A data directory is made if it is missing. Times and sizes may be written as 7d and 1Gi.
     """
@@ -88,7 +88,7 @@ def create_command(
     "patterns", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics
 )
 @settings_option
-@click.option("--unset", multiple=True, metavar="KEY", help="Setting to take back; repeatable.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Setting to remove; repeatable.")
 @quiet_option
 def alter_command(
     target: Target,
@@ -119,7 +119,9 @@ def alter_command(
 @target_argument()
 @click.argument("name", metavar="NAME", shell_complete=complete_topics)
 @click.argument("count", metavar="PARTITIONS", type=click.IntRange(1))
-@click.option("--dry-run", is_flag=True, help="Check whether it can be, and change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check whether the topic can grow, and change nothing."
+)
 @quiet_option
 def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet: bool) -> None:
     """Grow the topic NAME to PARTITIONS partitions in all.
@@ -140,7 +142,7 @@ def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet:
 @click.argument(
     "patterns", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics
 )
-@click.option("--if-there", is_flag=True, help="Do not mind names that match nothing.")
+@click.option("--if-there", is_flag=True, help="Ignore names that match nothing.")
 @yes_option
 @quiet_option
 def delete_command(

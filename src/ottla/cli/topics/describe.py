@@ -39,7 +39,7 @@ WINDOW_S = 300.0
 def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
     """Describe topics: partitions, offsets, sizes, settings, and who produces to them.
 
-    Of producers those are known that write with a producer id, as idempotent ones do.
+    Only producers with a producer id are known, such as idempotent ones.
     """
     now_ms = SystemClock().now_ms()
     with target.admin() as admin:
