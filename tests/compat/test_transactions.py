@@ -202,6 +202,7 @@ def read(
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,  # How long the broker waits at an end.
             "log_level": 0,
         }
     )

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.cli.support import ENVIRONMENT
+from tests.integration.cli.support import ENVIRONMENT, QUICK_JAVA
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = {"ottla": "-m ottla", "python": "", "pytest": "-m pytest"}
@@ -30,6 +30,7 @@ class Shell:
             "HOME": str(directory / "home"),
             "XDG_CONFIG_HOME": str(directory / "home"),
             "LC_ALL": "C.UTF-8",
+            **QUICK_JAVA,
         }
 
     def run(self, line: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Spark's standalone cluster on this machine: a master and two workers, out of PySpark's wheel."""
+"""Spark's standalone cluster on this machine: a master and workers, out of PySpark's wheel."""
 
 import json
 import os
@@ -16,16 +16,19 @@ from ottla.spark.session import OPENED_PACKAGES, spark_home
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
-WORKERS = 2
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
-EXECUTORS = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+EXECUTORS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.host": "127.0.0.1",
+}
 LOOK_AGAIN_S = 0.2
 
 
 @contextmanager
-def standalone_cluster(directory: Path) -> Iterator[str]:
-    """The master's address, once both workers have registered."""
+def standalone_cluster(directory: Path, worker_count: int) -> Iterator[str]:
+    """The master's address, once all workers have registered."""
     port, pages = free_port(), free_port()
     address = f"spark://127.0.0.1:{port}"
     with ExitStack() as started:
@@ -35,11 +38,11 @@ def standalone_cluster(directory: Path) -> Iterator[str]:
             started.enter_context(spark_program(directory, name, [*host, *arguments]))
 
         run(MASTER, "--port", str(port), "--webui-port", str(pages))
-        for number in range(WORKERS):
+        for number in range(worker_count):
             place = str(directory / f"worker-{number}")
             sizes = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
             run(WORKER, *sizes, "--work-dir", place, address)
-        _wait_until(lambda: _alive_workers(pages) == WORKERS, directory)
+        _wait_until(lambda: _alive_workers(pages) == worker_count, directory)
         yield address
 
 

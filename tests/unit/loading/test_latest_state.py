@@ -149,7 +149,9 @@ def rows_of(table: str, version: int | None = None) -> list[Row]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(one, marks=pytest.mark.long) for one in range(1, 9))]
+)
 def test_whatever_is_done_to_a_table_it_is_the_latest_state_of_its_log(
     tmp_path: Path, seed: int
 ) -> None:

@@ -102,7 +102,9 @@ class Model:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(one, marks=pytest.mark.long) for one in range(1, 9))]
+)
 def test_whatever_is_done_to_a_table_it_is_a_prefix_of_its_log(tmp_path: Path, seed: int) -> None:
     model = Model(tmp_path, seed)
     for _ in range(15):
