@@ -413,7 +413,9 @@ class Broker:
         if result.answers(query):
             return result
         _take_back(result, found)
-        waiting: LongPoll = WaitingFetch(query, found, deadline_ms)
+        waiting: LongPoll = WaitingFetch(
+            query, found, deadline_ms, reads_ahead=query.is_of_follower
+        )
         self._waiting.add(waiting)
         return waiting
 
@@ -424,7 +426,7 @@ class Broker:
         """
         found: list[Partition] = []
         read: list[Partition] = []
-        waiting: LongPoll = LongFetch(query, found, deadline_ms)
+        waiting: LongPoll = LongFetch(query, found, deadline_ms, reads_ahead=query.is_of_follower)
         try:
             # First: what is appended while others have their turn is to wake it too.
             self._waiting.hold(waiting, self._find_all(query, found))

@@ -56,6 +56,11 @@ class FetchQuery:
     may_read: Callable[[str], bool] | None = None
     fetcher: Fetcher | None = None
 
+    @property
+    def is_of_follower(self) -> bool:
+        """It reads what is not committed yet."""
+        return self.fetcher is not None and self.fetcher.replica_id >= 0
+
 
 class NoRecordsError(ApiError):
     """An answer at once that is no error and has no records: the logs diverge where an epoch ended

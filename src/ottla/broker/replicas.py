@@ -376,7 +376,7 @@ class Replicas:
     def _move_high_watermark(self, replicated: "ReplicatedPartition", offset: int) -> None:
         partition = replicated.partition
         partition.log.writer.move_high_watermark(offset)
-        self._waiting.wake(partition)
+        self._waiting.wake_committed(partition)
         for listener in self.listeners:
             listener.high_watermark_moved(partition)
 

@@ -61,17 +61,25 @@ class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):
 class WaitingFetch(Waiting[Result], Generic[Query, Result]):
     """One fetch that waits: what it asks for, and what it gets once it is over.
 
-    `keys` are the partitions whose growth may end it. While it `is_held` it is being looked at: it
-    is handed to nobody else.
+    `keys` are the partitions whose growth may end it; it `reads_ahead` of what is committed, as a
+    follower does. While it `is_held` it is being looked at: it is handed to nobody else.
     """
 
-    __slots__ = ("deadline_ms", "is_held", "is_over", "is_woken", "keys", "query")
+    __slots__ = ("deadline_ms", "is_held", "is_over", "is_woken", "keys", "query", "reads_ahead")
 
-    def __init__(self, query: Query, keys: Sequence[Hashable], deadline_ms: float) -> None:
+    def __init__(
+        self,
+        query: Query,
+        keys: Sequence[Hashable],
+        deadline_ms: float,
+        *,
+        reads_ahead: bool = False,
+    ) -> None:
         super().__init__()
         self.query = query
         self.keys = keys
         self.deadline_ms = deadline_ms
+        self.reads_ahead = reads_ahead
         self.is_held = False
         self.is_woken = False
         self.is_over = False
@@ -120,9 +128,18 @@ class WaitingRoom(Generic[Query, Result]):
             return
         for fetch in self._by_key.get(key, ()):
             if not fetch.is_woken:
-                fetch.is_woken = True
-                if not fetch.is_held:
-                    self._woken.append(fetch)
+                self._wake(fetch)
+
+    def wake_committed(self, key: Hashable) -> None:
+        """More of a partition is committed than before, which followers have read already."""
+        for fetch in self._by_key.get(key, ()):
+            if not (fetch.is_woken or fetch.reads_ahead):
+                self._wake(fetch)
+
+    def _wake(self, fetch: WaitingFetch[Query, Result]) -> None:
+        fetch.is_woken = True
+        if not fetch.is_held:
+            self._woken.append(fetch)
 
     def hurry(self, key: Hashable) -> None:
         """There is news of a partition that no growth brings: its fetches are over at once."""

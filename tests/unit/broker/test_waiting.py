@@ -141,3 +141,15 @@ def test_a_fetch_that_is_held_can_be_ended() -> None:
     room.end(fetch)
     room.wake("a-0")
     assert (len(room), room.has_woken) == (0, False)
+
+
+def test_what_is_committed_wakes_those_that_have_not_read_it_before() -> None:
+    room = Room()
+    consumer = Fetch("query", ["a-0"], 10)
+    follower = Fetch("query", ["a-0"], 10, reads_ahead=True)
+    room.add(consumer)
+    room.add(follower)
+    room.wake_committed("a-0")
+    assert list(room.take_woken()) == [consumer]
+    room.wake("a-0")
+    assert list(room.take_woken()) == [consumer, follower]

@@ -152,7 +152,7 @@ class Leading:
     def _is_enough(self, isr: frozenset[int]) -> bool:
         """Different from Kafka, a member that is no replica any more does not count: a leader of
         before 2.7 may have added it while the controller was removing it."""
-        return 1 + sum(broker in isr for broker in self.replicas) >= self.min_isr
+        return 1 + len(self.replicas.keys() & isr) >= self.min_isr
 
     @property
     def min_isr(self) -> int:
