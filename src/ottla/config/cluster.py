@@ -10,6 +10,7 @@ from typing import Final
 from ottla.config.replication import ReplicationConfig
 from ottla.config.security import SecurityConfig
 from ottla.config.setting import setting, settings_of
+from ottla.config.tls import STORE_TYPES
 
 
 # As of `NetworkConfig`, no method is made: only `BrokerConfig` is.
@@ -180,6 +181,67 @@ class ClusterConfig(ReplicationConfig):
         18_000,
         "After how long without a sign of life a broker counts as dead.",
         at_least=1,
+        is_dynamic=False,
+    )
+    zookeeper_ssl_client_enable: bool = setting(
+        "zookeeper.ssl.client.enable",
+        "boolean",
+        False,
+        "Whether ZooKeeper is spoken to by TLS.",
+        is_dynamic=False,
+    )
+    zookeeper_ssl_endpoint_identification_algorithm: str = setting(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        "string",
+        "HTTPS",
+        "Whether the certificate of ZooKeeper must name the host that it is reached at: https, or "
+        "empty.",
+        one_of=("HTTPS", "https", "none", ""),
+        is_dynamic=False,
+    )
+    zookeeper_ssl_keystore_location: str | None = setting(
+        "zookeeper.ssl.keystore.location",
+        "string",
+        None,
+        "The file of the key and certificate that ZooKeeper is shown: PEM or PKCS12.",
+        is_dynamic=False,
+    )
+    zookeeper_ssl_keystore_password: str | None = setting(
+        "zookeeper.ssl.keystore.password",
+        "password",
+        None,
+        "The password of that file, or of the key in it.",
+        is_dynamic=False,
+    )
+    zookeeper_ssl_keystore_type: str | None = setting(
+        "zookeeper.ssl.keystore.type",
+        "string",
+        None,
+        "The format of that file, which it shows by itself.",
+        one_of=STORE_TYPES,
+        is_dynamic=False,
+    )
+    zookeeper_ssl_truststore_location: str | None = setting(
+        "zookeeper.ssl.truststore.location",
+        "string",
+        None,
+        "The file of the certificates that ZooKeeper's must be signed by: PEM or PKCS12; without "
+        "it those that the system trusts.",
+        is_dynamic=False,
+    )
+    zookeeper_ssl_truststore_password: str | None = setting(
+        "zookeeper.ssl.truststore.password",
+        "password",
+        None,
+        "The password of that file.",
+        is_dynamic=False,
+    )
+    zookeeper_ssl_truststore_type: str | None = setting(
+        "zookeeper.ssl.truststore.type",
+        "string",
+        None,
+        "The format of that file, which it shows by itself.",
+        one_of=STORE_TYPES,
         is_dynamic=False,
     )
 

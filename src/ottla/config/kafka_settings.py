@@ -155,18 +155,10 @@ zookeeper.max.in.flight.requests                      int       10
 zookeeper.metadata.migration.enable                   boolean   false
 zookeeper.set.acl                                     boolean   false
 zookeeper.ssl.cipher.suites                           list      null
-zookeeper.ssl.client.enable                           boolean   false
 zookeeper.ssl.crl.enable                              boolean   false
 zookeeper.ssl.enabled.protocols                       list      null
-zookeeper.ssl.endpoint.identification.algorithm       string    HTTPS
-zookeeper.ssl.keystore.location                       string    null
-zookeeper.ssl.keystore.password                       password  null
-zookeeper.ssl.keystore.type                           string    null
 zookeeper.ssl.ocsp.enable                             boolean   false
 zookeeper.ssl.protocol                                string    TLSv1.2
-zookeeper.ssl.truststore.location                     string    null
-zookeeper.ssl.truststore.password                     password  null
-zookeeper.ssl.truststore.type                         string    null
 """.format(
     principal_builder=(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"

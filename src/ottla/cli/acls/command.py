@@ -124,6 +124,8 @@ def add_command(
         for option, names in wanted.items()
         for one in names
     ]
+    for acl in acls:
+        _check_operation(acl.resource_type, acl.operation)
     with target.open() as cluster:
         SecurityAdmin(cluster).create_acls(acls)
     if not is_quiet:
@@ -169,6 +171,18 @@ def remove_command(
     if not is_quiet:
         for acl in gone:
             click.echo(f"removed: {_sentence(acl)}")
+
+
+def _check_operation(resource_type: str, operation: str) -> None:
+    """Raises `UserError` for a rule that says nothing; brokers keep it, as Kafka's do."""
+    from ottla.broker.security.acls import OPERATIONS, Operation, ResourceType
+
+    names = [Operation(one).name for one in OPERATIONS[ResourceType[resource_type]]]
+    if operation in Operation.__members__ and operation not in ("ALL", *names):
+        known = ", ".join(name.lower() for name in names)
+        raise UserError(
+            f"Operation {operation} is not valid for a resource of type {resource_type}: {known}"
+        )
 
 
 def _given(resources: Resources) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.cli.settings_files import given_settings
 from ottla.cli.target import check_directory
 from ottla.cli.terminal import ExampleCommand, counted, print_json
+from ottla.cli.zookeeper_tls import read_zookeeper_tls, zookeeper_tls_option
 
 if TYPE_CHECKING:
     from ottla.broker.adoption.prospects import Prospect
@@ -37,6 +38,7 @@ EXIT_UNCONFIRMED = 1
     metavar="HOST:PORT",
     help="ZooKeeper of the cluster, to read settings, quotas and producer ids from.",
 )
+@zookeeper_tls_option
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option(
     "--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults without a question."
@@ -45,10 +47,10 @@ EXIT_UNCONFIRMED = 1
 def adopt_command(
     directories: tuple[str, ...],
     config_file: Path | None,
-    zookeeper: str | None,
     settings: tuple[str, ...],
     is_confirmed: bool,
     as_json: bool,
+    **place: Any,
 ) -> None:
     """Confirm the settings of topics in the log directories DIR whose settings are unknown.
 
@@ -61,6 +63,7 @@ def adopt_command(
     from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
     from ottla.runtime.opening import open_broker
 
+    zookeeper: str | None = place["zookeeper"]
     if config_file is not None and zookeeper is not None:
         raise UserError("--config and --zookeeper exclude each other")
     given: Mapping[str, Mapping[str, str]] | None = None
@@ -68,7 +71,7 @@ def adopt_command(
     if config_file is not None:
         given = read_topic_settings(config_file)
     elif zookeeper is not None:
-        cluster = read_zookeeper(zookeeper)
+        cluster = read_zookeeper(zookeeper, read_zookeeper_tls(place["zookeeper_tls"]))
         given = cluster.topics
     _check_directories(directories)
     clock = SystemClock()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
@@ -30,6 +30,9 @@ from ottla.registries.paths import (
     config_path,
     desanitized,
 )
+
+if TYPE_CHECKING:
+    from ottla.cluster.session import NewContext
 
 TopicSettings = dict[str, dict[str, str]]
 """The settings of each topic that has its own ones; none for a topic that has the defaults."""
@@ -117,7 +120,7 @@ class ClusterSettings:
     acls: tuple[Acl, ...] = ()
 
 
-def read_zookeeper(address: str) -> ClusterSettings:
+def read_zookeeper(address: str, tls: "NewContext | None" = None) -> ClusterSettings:
     """What the cluster's ZooKeeper says; raises `UserError`.
 
     Needs the package kazoo, which the extra `ottla[zookeeper]` installs.
@@ -128,12 +131,18 @@ def read_zookeeper(address: str) -> ClusterSettings:
         from kazoo.handlers.threading import KazooTimeoutError
     # It logs every try to connect; the last one's reason is raised.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    client = KazooClient(hosts=address, timeout=TIMEOUT_S, read_only=True)
+    from ottla.cluster.session import SecuredConnections, handler_of
+
+    secured = None if tls is None else SecuredConnections(tls)
+    client = KazooClient(
+        hosts=address, timeout=TIMEOUT_S, read_only=True, handler=handler_of(secured)
+    )
     try:
         client.start(timeout=TIMEOUT_S)
         found = cluster_settings_of(client)
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
-        reason = str(error) or type(error).__name__
+        failure = None if secured is None else secured.failure
+        reason = str(failure or error) or type(error).__name__
         raise UserError(
             f"ZooKeeper at {address}: {reason}; name one that serves the cluster"
         ) from error

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,6 +10,7 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import json_option, print_json, quiet_option
+from ottla.cli.zookeeper_tls import read_zookeeper_tls, zookeeper_tls_option
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ZOOKEEPER = "zookeeper://"
@@ -74,6 +76,7 @@ def list_command(target: Target, as_json: bool) -> None:
     show_default=True,
     help="Rounds of the hash.",
 )
+@zookeeper_tls_option
 @quiet_option
 def set_command(
     target: Target,
@@ -81,7 +84,7 @@ def set_command(
     password_file: Path | None,
     mechanisms: tuple[str, ...],
     iterations: int,
-    is_quiet: bool,
+    **more: Any,
 ) -> None:
     """Set a user's password; on a data directory it is there before the broker first starts.
 
@@ -95,7 +98,8 @@ def set_command(
         from ottla.cli.users.in_zookeeper import set_in_zookeeper
 
         address = target.text.removeprefix(ZOOKEEPER)
-        set_in_zookeeper(address, user, password, names, iterations)
+        tls = read_zookeeper_tls(more["zookeeper_tls"])
+        set_in_zookeeper(address, user, password, names, iterations, tls)
     else:
         with target.open(may_create=True) as cluster:
             SecurityAdmin(cluster).alter_user_scram_credentials(
@@ -104,7 +108,7 @@ def set_command(
                 )
                 for one in names
             )
-    if not is_quiet:
+    if not more["is_quiet"]:
         click.echo(f"user {user}: password set for {', '.join(names)}")
 
 

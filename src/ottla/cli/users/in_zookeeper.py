@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ottla.base.errors import ApiError, UserError
 from ottla.base.scram import make_credential
 from ottla.broker.security.registered import user_path
-from ottla.cluster.session import SessionLostError, ZooKeeperSession
+from ottla.cluster.session import NewContext, SessionLostError, ZooKeeperSession
 from ottla.controller.settings import change_settings
 from ottla.registries import paths
 from ottla.registries.entities import encode_scram
@@ -20,7 +20,12 @@ SALT_SIZE = 16
 
 
 def set_in_zookeeper(
-    address: str, user: str, password: str, mechanisms: Sequence[str], iterations: int
+    address: str,
+    user: str,
+    password: str,
+    mechanisms: Sequence[str],
+    iterations: int,
+    tls: NewContext | None = None,
 ) -> None:
     """Raises `UserError`."""
     if not paths.is_node_name(paths.sanitized(user)):
@@ -41,6 +46,7 @@ def set_in_zookeeper(
         changed=lambda _: None,
         lost=lambda: None,
         suspended=lambda _: None,
+        tls=tls,
     )
     session.start(TIMEOUT_S)
     try:

@@ -326,7 +326,7 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
         credentials={("alice", "SCRAM-SHA-256"): CREDENTIAL},
         acls=(ACL,),
     )
-    monkeypatch.setattr("ottla.cli.directory.adopt_sources.read_zookeeper", lambda _: cluster)
+    monkeypatch.setattr("ottla.cli.directory.adopt_sources.read_zookeeper", lambda *_: cluster)
     result = run(directory, "--zookeeper", "somewhere:2181")
     assert result.exit_code == 0
     assert "and that the next producer id is 3000" in result.output

@@ -58,7 +58,7 @@ def test_rules_are_added_listed_and_removed(directory: Administered) -> None:
             "--role consumer is about topic and group, not cluster",
         ),
         ("acls remove TARGET User:ana --topic t", 1, "there is no ACL of User:ana like that"),
-        ("acls add TARGET User:ana idempotent-write --topic t", 1, "Operation IDEMPOTENT_WRITE"),
+        ("acls add TARGET User:ana idempotent-write --topic t", 2, "Operation IDEMPOTENT_WRITE"),
     ],
 )
 def test_a_mistake_is_one_line_that_helps(

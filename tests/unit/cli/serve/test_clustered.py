@@ -33,12 +33,20 @@ def test_a_zookeeper_that_cannot_be_reached_is_named_and_nothing_is_made(tmp_pat
     assert not (tmp_path / "data" / META_PROPERTIES).exists()
 
 
+def test_a_truststore_for_zookeeper_that_is_none_is_named(tmp_path: Path) -> None:
+    given = "zookeeper.ssl.client.enable=true", "zookeeper.ssl.truststore.location=missing.pem"
+    said = refusal(tmp_path / "data", *given)
+    assert "zookeeper.ssl.truststore.location: " in said
+    assert "missing.pem" in said
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
         ("inter.broker.protocol.version=4.0", "set one from 0.10.0 to 3.9"),
         ("broker.id.generation.enable=false", "broker.id is not given"),
-        ("zookeeper.ssl.client.enable=true", "ZooKeeper is reached without TLS and logins"),
+        ("zookeeper.set.acl=true", "ZooKeeper is reached without logins"),
+        ("zookeeper.ssl.crl.enable=true", "revoked certificates are not looked for"),
         (
             "security.inter.broker.protocol=SASL_SSL",
             "no listener has that protocol; set inter.broker.listener.name to the one over which "
