@@ -4,7 +4,6 @@ It needs no package, since `rich` takes as long to import as a broker takes to a
 """
 
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,13 +21,19 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     Where a screen is too narrow cells are wrapped; what is no screen has each row on one line.
     """
     is_screen = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if is_screen else None
+    width = _screen_width() if is_screen else None
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     heading, rule, *lines = table_lines(columns, texts, width)
     if is_screen and not os.environ.get("NO_COLOR"):
         heading, rule = click.style(heading, bold=True), click.style(rule, dim=True)
     for line in (heading, rule, *lines):
         click.echo(line)
+
+
+def _screen_width() -> int:
+    import shutil  # With its compressors: not for what goes into a pipe.
+
+    return shutil.get_terminal_size().columns
 
 
 def table_lines(

@@ -10,9 +10,9 @@ from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.client.connection import Connection
 from ottla.embedded.connection import HOST, InProcessConnection
-from ottla.embedded.followed import FollowedLog
 from ottla.embedded.log import Log
 from ottla.embedded.log import open as open_log
+from ottla.embedded.readable import ReadableLog
 
 ADDRESS: Address = (HOST, 0)
 
@@ -23,7 +23,7 @@ def in_process(
     """To an open log, or a directory's, which is closed with it; raises `UserError`."""
     if isinstance(target, Log):
         return InProcessTransport(target, settings)
-    if isinstance(target, FollowedLog):
+    if isinstance(target, ReadableLog):
         raise UserError(
             "a log that was opened with read_only=True serves no clients; read it with its own "
             "read, scan and tail"

@@ -7,7 +7,7 @@ that has returned: it survives the death of the process; `flush` makes it surviv
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from ottla.base.clock import read_clock
 from ottla.base.errors import ApiError, UserError
@@ -24,7 +24,6 @@ from ottla.config.topic import TopicConfig
 from ottla.embedded import live_reading
 from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
-from ottla.embedded.followed import FollowedLog
 from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.readable import ReadableLog
@@ -37,6 +36,9 @@ from ottla.runtime.interrupts import HeldInterrupts
 from ottla.runtime.opening import open_broker
 from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.reader import Isolation
+
+if TYPE_CHECKING:
+    from ottla.embedded.followed import FollowedLog
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -68,7 +70,7 @@ def open(
 @overload
 def open(
     path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: Literal[True]
-) -> FollowedLog: ...
+) -> "FollowedLog": ...
 
 
 def open(
@@ -94,6 +96,8 @@ def open(
         raise UserError(f"{MEMORY} is a new log; it cannot be opened with read_only=True")
     if settings:
         raise UserError("settings are for a log that is written; leave them out with read_only")
+    from ottla.embedded.followed import FollowedLog  # Writers need not import it.
+
     return FollowedLog(_paths(path))
 
 

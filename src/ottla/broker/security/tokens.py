@@ -4,7 +4,6 @@ The secret is the HMAC of the token's id under the brokers' `delegation.token.se
 kept, but made again. Kafka's counterparts: `DelegationTokenManager`, `TokenInformation`.
 """
 
-import hmac
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -89,6 +88,8 @@ def _check_alive(token: DelegationToken, now_ms: int) -> None:
 
 def token_hmac(secret_key: str, token_id: str) -> bytes:
     """The token's secret, as `CreateDelegationToken` answers it."""
+    import hmac  # With OpenSSL, which readers of settings files do without.
+
     return hmac.new(secret_key.encode(), token_id.encode(), TOKEN_HASH).digest()
 
 
