@@ -169,7 +169,7 @@ def test_sql_inserts_into_a_table(served: Served, local_session: LocalSession) -
         ("1 value", {}, "column value must be binary or string, not int; cast it"),
         ("'v' value, 'x' color", {}, "the sink has no column 'color'; there are key, value"),
         ("'k' key", {}, "there is no column value"),
-        ("'v' value", {"topic": "nowhere"}, "there is no topic nowhere; create it first"),
+        ("'v' value", {"topic": "no where"}, "The name is not legal for a topic"),
         ("'v' value, 9 partition", {}, "column partition is 9, but orders has partitions 0 to 3"),
         ("'v' value", {"colour": "red"}, "the sink ottla has no option 'colour'"),
         ("'v' value", {"kafka.security.protocol": "TLS"}, "it is one of PLAINTEXT, SSL"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.spark.progress import offsets_behind_latest
+from ottla.spark.progress import description, offsets_behind_latest
 from ottla.spark.session import LocalSession
 from tests.support.topics import append
 
@@ -117,6 +117,7 @@ def test_a_querys_progress_has_offsets_as_sparks_own_source_writes_them(
     ends, latest = json.loads(first.endOffset), json.loads(first.latestOffset)
     assert ends["orders"] == {"0": 100, "1": 10}
     assert latest == {"orders": {"0": 200, "1": 20}}
+    assert description(first) == "ottla[orders]"
     assert offsets_behind_latest(first) == {
         "minOffsetsBehindLatest": 10.0,
         "maxOffsetsBehindLatest": 100.0,

@@ -67,6 +67,8 @@ class ClientSettings:
     last_pause_s: float = 0.5
     patience_s: float = 4.5
     security: Security = PLAINTEXT
+    makes_topics: bool = False
+    """Whether brokers may make a topic that they are asked for (`auto.create.topics.enable`)."""
 
     def pauses(self) -> Iterator[float]:
         left, pause_s = self.patience_s, self.first_pause_s
@@ -181,7 +183,9 @@ class Cluster(Closing):
     def _take_metadata(self, connection: Connection) -> None:
         wanted = self._wanted
         named = None if wanted is None else [MetadataRequestTopic(name=one) for one in wanted]
-        request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
+        request = MetadataRequest(
+            topics=named, allow_auto_topic_creation=self.settings.makes_topics
+        )
         self._coordinators.clear()
         answer = connection.ask(request)
         places = {one.node_id: (one.host, one.port) for one in answer.brokers}

@@ -59,7 +59,12 @@ def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
                 f"option {CLIENT_PREFIX}{name} is not for this source: {_REFUSED[name]}"
             )
         if name in _WITHOUT_EFFECT:
-            logger.warning("option %s%s has no effect here", CLIENT_PREFIX, name)
+            warn_without_effect(f"{CLIENT_PREFIX}{name}")
         else:
             found[_OTHER_NAMES.get(name, name)] = value
     return found
+
+
+def warn_without_effect(option: str) -> None:
+    """In Spark's own processes this comes once (`ottla/spark/worker.py`)."""
+    logger.warning("option %s has no effect here", option)

@@ -9,7 +9,7 @@ from ottla.base.errors import UserError
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource
-from ottla.sources.options import ReadOptions, parse_options
+from ottla.sources.options import ReadOptions, check_path, parse_options
 
 if TYPE_CHECKING:
     from ottla.sources.wire.wire_client import WireClient
@@ -56,6 +56,7 @@ def source_options(source: str) -> dict[str, str]:
         return {"path": ",".join(os.path.abspath(one) for one in source.split(","))}
     if all(_ADDRESS.fullmatch(address) for address in source.split(",")):
         return {BOOTSTRAP_OPTION: source}
+    check_path(source)
     raise UserError(f"{source} is neither a directory that exists nor HOST:PORT of a broker")
 
 

@@ -5,6 +5,7 @@ are ours. An option that is not known is refused rather than skipped: a misspelt
 `endingOffset` would otherwise read everything.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,6 +74,12 @@ _TABLE_PREFIX = "option."
 
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
 DEFAULT_SILENCE_MS = 60 * 1000
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+NO_ADDRESS = (
+    "logs are read from directories, by their paths, and from brokers; mount what lies elsewhere "
+    "where the tasks run"
+)
 
 _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _TIME_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -200,6 +207,8 @@ def _parse_skip_damaged(options: Mapping[str, str], paths: tuple[str, ...]) -> b
 
 
 def _check_place(paths: tuple[str, ...], client: Mapping[str, str], group_id: str | None) -> None:
+    for path in paths:
+        check_path(path)
     has_broker = "bootstrap.servers" in client
     if paths and group_id is not None and not has_broker:
         raise UserError(
@@ -211,6 +220,12 @@ def _check_place(paths: tuple[str, ...], client: Mapping[str, str], group_id: st
             f"ottla reads a data directory (option path) or a broker (option {BOOTSTRAP_OPTION}); "
             f"give one of the two"
         )
+
+
+def check_path(path: str) -> None:
+    """Raises `UserError` for an address such as `hdfs://namenode/data`."""
+    if _SCHEME.match(path) and not os.path.isdir(path):
+        raise UserError(f"{path}: {NO_ADDRESS}")
 
 
 def _parse_isolation(options: Mapping[str, str]) -> Isolation:

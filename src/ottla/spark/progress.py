@@ -1,7 +1,7 @@
-"""How far a query is behind its log, from Spark's own reports of its progress.
+"""What a query reads and how far it is behind its log, from Spark's own reports of its progress.
 
-Spark's Kafka source reports these metrics itself; PySpark has no place where a source in Python
-could, so they are worked out from the offsets that the report has.
+Spark's Kafka source reports this itself; PySpark has no place where a source in Python could, and
+calls each one `PythonMicroBatchStream`. So it is worked out from the offsets that the report has.
 """
 
 import json
@@ -17,6 +17,12 @@ class SourceProgress(Protocol):
 
     endOffset: str | None  # noqa: N815
     latestOffset: str | None  # noqa: N815
+
+
+def description(source: SourceProgress) -> str:
+    """What a source reads, such as `ottla[orders, users]`; `ottla` before the first batch."""
+    topics = sorted({place.topic for place in _offsets(source.endOffset or "{}")})
+    return f"ottla[{', '.join(topics)}]" if topics else "ottla"
 
 
 def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:

@@ -16,6 +16,7 @@ from ottla.sources.options import ReadOptions, parse_options
 from ottla.sources.pruning import Condition, prune, read_filters
 from ottla.sources.ranges import resolve_ranges
 from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, split_options
+from ottla.spark.worker import quieten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,15 +37,18 @@ class OttlaSource(DataSource):  # type: ignore[misc]
         return "ottla"
 
     def schema(self) -> str:
+        quieten()
         return parse_options(self.options).spark_schema
 
     def reader(self, schema: "StructType") -> "OttlaReader":
+        quieten()
         kind = FilteringReader if _takes_filters() else OttlaReader
         return kind(parse_options(self.options), schema)
 
     def streamReader(self, schema: "StructType") -> "OttlaStreamReader":  # noqa: N802
         from ottla.spark.stream import OttlaStreamReader
 
+        quieten()
         return OttlaStreamReader(parse_options(self.options), schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "OttlaWriter":

@@ -13,7 +13,7 @@ from ottla.sources.options import COLUMN_TYPES, ReadOptions
 from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Loss, LossKind, report
-from ottla.spark.worker import exempt_imports
+from ottla.spark.worker import exempt_imports, quieten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,7 @@ def read_partition(
     options: ReadOptions, partition: InputPartition, schema: "StructType"
 ) -> "Iterator[pa.RecordBatch]":
     """What a task of a batch or a stream does."""
+    quieten()
     # Spark makes a plain partition of its own where there are none.
     if isinstance(partition, SplitPartition):
         log = open_log(options)

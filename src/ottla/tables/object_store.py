@@ -36,6 +36,11 @@ class ObjectStore:
         try:
             handler = DeltaStorageHandler(self.address, STORAGE_OPTIONS)
         except (DeltaError, OSError) as error:
+            if "Unknown scheme" in str(error):
+                raise UserError(
+                    f"{address}: a table lies in a directory, given by its path, or in an object "
+                    f"store, such as s3://, gs:// or abfss://"
+                ) from error
             raise UserError(f"{address}: {one_line(error)}") from error
         self._store = pyarrow.fs.PyFileSystem(handler)
 

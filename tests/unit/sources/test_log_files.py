@@ -14,7 +14,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.sources.log_files import LogFiles
 from ottla.sources.opening import source_options
-from ottla.sources.options import Isolation
+from ottla.sources.options import Isolation, parse_options
 from ottla.sources.splits import SplitOptions
 from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.log.producer_state import AppendOrigin
@@ -266,7 +266,15 @@ def test_a_directory_is_told_from_an_address(tmp_path: Path, monkeypatch: Any) -
     }
 
 
-@pytest.mark.parametrize("source", ["nowhere", "host:", "host:port", "", "a:1,b", "s3://a/b"])
+@pytest.mark.parametrize("address", ["hdfs://namenode/data", "s3://a/b", "file:/data"])
+def test_an_address_is_no_directory_of_a_log(address: str) -> None:
+    with pytest.raises(UserError, match=f"^{address}: logs are read from directories, by their p"):
+        source_options(address)
+    with pytest.raises(UserError, match=f"^{address}: logs are read from directories, by their p"):
+        parse_options({"path": address, "subscribe": "orders"})
+
+
+@pytest.mark.parametrize("source", ["nowhere", "host:", "host:port", "", "a:1,b"])
 def test_what_is_neither_is_refused(source: str) -> None:
     with pytest.raises(UserError, match="neither a directory that exists nor HOST:PORT"):
         source_options(source)

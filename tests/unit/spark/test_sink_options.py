@@ -1,8 +1,12 @@
+from pathlib import Path
+
 import pytest
 
 from ottla.base.errors import UserError
 from ottla.codec.compression import Compression
+from ottla.sources.client_options import logger, warn_without_effect
 from ottla.spark.sink.sink_options import check_columns, parse_sink_options
+from ottla.spark.worker import quieten
 
 SERVERS = "kafka.bootstrap.servers"
 PLACE = {SERVERS: "a:1, [::1]:9092"}
@@ -40,13 +44,15 @@ def test_options_are_kafkas_and_sparks_in_any_case() -> None:
         ({**PLACE, "topik": "t"}, "has no option 'topik'; there are topic, exactlyOnce"),
         ({**PLACE, "topic": "a,b"}, "takes the name of one topic"),
         ({**PLACE, "exactlyOnce": "maybe"}, "takes true or false, not 'maybe'"),
-        ({**PLACE, "kafka.acks": "1"}, "kafka.acks=all only"),
+        ({**PLACE, "kafka.acks": "2"}, "kafka.acks takes all, -1, 0, 1, not '2'"),
         ({**PLACE, "kafka.sasl.mechanism": "GSSAPI"}, "it is one of PLAIN, SCRAM-SHA-256"),
         ({**PLACE, "kafka.security.protocol": "SASL_SSL"}, "SASL_SSL needs sasl.mechanism"),
         ({**PLACE, "kafka.ssl.cipher.suites": "x"}, "has no option 'kafka.ssl.cipher.suites'"),
         ({**PLACE, "kafka.batch.size": "0"}, "kafka.batch.size takes a number above 0, not '0'"),
         ({**PLACE, "kafka.compression.type": "rar"}, "takes none, gzip, snappy, lz4, zstd, not"),
-        ({**PLACE, "kafka.linger.ms": "5"}, "has no option 'kafka.linger.ms'; there are kafka."),
+        ({**PLACE, "kafka.linger": "5"}, "has no option 'kafka.linger'; there are kafka."),
+        ({**PLACE, "kafka.transactional.id": "x"}, "the sink names its transactions itself"),
+        ({**PLACE, "kafka.value.serializer": "x"}, "values are bytes; cast the column"),
     ],
 )
 def test_options_that_are_wrong_are_reported_with_the_fix(
@@ -70,6 +76,31 @@ def test_columns_that_cannot_be_written_are_told(types: dict[str, str], told: st
     with pytest.raises(UserError) as raised:
         check_columns(types, parse_sink_options({**PLACE, "topic": "t"}))
     assert told in str(raised.value)
+
+
+def test_settings_of_kafkas_producer_that_change_no_row_are_named_and_let_go() -> None:
+    given = {"kafka.linger.ms": "5", "kafka.acks": "1", "kafka.retries": "3"}
+    found = parse_sink_options({**PLACE, **given, "kafka.max.block.ms": "1500"})
+    assert found.without_effect == ("kafka.acks", "kafka.linger.ms", "kafka.retries")
+    assert found.topic_patience_s == 1.5
+    assert parse_sink_options({**PLACE, "kafka.acks": "-1"}).without_effect == ()
+
+
+def test_an_option_without_effect_is_warned_of_once_in_a_run_of_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/nowhere")
+    before = list(logger.filters)
+    quieten.__wrapped__()
+    try:
+        for option in ("kafka.linger.ms", "kafka.retries", "kafka.linger.ms"):
+            warn_without_effect(option)
+    finally:
+        logger.filters[:] = before
+    assert [one.message for one in caplog.records] == [
+        "option kafka.linger.ms has no effect here",
+        "option kafka.retries has no effect here",
+    ]
 
 
 def test_the_topic_comes_from_the_option_or_from_the_rows() -> None:

@@ -35,6 +35,9 @@ LAST_PAUSE_S = 1.0
 PATIENCE_S = 120.0
 """Kafka's `delivery.timeout.ms`."""
 
+TOPIC_PATIENCE_S = 10.0
+"""How long a topic may take to be there that the broker makes for a client which asks for it."""
+
 TRANSACTION_TIMEOUT_MS = 900_000
 """What brokers allow by default at the most: a batch may take long, and so may a restart."""
 
@@ -49,6 +52,51 @@ COLUMNS = {
 
 _READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
 """What the source has beside these: skipped, so that what was read can be written again."""
+
+_WITHOUT_EFFECT = frozenset(
+    {
+        "buffer.memory",
+        "client.dns.lookup",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "connections.max.idle.ms",
+        "enable.idempotence",
+        "enable.metrics.push",
+        "linger.ms",
+        "max.in.flight.requests.per.connection",
+        "metadata.max.age.ms",
+        "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "sasl.client.callback.handler.class",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+"""Settings of Kafka's producer that change no row: what they tune is done another way here."""
+
+_REFUSED = {
+    "key.serializer": "keys are bytes; cast the column",
+    "value.serializer": "values are bytes; cast the column",
+    "interceptor.classes": "leave it out",
+    "partitioner.class": "give the rows a column partition",
+    "partitioner.ignore.keys": "give the rows a column partition",
+    "transactional.id": "the sink names its transactions itself",
+}
 
 OPTIONS = ("topic", "exactlyOnce")
 _OF_SPARK = ("checkpointLocation",)
@@ -66,6 +114,9 @@ class SinkOptions:
     batch_size: int = BATCH_SIZE
     max_request_size: int = MAX_REQUEST_SIZE
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    topic_patience_s: float = TOPIC_PATIENCE_S
+    without_effect: tuple[str, ...] = ()
+    """Options that were given, and that change nothing."""
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -120,10 +171,17 @@ def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
 def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
     """With the options of Kafka's producer."""
     security, client = split_security(client)
-    if client.pop("acks", "all") not in ("all", "-1"):
-        raise UserError("the sink ottla writes with kafka.acks=all only; leave the option out")
+    ignored = [name for name in client if name in _WITHOUT_EFFECT]
+    acks = client.get("acks", "all")
+    if acks not in ("all", "-1", "0", "1"):
+        raise UserError(f"option kafka.acks takes all, -1, 0, 1, not {acks!r}")
+    if acks in ("0", "1"):
+        ignored.append("acks")
+    client = {name: one for name, one in client.items() if name not in {*ignored, "acks"}}
     known = (*_CLIENT, *_SINK, *SECURITY_SETTINGS)
     for name in client:
+        if name in _REFUSED:
+            raise UserError(f"option {CLIENT_PREFIX}{name} is not for this sink: {_REFUSED[name]}")
         if name not in known:
             shown = _names([CLIENT_PREFIX + one for one in known])
             raise UserError(
@@ -132,7 +190,12 @@ def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
     settings = _DEFAULTS | read_fields(client, _CLIENT, CLIENT_PREFIX)
     settings["security"] = parse_security(security)
     rest = read_fields(client, _SINK, CLIENT_PREFIX)
-    return SinkOptions(client=ClientSettings(**settings), **rest, **chosen)
+    return SinkOptions(
+        client=ClientSettings(makes_topics=True, **settings),
+        without_effect=tuple(CLIENT_PREFIX + name for name in sorted(ignored)),
+        **rest,
+        **chosen,
+    )
 
 
 def _compression(option: str, text: str) -> Compression:
@@ -166,5 +229,6 @@ _SINK: Fields = {
     "batch.size": ("batch_size", parse_count),
     "max.request.size": ("max_request_size", parse_count),
     "transaction.timeout.ms": ("transaction_timeout_ms", parse_count),
+    "max.block.ms": ("topic_patience_s", parse_seconds),
 }
 """The same for fields of `SinkOptions`."""

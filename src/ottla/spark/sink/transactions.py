@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
@@ -109,6 +110,9 @@ class TaskWrite:
             return nothing
         return self._count(batches) if self.task in committed else self._write(batches)
 
+    def _partition_count(self, topic: str) -> int:
+        return partition_count(self.cluster, topic, self.options.topic_patience_s)
+
     def _count(self, batches: Iterable["pa.RecordBatch"]) -> TaskReport:
         """So that the driver can see whether rows come divided as before."""
         counts = [measure(batch) for batch in batches]
@@ -131,7 +135,7 @@ class TaskWrite:
                 topic=self.options.topic,
                 batch_size=self.options.batch_size,
                 max_record_size=self.options.max_request_size,
-                partition_count=lambda topic: _partition_count(self.cluster, topic),
+                partition_count=cache(self._partition_count),
                 first_turn=self.task,
             )
         )
@@ -273,7 +277,8 @@ def read_state(cluster: Cluster, sink: str) -> SinkState | None:
 
 
 def _write_state(cluster: Cluster, job: Job, state: SinkState) -> None:
-    offsets = encode_state(job.sink, state, _partition_count(cluster, state.topic))
+    count = len(cluster.again(lambda: cluster.topic(state.topic)).leaders)
+    offsets = encode_state(job.sink, state, count)
     with refusals(f"group {job.sink}"):
         cluster.ask_coordinator(
             CoordinatorKind.GROUP, job.sink, lambda broker: commit_from_outside(broker, offsets)
@@ -287,8 +292,23 @@ def _offsets(cluster: Cluster, group: str) -> list[Committed]:
         )
 
 
-def _partition_count(cluster: Cluster, topic: str) -> int:
-    return len(cluster.again(lambda: cluster.topic(topic)).leaders)
+def partition_count(cluster: Cluster, topic: str, patience_s: float) -> int:
+    """Of a topic that is there, or that the broker makes now, as it does for Kafka's producer.
+
+    Raises `UserError` where it does not. A broker may say first that there is none.
+    """
+    until = time.monotonic() + patience_s
+    while True:
+        with refusals(f"topic {topic}"):
+            found = cluster.again(lambda: cluster.look_up([topic])).get(topic)
+        if found is not None and found.leaders:
+            return len(found.leaders)
+        if time.monotonic() >= until:
+            raise UserError(
+                f"there is no topic {topic}, and the broker made none in {patience_s:g} s "
+                f"(auto.create.topics.enable); create it first"
+            )
+        cluster.sleep(cluster.settings.first_pause_s)
 
 
 def _commit(

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.base.errors import UserError
+from ottla.sources.client_options import warn_without_effect
 from ottla.spark.sink.sink_options import check_columns, parse_sink_options
 from ottla.spark.sink.sink_state import TaskReport
 from ottla.spark.sink.transactions import (
@@ -29,7 +30,9 @@ from ottla.spark.sink.transactions import (
     commit_write,
     connected,
     ignore,
+    partition_count,
 )
+from ottla.spark.worker import quieten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,14 +67,22 @@ class _Writing:
         overwrite: bool,
         on_step: Callable[[Step], None] = ignore,
     ) -> None:
+        quieten()
         if overwrite:
             raise UserError("a log can only be appended to; write with mode append")
         self._options = parse_sink_options(options)
         self._on_step = on_step
         types = {field.name: field.dataType.simpleString() for field in schema.fields}
         check_columns(types, self._options)
+        for name in self._options.without_effect:
+            warn_without_effect(name)
+        if self._options.topic is not None:
+            # Here a mistake is one error; in tasks it comes with traces of Java, for each of them.
+            with connected(self._options) as cluster:
+                partition_count(cluster, self._options.topic, self._options.topic_patience_s)
 
     def _write(self, job: Job, batches: "Iterator[pa.RecordBatch]") -> TaskMessage:
+        quieten()
         task = TaskContext.get().partitionId()
         with connected(self._options) as cluster:
             write = TaskWrite(cluster, self._options, job, task, self._on_step)
