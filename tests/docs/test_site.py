@@ -29,6 +29,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(pages) == sorted(PAGES), "list each page of docs/ under nav in mkdocs.yml"
 
 
+def test_the_sources_and_tests_that_documents_name_are_there() -> None:
+    named = {
+        (page.name, path)
+        for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for path in re.findall(r"\b(?:tests|src|benchmarks|examples)/[\w/]+\.py", page.read_text())
+    }
+    assert len(named) > 50
+    assert {(page, path) for page, path in named if not (ROOT / path).exists()} == set()
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("zensical", reason="zensical is not installed: make site")
