@@ -181,7 +181,7 @@ def test_a_directory_on_which_a_broker_runs_is_asked_of_that_broker(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_directory_that_another_process_holds_is_refused_with_its_pid(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "ottla", "topics", "list", str(tmp_path / "data")]
+    words = [sys.executable, "-m", "ottla", "topics", "create", str(tmp_path / "data"), "t"]
     with ottla.open(tmp_path / "data"):
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2
