@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ottla
@@ -19,12 +19,14 @@ class Registry:
         self.path = f"/consumers/{group}"
 
     def nodes(self, folder: str) -> dict[str, str]:
+        from kazoo.exceptions import NoNodeError
+
         path = f"{self.path}/{folder}"
         if not self.client.exists(path):
             return {}
         found = {}
         for name in self.client.get_children(path):
-            if self.client.exists(f"{path}/{name}"):
+            with suppress(NoNodeError):  # it has gone meanwhile
                 found[name] = self.client.get(f"{path}/{name}")[0].decode()
         return found
 

@@ -147,8 +147,11 @@ class HeldBroker(Closing):
             directory.health.failure = StorageError(directory.path, TORN)
 
     def _recover_if_torn(self) -> None:
-        """Opens the directories again as after a crash, in place of an unknown state."""
-        if not self._is_torn:
+        """Opens the directories again as after a crash, in place of an unknown state.
+
+        Not in the ticker, for whose end a recovery waits: the next call does it.
+        """
+        if not self._is_torn or self._ticker.is_here:
             return
         with HeldInterrupts(), self._recovering:
             if not self._is_torn or self._refusal is not None:
@@ -258,6 +261,8 @@ class HeldBroker(Closing):
             self._is_given_back = True
 
     def _settle_tick(self) -> None:
+        if self._is_torn:
+            return
         try:
             self.hold(lambda broker, at: None)
         except (StorageError, UserError) as error:

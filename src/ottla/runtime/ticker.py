@@ -40,6 +40,11 @@ class Ticker:
         self._is_stopping.set()
         self._thread.join()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is the ticker who asks."""
+        return threading.current_thread() is self._thread
+
     def _run(self) -> None:
         wait_s = 0.0
         while not self._is_stopping.wait(wait_s):

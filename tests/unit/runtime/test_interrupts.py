@@ -18,8 +18,12 @@ import pytest
 import ottla
 from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
+from ottla.base.timestamps import Timestamps
+from ottla.broker.broker import Broker
+from ottla.embedded.held_broker import HeldBroker
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.storage.diagnosis.directory_check import check
+from tests.support.patience import PATIENCE_S
 
 PACKAGE = str(Path(ottla.__file__).parent)
 
@@ -149,6 +153,35 @@ def test_an_exception_at_any_line_of_an_append_leaves_a_whole_log(
             break
     assert not tracer.has_acted
     assert number > 100
+
+
+@pytest.mark.slow
+def test_a_recovery_waits_for_a_ticker_that_settles_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_ticked = threading.Event()
+    settle, stop = HeldBroker._settle_tick, HeldBroker._stop
+
+    def noted_settle(held: HeldBroker) -> None:
+        if held._is_torn:
+            has_ticked.set()
+        settle(held)
+
+    def stop_in_a_tick(held: HeldBroker) -> None:
+        if held._is_torn:
+            assert has_ticked.wait(PATIENCE_S)
+        stop(held)
+
+    def tear(broker: Broker, at: Timestamps) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HeldBroker, "_settle_tick", noted_settle)
+    monkeypatch.setattr(HeldBroker, "_stop", stop_in_a_tick)
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        with pytest.raises(KeyboardInterrupt):
+            log.hold(tear)
+        assert log.append("t", b"value").offset == 0
 
 
 @pytest.mark.slow
