@@ -19,6 +19,9 @@ FIXES = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.SECURITY_DISABLED: "start the broker with authorizer.class.name="
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, and with super.users",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "start the broker with delegation.token.secret.key",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "ask a running broker, and log in there with a "
+    "password or a certificate",
     ErrorCode.MESSAGE_TOO_LARGE: "set batch.size lower, or raise max.message.bytes of the topic",
     ErrorCode.RECORD_LIST_TOO_LARGE: "set batch.size lower, or raise segment.bytes of the topic",
     ErrorCode.INVALID_PRODUCER_EPOCH: _TAKEN_OVER,

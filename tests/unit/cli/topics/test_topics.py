@@ -98,6 +98,12 @@ def test_a_dry_run_changes_nothing(broker: Administered) -> None:
             "--before 1000: orders ends at offset 100; --before latest deletes all of its records",
         ),
         (
+            "tokens list TARGET",
+            1,
+            "delegation tokens: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: Delegation token request not "
+            "allowed. ask a running broker, and log in there with a password or a certificate",
+        ),
+        (
             "topics list localhost",
             2,
             "localhost: there is no such directory; a target is a data directory or HOST:PORT, "
