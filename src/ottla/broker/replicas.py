@@ -411,8 +411,7 @@ class Replicas:
         log = partition.log
         match effect:
             case AssignEpoch(leader_epoch=epoch, start_offset=offset):
-                with log.health.guarding(changes_files=True):
-                    log.epochs.assign(epoch, offset)
+                log.epochs.begin(epoch, offset)
             case TruncateTo(offset=offset):
                 logger.info("%s is truncated to offset %d", log.name, offset)
                 log.maintenance.truncate_to(offset, now_ms=now_ms)

@@ -11,8 +11,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.broker.topics.partition import Partition
+from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
+from ottla.testing.recording import IoKind, RecordingFileSystem
 from tests.support.brokers import batch, disk, open_broker
 from tests.support.replicated_brokers import (
     PartitionOrders,
@@ -87,6 +90,22 @@ def test_what_its_only_replica_has_is_read_at_once() -> None:
     broker.append(partition, batch(b"one", b"two"), now_ms=0)
     broker.write_out()
     assert partition.log.high_watermark == 2
+
+
+def test_an_epoch_is_on_the_disk_before_its_first_batch_and_not_before_that() -> None:
+    """A broker that takes over many partitions syncs no file of each before it leads them."""
+    file_system = RecordingFileSystem(disk("/d"))
+    broker = open_member(1, file_system)
+    orders = PartitionOrders(ORDERS, (1,))
+    orders.lead(1, {1: broker})
+    file_system.calls.clear()
+    orders.lead(1, {1: broker})
+    assert [one for one in file_system.calls if one.kind is IoKind.SYNC] == []
+    broker.append(orders.partition(broker), batch(b"one"), now_ms=0)
+    path = f"/d/orders-0/{LEADER_EPOCHS}"
+    epochs = LeaderEpochs.read(file_system, path)
+    assert [(one.epoch, one.start_offset) for one in epochs.entries] == [(1, 0)]
+    assert not [one for one in file_system.calls if one.path.endswith(".log") and one.size]
 
 
 def test_a_deleted_replica_leaves_neither_log_nor_topic() -> None:

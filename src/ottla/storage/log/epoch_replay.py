@@ -133,7 +133,7 @@ def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
     latest = epochs.latest_epoch
     for batch in batches:
         epoch = batch.partition_leader_epoch
-        if epoch == latest:
+        if epoch == latest and not epochs.is_ahead:
             continue
         if epoch >= 0:
             epochs.assign(epoch, batch.base_offset)

@@ -1,11 +1,12 @@
 """Which leader epoch begins at which offset of a partition. Format: docs/format/leader-epochs.md
 
 Followers and consumers ask it where an epoch ended, to find where their log left the leader's
-(KIP-101, KIP-279). Every change is on the disk before the call returns, so that no batch of an
-epoch is ever in the log without the epoch's entry. A crash leaves the old file or the new one,
-whole; either may name epochs beyond the log's end or before its start, which recovery truncates
-away. Kafka's counterparts: `LeaderEpochFileCache`, `LeaderEpochCheckpointFile`. Kafka writes
-truncations later, from another thread; they are rare enough here to be written at once.
+(KIP-101, KIP-279). Every change is on the disk before the call returns, but for an epoch that has
+no batch yet (`begin`), so that no batch of an epoch is ever in the log without the epoch's entry.
+A crash leaves the old file or the new one, whole; either may name epochs beyond the log's end or
+before its start, which recovery truncates away. Kafka's counterparts: `LeaderEpochFileCache`,
+`LeaderEpochCheckpointFile`. Kafka writes truncations later, from another thread; they are rare
+enough here to be written at once.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,7 +30,7 @@ class EpochEntry:
 class LeaderEpochs:
     """A partition's epochs, ascending, with ascending start offsets."""
 
-    __slots__ = ("_epochs", "_file_system", "_path", "_start_offsets")
+    __slots__ = ("_epochs", "_file_system", "_path", "_start_offsets", "is_ahead")
 
     def __init__(
         self, file_system: FileSystem, path: str, entries: Iterable[EpochEntry] = ()
@@ -37,6 +38,8 @@ class LeaderEpochs:
         """Takes the entries as they are in the file, or will be at the next change."""
         self._file_system = file_system
         self._path = path
+        self.is_ahead = False
+        """The last epoch has no batch, and is not in the file."""
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
         for entry in entries:
@@ -89,9 +92,17 @@ class LeaderEpochs:
         contradicts go: they are of a history that this log has left.
         """
         changed = self._assign(epoch, start_offset)
-        if changed:
+        if changed or self.is_ahead:
             self._write()
         return changed
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """As `assign` for an epoch that has no batch yet: the first one has it written.
+
+        A broker that takes over a thousand partitions need not sync a thousand files before it
+        leads them. What a crash forgets is an epoch in which nothing was written.
+        """
+        self.is_ahead |= self._assign(epoch, start_offset)
 
     def assign_all(self, entries: Iterable[EpochEntry]) -> None:
         """As `assign` for each, with one write."""
@@ -176,6 +187,7 @@ class LeaderEpochs:
 
     def _write(self) -> None:
         lines = map("{} {}".format, self._epochs, self._start_offsets)
+        self.is_ahead = False
         replace_file(self._file_system, self._path, checkpoint_text(lines))
 
 

@@ -207,3 +207,12 @@ def test_a_new_entry_is_always_the_last(entries: list[tuple[int, int]]) -> None:
         epochs.assign(epoch, start_offset)
         assert epochs.latest_epoch == epoch
         assert epochs.epoch_for_offset(start_offset) == epoch
+
+
+def test_an_epoch_that_begins_without_a_batch_is_written_with_the_first() -> None:
+    epochs = epochs_of((0, 0))
+    epochs.begin(3, 10)
+    assert pairs(epochs) == [(0, 0), (3, 10)]
+    assert pairs(LeaderEpochs.read(epochs._file_system, PATH)) == [(0, 0)]
+    epochs.assign(3, 10)
+    assert LeaderEpochs.read(epochs._file_system, PATH).entries == epochs.entries
