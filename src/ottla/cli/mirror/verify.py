@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.mirror.options import with_pair
 from ottla.cli.settings_files import read_security
-from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console
+from ottla.cli.terminal import ExampleCommand, ProgressLine, counted, new_console
 
 if TYPE_CHECKING:
     from ottla.mirror.source import Source
@@ -68,15 +68,17 @@ def show(report: "VerifyReport", seconds: float) -> None:
     for one in report.differences:
         click.echo(f"{one.place}: {one.text}")
     words = [
-        f"{report.batch_count:,} batches of {report.topic_count:,} topics, "
-        f"{report.partition_count:,} partitions: {decimal(report.size)} in {seconds:.1f} s"
+        f"{counted(f'{report.batch_count:,}', 'batch')} of "
+        f"{counted(f'{report.topic_count:,}', 'topic')}, "
+        f"{counted(f'{report.partition_count:,}', 'partition')}: "
+        f"{decimal(report.size)} in {seconds:.1f} s"
     ]
     if report.group_count:
         words.append(f"{report.group_count:,} groups")
     if report.lag:
         words.append(f"the target is {report.lag:,} offsets short")
     count = len(report.differences)
-    words.append(f"{count} differences" if count > 1 else f"{count or 'no'} difference")
+    words.append(counted(count, "difference") if count else "no difference")
     click.echo("; ".join(words))
     if report.differences:
         sys.exit(EXIT_DIFFERENT)
