@@ -55,11 +55,15 @@ class Workers:
         )
 
     def kill(self, name: str) -> None:
+        self.check()
         worker = self._running[name]
-        assert worker.poll() is None, worker.communicate()[1].decode()
         worker.kill()
         worker.communicate()
         self._running[name] = self._start(name)
+
+    def check(self) -> None:
+        for worker in self._running.values():
+            assert worker.poll() is None, worker.communicate()[1].decode()
 
     def close(self) -> None:
         for worker in self._running.values():
@@ -103,7 +107,12 @@ def test_each_payment_counts_once_however_often_workers_are_killed(
         stack.callback(database.close)
         for _ in range(KILLS_AT_LENGTH if crash_seconds else KILLS):
             before = counted(database)
-            wait_until(lambda before=before: counted(database) > before)
+
+            def has_grown(before: int = before) -> bool:
+                workers.check()
+                return counted(database) > before
+
+            wait_until(has_grown)
             time.sleep(chance.random() / 20)  # Any moment of a transaction.
             workers.kill(chance.choice(WORKERS))
             pay(log, chance, PAYMENTS, paid)
