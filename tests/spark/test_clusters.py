@@ -45,6 +45,29 @@ sink = rows.mapInArrow(once, rows.schema).write.format("ottla").mode("append")
 sink.options(**{{"kafka.bootstrap.servers": "{broker}", "topic": "copies"}}).save()
 """
 
+KILL_A_WORKER = """
+import os, signal
+
+def parent(process):
+    return int(open(f"/proc/{{process}}/stat").read().rpartition(")")[2].split()[1])
+
+def once(batches):
+    try:
+        os.close(os.open("{flag}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        yield from batches
+        return
+    yield next(batches)
+    executor = parent(os.getppid())
+    os.kill(parent(executor), signal.SIGKILL)
+    os.kill(executor, signal.SIGKILL)
+
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+rows = spark.read.format("ottla").option("subscribe", "orders").load("data/")
+print(rows.mapInArrow(once, rows.schema).count(), "records")
+"""
+
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[str]:
@@ -128,6 +151,35 @@ def test_an_executor_that_is_killed_while_it_writes_leaves_each_record_once(
     assert (tmp_path / "killed").exists()
     values = sorted(int(one.value or b"") for one in log.scan("copies"))
     assert values == list(range(COUNT))
+
+
+@pytest.mark.long
+def test_a_worker_that_is_killed_with_its_executor_has_its_tasks_run_elsewhere(
+    log: ottla.Log, tmp_path: Path
+) -> None:
+    (tmp_path / "cluster").mkdir()
+    with standalone_cluster(tmp_path / "cluster", 2) as address:
+        program = KILL_A_WORKER.format(flag=tmp_path / "killed") + INSTALLED
+        printed = run_on(
+            address, program, tmp_path, **{"spark.executorEnv.PYTHONPATH": str(SOURCE)}
+        )
+    assert (tmp_path / "killed").exists()
+    assert printed == f"{COUNT} records\n{COUNT} rows\n"
+
+
+@pytest.mark.long
+def test_executors_that_are_asked_for_and_given_back_load(
+    master: str, log: ottla.Log, tmp_path: Path
+) -> None:
+    settings = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.dynamicAllocation.initialExecutors": "0",
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+        "spark.executorEnv.PYTHONPATH": str(SOURCE),
+    }
+    assert run_on(master, INSTALLED, tmp_path, **settings) == f"{COUNT} rows\n"
 
 
 @pytest.mark.long
