@@ -1,10 +1,12 @@
-"""Ctrl-C that waits until a change of the log is whole.
+"""Ctrl-C that waits until a change of the log is whole, and is not lost before a wait for input.
 
 Python raises `KeyboardInterrupt` between any two instructions of the main thread. What is rare and
 takes a while is not left in the middle. An append is, and then recovered: to set a handler twice
 would cost it more than all its other work.
 """
 
+import os
+import select
 import signal
 import threading
 from types import FrameType, TracebackType
@@ -57,3 +59,30 @@ def give_back_interrupts() -> None:
     holder = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
     if isinstance(holder, HeldInterrupts):
         holder.give_back()
+
+
+def wait_for_input(number: int) -> None:
+    """Returns once a pipe or terminal can be read, or has ended.
+
+    A Ctrl-C that comes after Python's last look and before a read would be noticed after the read.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        select.select([number], [], [])
+        return
+    woken, waker = os.pipe()
+    try:
+        os.set_blocking(waker, False)
+        before = signal.set_wakeup_fd(waker)
+        try:
+            _wait(number, woken)
+        finally:
+            signal.set_wakeup_fd(before)
+    finally:
+        os.close(woken)
+        os.close(waker)
+
+
+def _wait(number: int, woken: int) -> None:
+    """Where a call begins, and a loop does again, Python looks for signals."""
+    while number not in select.select([number, woken], [], [])[0]:
+        os.read(woken, 1)
