@@ -18,7 +18,6 @@ from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
 from ottla.cli.records.json_lines import parse_record
 from ottla.cli.records.new_record import Headers, NewRecord
-from ottla.runtime.interrupts import wait_for_input
 
 CHUNK_SIZE = 1 << 18
 PARQUET_ROWS = 4096
@@ -266,6 +265,8 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes | Pause]:
     while True:
         if _would_wait(stream):
             yield PAUSE
+            from ottla.runtime.interrupts import wait_for_input  # not for the help
+
             wait_for_input(stream.fileno())
         chunk = read(CHUNK_SIZE)
         if not chunk:
