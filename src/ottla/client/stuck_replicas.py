@@ -11,15 +11,16 @@ from typing import Final
 
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import Admin
-from ottla.client.administration.configs import ResourceKind
 from ottla.client.cluster_status import ClusterStatus, PartitionStatus, cluster_status
+from ottla.client.replica_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    rates_of,
+)
 
-FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
-LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
-FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
-LEADER_RATE: Final = "leader.replication.throttled.rate"
 ALL: Final = "*"
-NO_LIMIT: Final = (1 << 63) - 1
 
 
 class Why(Enum):
@@ -71,9 +72,9 @@ def stuck_replicas(admin: Admin, topic: str) -> list[StuckReplica]:
     if not behind:
         return []
     lists = admin.topics_settings([topic])[topic]
-    rates = (
-        _rates(admin, status) if lists.get(FOLLOWER_REPLICAS) or lists.get(LEADER_REPLICAS) else {}
-    )
+    is_throttled = lists.get(FOLLOWER_REPLICAS) or lists.get(LEADER_REPLICAS)
+    up = [one.broker for one in status.brokers if one.address is not None]
+    rates = rates_of(admin, up) if is_throttled else {}
     return [
         _with_time(judge(one, broker, status, _throttle(one, broker, lists, rates)), one, admin)
         for one, broker in behind
@@ -115,19 +116,6 @@ def _with_time(replica: StuckReplica, one: PartitionStatus, admin: Admin) -> Stu
         return replica
     since_ms = admin.timestamp_at(one.place, one.ends[replica.broker])
     return replace(replica, since_ms=since_ms)
-
-
-def _rates(admin: Admin, status: ClusterStatus) -> dict[int, Mapping[str, int]]:
-    """The limits that brokers have, by broker."""
-    names = [str(one.broker) for one in status.brokers if one.address is not None]
-    return {
-        int(name): {
-            key: rate
-            for key in (FOLLOWER_RATE, LEADER_RATE)
-            if (rate := int(entries[key].value or NO_LIMIT)) < NO_LIMIT
-        }
-        for name, entries in admin.describe_configs(ResourceKind.BROKER, names).items()
-    }
 
 
 def _throttle(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 LOOK_S = 0.2
 HEARD_S = 30.0
 """How long brokers may take to hear of a change, from the controller or from ZooKeeper."""
-
-LEADER_RATE, FOLLOWER_RATE = (f"{one}.replication.throttled.rate" for one in ("leader", "follower"))
-LEADER_REPLICAS, FOLLOWER_REPLICAS = (
-    f"{one}.replication.throttled.replicas" for one in ("leader", "follower")
-)
 
 plan_options = with_options(
     click.option("--dry-run", is_flag=True, help="Print the plan, and move nothing."),
@@ -210,6 +205,8 @@ def _live(status: "ClusterStatus") -> list[int]:
 def _carry_out(
     moves: "Sequence[Move]", admin: "Admin", *, is_confirmed: bool, how: dict[str, Any]
 ) -> None:
+    from ottla.client.replica_throttles import lift
+
     if not moves:
         click.echo("nothing is to be moved")
         return
@@ -222,7 +219,7 @@ def _carry_out(
     confirm(f"Move {counted(len(moves), 'partition')}?", is_confirmed=is_confirmed)
     rate = None if how["throttle"] is None else parse_size("--throttle", how["throttle"])
     if rate is not None:
-        _throttle(moves, rate, admin)
+        _slow_down(moves, rate, admin)
     admin.alter_partition_reassignments({one.place: one.after for one in moves})
     if how["no_wait"]:
         click.echo("the moves have begun; ottla cluster reassign TARGET lists them")
@@ -231,7 +228,7 @@ def _carry_out(
     with deadline(timeout_s):
         wait_for_moves({one.place: one.after for one in moves}, admin)
     if rate is not None:
-        _unthrottle(moves, admin)
+        lift(moves, admin)
     click.echo(f"moved {counted(len(moves), 'partition')}")
 
 
@@ -273,56 +270,25 @@ def _difference(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin") 
     return ""
 
 
-def _throttle(moves: "Iterable[Move]", rate: int, admin: "Admin") -> None:
-    """As Kafka's tool: leaders of what is moved, and the brokers that are new to it."""
-    from ottla.client.administration.configs import ResourceKind
+def _slow_down(moves: "Sequence[Move]", rate: int, admin: "Admin") -> None:
+    """Until all brokers have heard of it: what moves before that is not slowed down."""
+    from ottla.client.replica_throttles import brokers_of, slow_down
 
-    leaders: dict[str, list[str]] = {}
-    followers: dict[str, list[str]] = {}
-    brokers: set[int] = set()
-    for one in moves:
-        place = one.place
-        brokers.update((*one.before, *one.after))
-        leaders.setdefault(place.topic, []).extend(
-            f"{place.partition}:{broker}" for broker in one.before
-        )
-        followers.setdefault(place.topic, []).extend(
-            f"{place.partition}:{broker}" for broker in one.after if broker not in one.before
-        )
-    for topic, several in leaders.items():
-        changes = {
-            LEADER_REPLICAS: ",".join(several),
-            FOLLOWER_REPLICAS: ",".join(followers[topic]),
-        }
-        admin.alter_configs(ResourceKind.TOPIC, topic, changes)
-    for broker in brokers:
-        changes = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
-        admin.alter_configs(ResourceKind.BROKER, str(broker), changes)
-    # Settings reach brokers one after the other: what moves before they have is not slowed down.
-    _wait_until_heard(lambda: _unslowed(brokers, rate, admin), "look with ottla cluster status")
+    slow_down(moves, rate, admin)
+    brokers = brokers_of(moves)
+    _wait_until_heard(lambda: unslowed(brokers, rate, admin), "look with ottla cluster status")
 
 
-def _unslowed(brokers: Collection[int], rate: int, admin: "Admin") -> str:
-    """Of the brokers that are up one that has not heard of a rate, in words."""
-    from ottla.client.administration.configs import ResourceKind
+def unslowed(brokers: Collection[int], rate: int, admin: "Admin") -> str:
+    """Of the brokers that are up one that has not heard of a rate, in words; or empty."""
+    from ottla.client.replica_throttles import FOLLOWER_RATE, LEADER_RATE, rates_of
 
-    names = [str(one) for one in admin.describe_cluster().brokers if one in brokers]
-    for name, settings in admin.describe_configs(ResourceKind.BROKER, names).items():
-        if any(settings[one].value != str(rate) for one in (LEADER_RATE, FOLLOWER_RATE)):
-            return f"broker {name} has not heard of {LEADER_RATE}={rate}"
+    up = [one for one in admin.describe_cluster().brokers if one in brokers]
+    for broker, rates in rates_of(admin, up).items():
+        for one in (LEADER_RATE, FOLLOWER_RATE):
+            if rates.get(one) != rate:
+                return f"broker {broker} has not heard of {one}={rate}"
     return ""
-
-
-def _unthrottle(moves: "Iterable[Move]", admin: "Admin") -> None:
-    from ottla.client.administration.configs import ResourceKind
-
-    for topic in {one.place.topic for one in moves}:
-        admin.alter_configs(
-            ResourceKind.TOPIC, topic, {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}
-        )
-    for broker in {broker for one in moves for broker in (*one.before, *one.after)}:
-        changes: dict[str, str | None] = {LEADER_RATE: None, FOLLOWER_RATE: None}
-        admin.alter_configs(ResourceKind.BROKER, str(broker), changes)
 
 
 def _cancel(status: "ClusterStatus", admin: "Admin", *, is_confirmed: bool) -> None:
