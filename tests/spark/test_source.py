@@ -41,10 +41,15 @@ def test_columns_are_those_of_sparks_own_kafka_source(
 def test_rows_are_the_logs_records(local_session: LocalSession, log: Path) -> None:
     rows = read(local_session, log, includeHeaders="true").orderBy("partition", "offset").toArrow()
     found = [
-        (row["partition"], row["offset"], row["key"], row["value"], row["topic"])
+        (row["partition"], row["offset"], row["key"], row["value"], row["topic"], row["headers"])
         for row in rows.to_pylist()
     ]
-    assert found == [(*row[:4], "orders") for row in log_rows(log)]
+    expected = [
+        (*row[:4], "orders", [{"key": key, "value": value} for key, value in row[6]] or None)
+        for row in log_rows(log)
+    ]
+    assert found == expected
+    assert {type(row[5]) for row in found} == {list, type(None)}
 
 
 def test_offsets_choose_the_rows(local_session: LocalSession, log: Path) -> None:

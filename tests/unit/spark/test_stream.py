@@ -170,6 +170,19 @@ def test_a_restarted_query_reads_its_last_batch_again_and_continues(
     assert [offsets(rows) for rows in again.drain()] == [list(range(40, 50))]
 
 
+def test_offsets_of_sparks_own_source_are_continued_but_for_a_first_batch_of_its_own(
+    source: str,
+) -> None:
+    ends = [json.dumps({"orders": {"0": end}}) for end in (20, 30)]
+    query = Query(source, ends)
+    assert offsets(query.read()) == list(range(20, 30))
+    assert offsets(query.batch()) == list(range(30, 50))
+    # That source keeps where a query began in a file which Spark hands to no other source.
+    first = Query(source, [json.dumps(Query(source).reader.initialOffset()), ends[0]])
+    with pytest.raises(UserError, match="where its first batch began"):
+        first.read()
+
+
 def test_a_batch_waits_for_enough_offsets_or_long_enough(tmp_path: Path, log: ottla.Log) -> None:
     query = Query(str(tmp_path), minOffsetsPerTrigger="10", maxTriggerDelay="1m")
     assert len(offsets(query.batch())) == 50

@@ -37,8 +37,12 @@ class StreamOffset:
 
     @property
     def start(self) -> Positions:
-        """The positions from which the first batch reads."""
-        assert self.started is not None, "only the first batch's end says where it begins"
+        """The positions from which the first batch reads; raises `UserError` if it says none."""
+        if self.started is None:
+            raise UserError(
+                "the checkpoint does not say where its first batch began, which Spark's own Kafka "
+                "source did not finish: have that source finish it, or begin a new checkpoint"
+            )
         return {
             place: Position(offset=offset, topic_id=self.positions[place].topic_id)
             for place, offset in self.started.items()
