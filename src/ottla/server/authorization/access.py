@@ -83,6 +83,15 @@ class Access:
             client.principal, client.host, operation, resource_type, name
         )
 
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The topic's name, which rules are about; `None` for an id that nobody knows.
+
+        A cluster's topics are known to each broker, those with partitions here also before the
+        controller has said so.
+        """
+        broker = self._context.broker
+        return broker.topics.name_by_id(topic_id) or broker.catalog.name_by_id(topic_id)
+
     def cluster(self, operation: Operation) -> bool:
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 

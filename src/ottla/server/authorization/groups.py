@@ -117,19 +117,19 @@ def find_coordinator(
     )
 
 
-def _topic_name(topic: Any, context: RequestContext) -> str | None:
+def _topic_name(topic: Any, context: RequestContext, access: Access) -> str | None:
     """The name of a topic in a request that may have its id only; `None` for an unknown id."""
     if context.api_version < FIRST_TOPIC_ID_VERSION:
         name: str = topic.name
         return name
-    return context.broker.topics.name_by_id(topic.topic_id)
+    return access.name_of(topic.topic_id)
 
 
 def _splits(
     topics: list[Any], operation: Operation, context: RequestContext, access: Access
 ) -> tuple[list[Any], list[Any]]:
     def may_use(topic: Any) -> bool:
-        name = _topic_name(topic, context)
+        name = _topic_name(topic, context, access)
         return name is None or access.topic(operation, name)
 
     return access.split(topics, may_use)
@@ -166,14 +166,18 @@ def offset_fetch(
         return _fetch_of_one_group(request, context, access, handle)
     allowed: list[OffsetFetchRequestGroup] = []
     refused: list[OffsetFetchResponseGroup] = []
-    topics: dict[str, list[OffsetFetchResponseTopics]] = {}
+    denials: list[list[OffsetFetchResponseTopics] | None] = []
     for group in in_turns(request.groups):
         if not access.group(Operation.DESCRIBE, group.group_id):
             refused.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED))
             continue
-        if group.topics is not None:
-            group.topics, denied = _splits(group.topics, Operation.DESCRIBE, context, access)
-            topics[group.group_id] = [
+        allowed.append(group)
+        if group.topics is None:
+            denials.append(None)
+            continue
+        group.topics, denied = _splits(group.topics, Operation.DESCRIBE, context, access)
+        denials.append(
+            [
                 OffsetFetchResponseTopics(
                     name=one.name,
                     topic_id=one.topic_id,
@@ -189,22 +193,23 @@ def offset_fetch(
                 )
                 for one in in_turns(denied)
             ]
-        allowed.append(group)
+        )
     request.groups = allowed
 
     def amend(response: OffsetFetchResponse) -> None:
-        for group in in_turns(response.groups):
-            if group.group_id in topics:
-                group.topics.extend(topics[group.group_id])
-            else:
+        # By their places: a group may be named twice, the second time for all of its topics.
+        for group, denied in in_turns(zip(response.groups, denials, strict=True)):
+            if denied is None:
                 group.topics = [one for one in group.topics if _sees(one, context, access)]
+            else:
+                group.topics.extend(denied)
         response.groups.extend(refused)
 
     return amended(handle(request, context), amend)
 
 
 def _sees(topic: Any, context: RequestContext, access: Access) -> bool:
-    name = _topic_name(topic, context)
+    name = _topic_name(topic, context, access)
     return name is None or access.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 

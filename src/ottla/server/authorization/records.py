@@ -93,7 +93,7 @@ def quick_produce(handle: Handler, authorizer: Authorizer, audit: AuditLog) -> H
 def _may_write(topic: TopicProduceData, context: RequestContext, access: Access) -> bool:
     name: str | None = topic.name
     if context.api_version >= FIRST_PRODUCE_BY_ID:
-        name = context.broker.topics.name_by_id(topic.topic_id)
+        name = access.name_of(topic.topic_id)
     # Of an id that is not known the handler says so: ids are no secret.
     return name is None or access.topic(Operation.WRITE, name)
 

@@ -99,17 +99,16 @@ def _split_metadata(
 ) -> tuple[list[MetadataRequestTopic], list[MetadataResponseTopic]]:
     """What may be described, and the answers for the rest: whether it exists is not said."""
     may_make = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
-    topics = context.broker.topics
+    catalog = context.broker.catalog
     allowed: list[MetadataRequestTopic] = []
     refused: list[MetadataResponseTopic] = []
     for one in in_turns(wanted):
         is_by_id = one.name is None or one.topic_id != ZERO_UUID
-        known = topics.find_by_id(one.topic_id) if is_by_id else topics.find(one.name or "")
-        name = one.name if known is None else known.name
-        if name is None or (is_by_id and known is None):
+        name = access.name_of(one.topic_id) if is_by_id else one.name
+        if name is None:
             allowed.append(one)
         elif not access.topic(Operation.DESCRIBE, name) or (
-            known is None and may_make and not _may_create(name, access)
+            may_make and catalog.find(name) is None and not _may_create(name, access)
         ):
             hidden = MetadataResponseTopic(error_code=DENIED, name=name, topic_id=ZERO_UUID)
             if is_by_id:
@@ -195,7 +194,7 @@ def delete_topics(
     def may_delete(one: DeleteTopicState) -> bool:
         name = one.name
         if name is None:
-            name = context.broker.topics.name_by_id(one.topic_id)
+            name = access.name_of(one.topic_id)
         if name is None:
             return True  # the handler answers UNKNOWN_TOPIC_ID
         if access.sees(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME) or access.topic(

@@ -10,12 +10,27 @@ from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from ottla.server.authorization.guards import guarded
 from ottla.server.request_context import RequestContext
 from tests.support.brokers import at
 from tests.unit.server.authorization import token_rows
 from tests.unit.server.authorization.judge import Judge
-from tests.unit.server.authorization.row import TOPIC, Need, Row, T, acl
+from tests.unit.server.authorization.row import (
+    GROUP,
+    TOPIC,
+    TOPIC_DENIED,
+    G,
+    Need,
+    Row,
+    T,
+    acl,
+    error_codes,
+)
 from tests.unit.server.authorization.rows import ROWS
 
 SHOW_THE_REST = {
@@ -51,6 +66,26 @@ def test_no_page_of_topics_ends_at_one_that_is_hidden(judge: Judge) -> None:
     request = DescribeTopicPartitionsRequest(cursor=None, response_partition_limit=1)
     answer = judge.asker.ask(request, 0)
     assert ([one.name for one in answer.topics], answer.next_cursor) == ([TOPIC], None)
+
+
+@pytest.mark.parametrize("is_all_first", [True, False])
+def test_a_group_that_is_named_twice_shows_no_offsets_of_hidden_topics(
+    judge: Judge, is_all_first: bool
+) -> None:
+    """Once with a topic that is denied, and once for all that the group has committed."""
+    judge.prepare()
+    assert judge.broker.authorizer is not None
+    judge.broker.authorizer.change([acl((Operation.DESCRIBE, G))])
+    topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+    wanted = [
+        OffsetFetchRequestGroup(group_id=GROUP, topics=None),
+        OffsetFetchRequestGroup(group_id=GROUP, topics=topics),
+    ]
+    request = OffsetFetchRequest(groups=wanted if is_all_first else wanted[::-1])
+    answers = judge.asker.ask(request, 8).groups
+    everything, one = answers if is_all_first else answers[::-1]
+    assert everything.topics == []
+    assert error_codes(one) == {0, TOPIC_DENIED}
 
 
 def never(request: Message, context: RequestContext, *_: Any) -> None:
