@@ -44,7 +44,11 @@ def test_a_client_that_has_logged_in_is_answered(tmp_path: Path, mechanism: str)
         assert server.connections_by_user() == {f"User:{USER}": 1}
         # A handshake for which there is no occasion is an ordinary request, and refused as such.
         assert shake_hands(client, mechanism).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        refused = authenticate(client, plain_text("bob", "bobs secret"))
+        assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert refused.error_message == "The client has logged in already."
         assert client.ask(GROUPS, 4).error_code == 0
+        assert connection.peer.principal == Principal("User", USER)
 
 
 def test_after_a_handshake_in_version_0_texts_come_without_headers(tmp_path: Path) -> None:
@@ -86,6 +90,19 @@ def test_a_request_before_the_login_closes_the_connection(
         client.send(request_, version)
         assert client.receive_frame() is None
         assert server.connection_counts.open == 0
+
+
+def test_a_stranger_gets_the_versions_three_times(tmp_path: Path) -> None:
+    with serving(login_broker(tmp_path)) as server:
+        with WireClient(server.address) as client:
+            for _ in range(3):
+                assert client.ask(VERSIONS, 3).error_code == 0
+            client.send(VERSIONS, 3)
+            assert client.receive_frame() is None
+        with WireClient(server.address) as client:
+            log_in(client)
+            for _ in range(4):
+                assert client.ask(VERSIONS, 3).error_code == 0
 
 
 def test_a_request_larger_than_a_login_closes_the_connection(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError
@@ -52,6 +52,11 @@ from ottla.server.request_context import Client, PendingResponse
 MIN_REAUTHENTICATION_MS = 1000.0
 """A client may not log in again more often than this. As in Kafka the first time may come at
 once: a token that is used late in its life leaves little time (`KafkaChannel`)."""
+
+MAX_VERSIONS_REQUESTS: Final = 3
+"""How often a stranger may ask for the versions, which costs more than the question: a client does
+so once, and again where its first version is not known here. Kafka answers one of a version that it
+knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +136,7 @@ class Authentication:
         self._login: Login | None = None
         self._expires_ms: float | None = None
         self._begun_again_ms: float | None = None
+        self._versions_requests = 0
 
     def dispatch(
         self, frame: Buffer, output: Output, dispatcher: Dispatches
@@ -145,6 +151,9 @@ class Authentication:
         if self._state is State.FAILED:
             raise ProtocolError("a request after a login that failed")
         if api_key == ApiKey.API_VERSIONS and self._state is State.HANDSHAKE:
+            self._versions_requests += 1
+            if self._versions_requests > MAX_VERSIONS_REQUESTS:
+                raise ProtocolError("a client that has not logged in asks for versions on and on")
             return dispatcher.dispatch(frame, self._connection.peer, output)
         wanted = (
             ApiKey.SASL_AUTHENTICATE if self._state is State.AUTHENTICATE else ApiKey.SASL_HANDSHAKE

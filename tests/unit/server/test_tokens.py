@@ -108,6 +108,22 @@ def test_no_secret_of_a_token_lies_on_the_disk() -> None:
     assert bytes_text(token.hmac).encode() not in content
 
 
+def test_the_secret_of_a_token_is_salted_once_however_often_its_id_is_named() -> None:
+    """It takes two milliseconds, which nobody spends without the secret again and again."""
+    broker = new_broker()
+    token_id = create(broker).token_id
+    salts = iter((b"first", b"second", b"third"))
+
+    def challenge(mechanism: str) -> bytes:
+        find = broker.security.find_account(mechanism, NOW_MS, lambda: next(salts))
+        client = ScramClient(mechanism, token_id, "guessed", "client", is_token=True)
+        return ScramServer(mechanism, find, "server").answer(client.first())
+
+    assert challenge("SCRAM-SHA-512") == challenge("SCRAM-SHA-512")
+    assert challenge("SCRAM-SHA-256") == challenge("SCRAM-SHA-256")
+    assert next(salts) == b"third"
+
+
 @pytest.mark.parametrize("now_ms", [NOW_MS + 2001, NOW_MS + 100_000])
 def test_a_token_whose_time_is_over_lets_nobody_in(now_ms: int) -> None:
     broker = new_broker()

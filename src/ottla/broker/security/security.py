@@ -7,11 +7,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from itertools import chain
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.principal import USER, Principal
+from ottla.base.scram import ScramCredential
 from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.broker.revised_state import StateStore
 from ottla.broker.security.acls import Acl, AclFilter
@@ -25,6 +27,9 @@ from ottla.config.security import SecurityConfig
 from ottla.storage.directory.log_directories import LogDirectories
 
 Tokens = Mapping[str, DelegationToken]
+
+MAX_SALTED_TOKENS: Final = 1000
+"""Tokens whose secrets are kept salted; beyond, all are forgotten and salted again."""
 
 
 class Security:
@@ -40,6 +45,7 @@ class Security:
         self._store = StateStore(SECURITY_FILE, state, directories, file_system)
         self._config = config
         self._followed = state.acls
+        self._salted_tokens: dict[tuple[str, str], ScramCredential] = {}
         self.authorizer: Authorizer | None = None
         if config.has_authorizer:
             self.authorizer = Authorizer(
@@ -146,7 +152,7 @@ class Security:
 
         def find(name: str, is_token: bool) -> ScramAccount | None:
             if is_token:
-                return self._token_account(mechanism, name, now_ms, new_salt())
+                return self._token_account(mechanism, name, now_ms, new_salt)
             credential = self.state.credentials.get((name, mechanism))
             if credential is None:
                 return None
@@ -202,13 +208,21 @@ class Security:
         self._change(lambda state: dataclasses.replace(state, tokens=decide(state.tokens)))
 
     def _token_account(
-        self, mechanism: str, token_id: str, now_ms: int, salt: bytes
+        self, mechanism: str, token_id: str, now_ms: int, new_salt: Callable[[], bytes]
     ) -> ScramAccount | None:
         token, secret = self.state.tokens.get(token_id), self._config.token_secret
         if token is None or not secret or token.expires_ms < now_ms:
             return None
         lifetime_ms = token.expires_ms - now_ms
+        key = (mechanism, token_id)
+        credential = self._salted_tokens.get(key)
+        if credential is None:
+            # Once: it takes 2 ms of the loop, and who names a token has not shown its secret yet.
+            if len(self._salted_tokens) >= MAX_SALTED_TOKENS:
+                self._salted_tokens.clear()
+            credential = token_credential(mechanism, secret, token_id, new_salt())
+            self._salted_tokens[key] = credential
         return ScramAccount(
             login=Login(principal=token.owner, lifetime_ms=lifetime_ms, is_token=True),
-            credential=token_credential(mechanism, secret, token_id, salt),
+            credential=credential,
         )

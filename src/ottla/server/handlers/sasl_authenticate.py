@@ -1,4 +1,4 @@
-"""SaslAuthenticate, 0 to 2: refused, for connections are plain.
+"""SaslAuthenticate, 0 to 2: refused, for connections are plain, or have logged in already.
 
 Kafka's counterpart: `KafkaApis.handleSaslAuthenticateRequest`.
 """
@@ -12,6 +12,6 @@ from ottla.server.request_context import RequestContext
 
 
 def handle(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener is without SASL."
-    )
+    has_login = context.client.protocol.startswith("SASL")
+    reason = "The client has logged in already." if has_login else "This listener is without SASL."
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=reason)

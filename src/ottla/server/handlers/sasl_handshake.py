@@ -1,4 +1,4 @@
-"""SaslHandshake, 0 and 1: refused, for connections are plain; a client hears so at once.
+"""SaslHandshake, 0 and 1: refused, for connections are plain, or have logged in already.
 
 Kafka's counterpart: `KafkaApis.handleSaslHandshakeRequest`, where those of a plain listener
 arrive.
