@@ -1,7 +1,11 @@
 """Tables whose schema has grown, as programs read them that know nothing of ottla."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +78,54 @@ def by_ottla(path: str) -> Rows:
     return found
 
 
-@pytest.mark.parametrize("read", [by_deltalake, by_polars, by_duckdb, by_ottla])
+def by_daft(path: str) -> Rows:
+    """In a process of its own: it runs threads that outlive a query."""
+    if find_spec("daft") is None:
+        pytest.skip("daft is not installed")
+    return by_program("import daft\nrows = daft.read_deltalake(path).to_arrow()", path)
+
+
+def by_spark_with_deltas_jars(path: str) -> Rows:
+    """Spark's own reader; Delta's jars are in no package that these tests may install."""
+    jars = os.environ.get("OTTLA_DELTA_JARS")
+    if not jars:
+        pytest.skip("OTTLA_DELTA_JARS names no jars of Delta Lake (delta-spark, delta-storage)")
+    program = f"""
+import os
+from ottla.spark.java import find_java
+from pyspark.sql import SparkSession
+os.environ["JAVA_HOME"] = os.path.dirname(os.path.dirname(find_java(os.environ).program))
+builder = SparkSession.builder.master("local[1]").config("spark.jars", {jars!r})
+builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+rows = builder.getOrCreate().read.format("delta").load(path).toArrow()
+"""
+    return by_program(program, path)
+
+
+def by_program(program: str, path: str) -> Rows:
+    """The rows that a program reads of `path` into a table of Arrow, `rows`."""
+    text = f"import json\npath = {path!r}\n{program}\n"
+    text += "print(json.dumps(rows.select(['offset', 'day', 'value']).to_pylist()))"
+    environment = {**os.environ, "DO_NOT_TRACK": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    found: Rows = json.loads(done.stdout)
+    return found
+
+
+READERS = [
+    by_deltalake,
+    by_polars,
+    by_duckdb,
+    by_ottla,
+    pytest.param(by_daft, marks=pytest.mark.slow),
+    pytest.param(by_spark_with_deltas_jars, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("read", READERS)
 def test_columns_that_a_table_grew_are_null_in_the_rows_before(
     grown: str, read: Callable[[str], Rows]
 ) -> None:
