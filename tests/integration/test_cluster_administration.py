@@ -59,11 +59,9 @@ def test_topics_are_made_grown_and_deleted_on_all_brokers(
     )
     placed = NewTopic("placed", 1, replica_assignment=[[3, 1]])
     done(admin.create_topics([placed]))
-    cluster.wait_in_sync("placed", 2)
-    assert cluster.leaders("placed")[0][0] == 3
+    assert cluster.wait_in_sync("placed", 2)[0][0] == 3
     done(admin.create_partitions([NewPartitions("grown", 5)]))
-    wait_until(lambda: len(cluster.leaders("grown")) == 5, "it has not grown")
-    cluster.wait_in_sync("grown")
+    cluster.wait_in_sync("grown", partitions=5)
     done(admin.delete_topics(["grown"]))
     folders = [one.directory for one in cluster.brokers.values()]
     wait_until(
@@ -117,4 +115,4 @@ def test_leadership_returns_to_the_preferred_broker_when_it_is_asked_for(
     again = cluster.admin()
     found = again.elect_leaders(ElectionType.PREFERRED, [place]).result(PATIENCE_S)
     assert found[place] is None
-    wait_until(lambda: cluster.leaders("led")[0][0] == 2, "it is led by another")
+    cluster.wait_led_by("led", 2)

@@ -202,14 +202,13 @@ def test_a_user_made_through_the_cluster_writes_with_all_and_outlives_a_broker(
 ) -> None:
     admin = cluster.admin()
     done(admin.create_topics([NewTopic("orders", 1, 3)]))
-    cluster.wait_in_sync("orders")
+    leader, _ = cluster.wait_in_sync("orders")[0]
     user = make_user(cluster, "ana", "of ana")
     for operation in (AclOperation.READ, AclOperation.WRITE):
         allow(cluster, "ana", "orders", operation)
     wait_for(cluster, user, "orders", None)
     ana = {"bootstrap.servers": cluster.bootstrap, **user}
     send(ana, "orders", range(100))
-    leader, _ = cluster.leaders("orders")[0]
     cluster.brokers[leader].kill()
     cluster.wait_led("orders", without=leader)
     send(ana, "orders", range(100, 200))

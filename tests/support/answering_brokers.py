@@ -6,6 +6,7 @@ from typing import Any
 from ottla.base.addresses import Address
 from ottla.client.admin import Admin
 from ottla.client.cluster import Cluster
+from ottla.client.connection import UnreachableError
 from ottla.codec.schema import Message
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -37,11 +38,16 @@ class AnsweringBrokers:
         self,
         replicas: Callable[[int], Sequence[int]] = lambda _: BROKERS,
         known: Callable[[int], Sequence[int]] = lambda _: BROKERS,
+        controller: int = 1,
     ) -> None:
         self.replicas = replicas
         self.known = known
+        self.controller = controller
+        self.down: set[int] = set()
 
     def connect(self, address: Address) -> Any:
+        if address[1] in self.down:
+            raise UnreachableError(f"b:{address[1]}: nobody answers")
         return _Answering(self, address[1])
 
     def close(self) -> None: ...
@@ -71,7 +77,7 @@ class _Answering:
                         MetadataResponseBroker(node_id=b, host="b", port=b)
                         for b in self._brokers.known(self._broker)
                     ],
-                    controller_id=1,
+                    controller_id=self._brokers.controller,
                     topics=[self._topic(one.name) for one in request.topics or []],
                 )
         raise AssertionError(request)

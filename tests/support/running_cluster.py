@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ottla.base.errors import ApiError, UserError
+from ottla.client.admin import Admin
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
@@ -107,6 +109,10 @@ class RunningBroker:
         assert self.process.poll() is None, self.output.read_text()
         return f"pid={self.process.pid} " in self.output.read_text()
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
@@ -127,9 +133,8 @@ class RunningBroker:
         return self.process.wait(PATIENCE_S)
 
     def close(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        if self.is_running:
+            self.kill()
 
 
 class RunningCluster:
@@ -190,12 +195,21 @@ class RunningCluster:
         return AdminClient(self.client_settings(bootstrap), logger=Silence())
 
     def _is_whole(self) -> bool:
-        """Whether each broker knows all, and the controller."""
+        """Whether each broker itself says that it knows all, and the controller."""
         for one in self.brokers.values():
-            found = self.admin(one.address).list_topics(timeout=PATIENCE_S)
-            if set(found.brokers) != set(self.brokers) or found.controller_id not in self.brokers:
+            try:
+                with self._asking(one) as admin:
+                    found = admin.describe_cluster(broker=one.id)
+            except UserError:
+                return False
+            if found.brokers.keys() != self.brokers.keys():
+                return False
+            if found.controller_id not in self.brokers:
                 return False
         return True
+
+    def _asking(self, one: RunningBroker) -> Admin:
+        return Admin(one.address, {} if self._secured is None else self._secured.client)
 
     def leaders(self, topic: str) -> Leaders:
         """As any broker that answers says; empty where none does, or nobody knows the topic."""
@@ -218,14 +232,35 @@ class RunningCluster:
         found: Leaders = wait_until(led, f"{topic} has no leaders: {self.logs()}")
         return found
 
-    def wait_in_sync(self, topic: str, count: int = 3) -> None:
+    def wait_led_by(self, topic: str, broker: int) -> None:
         wait_until(
-            lambda: (
-                (found := self.leaders(topic))
-                and all(len(isr) == count for _, isr in found.values())
-            ),
-            f"{topic} is not in sync: {self.leaders(topic)} {self.logs()}",
+            lambda: {leader for leader, _ in self.leaders(topic).values()} == {broker},
+            lambda: f"{topic} is led by others: {self.leaders(topic)} {self.logs()}",
         )
+
+    def wait_in_sync(self, topic: str, count: int = 3, partitions: int | None = None) -> Leaders:
+        """Until every broker that runs says so: clients may ask any of them next."""
+        found: Leaders = {}
+        for one in self.brokers.values():
+            if one.is_running:
+                found = wait_until(
+                    lambda: self._in_sync(one, topic, count, partitions),  # noqa: B023
+                    lambda: f"{topic} is not in sync: {self.leaders(topic)} {self.logs()}",
+                )
+        return found
+
+    def _in_sync(
+        self, one: RunningBroker, topic: str, count: int, partitions: int | None
+    ) -> Leaders:
+        """As the broker knows them; empty where they are not in sync, or not as many."""
+        try:
+            with self._asking(one) as admin:
+                (described,) = admin.describe_topics([topic], broker=one.id)
+        except (UserError, ApiError):
+            return {}
+        found = {each.partition: (each.leader, [*each.in_sync]) for each in described.partitions}
+        is_so = all(leader != -1 and len(isr) == count for leader, isr in found.values())
+        return found if is_so and partitions in (None, len(found)) else {}
 
 
 class Silence:

@@ -8,7 +8,8 @@ from typing import Any
 
 import ottla
 
-SESSION_MS = 2000
+SESSION_MS = 6000
+"""Nobody is to lose it because the host is busy: what was not committed would be read twice."""
 
 
 class Registry:

@@ -46,6 +46,7 @@ PASSING = frozenset(
 """Refusals that may be over in a moment, perhaps at another broker."""
 
 NO_NODE = -1
+KNOWS_NOBODY = "the broker knows no brokers of its cluster yet"
 LAST_SINGLE_KEY_VERSION = 3
 """Of FindCoordinator, which then takes lists."""
 
@@ -152,6 +153,8 @@ class Cluster(Closing):
         self._connections: dict[int, Connection] = {}
         self._places: dict[int, Address] = {}
         self._controller = NO_NODE
+        self._silent: set[int] = set()
+        """Brokers that did not answer lately, which are asked last."""
         self._topics: dict[str, ClusterTopic] = {}
         self._refused: dict[str, ErrorCode] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
@@ -192,7 +195,9 @@ class Cluster(Closing):
         for node_id in [one for one, at in self._places.items() if places.get(one) != at]:
             self._drop(node_id)
         self._places = places
-        self._controller = answer.controller_id
+        if answer.controller_id != self._controller:
+            self._controller = answer.controller_id
+            self._silent.clear()
         self._topics = {
             one.name: ClusterTopic(
                 name=one.name,
@@ -223,12 +228,15 @@ class Cluster(Closing):
         if not self._places:
             # A broker that has just joined a cluster hears of the others from the controller.
             asked = ",".join(address_text(*one) for one in self._bootstrap)
-            raise UnreachableError(f"{asked}: the broker knows no brokers of its cluster yet")
+            raise UnreachableError(f"{asked}: {KNOWS_NOBODY}")
         return sorted(self._places)
 
     def broker(self, node_id: int) -> Connection:
         """The connection to one broker; raises `UserError` where there is none of that id."""
         if node_id not in self.node_ids():
+            # It may have joined since, or the broker that was asked had not heard of it.
+            self.ask_any(self._take_metadata)
+        if node_id not in self._places:
             known = ", ".join(map(str, self._places))
             raise UserError(f"there is no broker {node_id}; there are {known}")
         return self._connection(node_id)
@@ -313,8 +321,23 @@ class Cluster(Closing):
         return [(self._connection(node_id), found[node_id]) for node_id in sorted(found)]
 
     def ask_any(self, question: Callable[[Connection], T]) -> T:
-        """The answer to a question that every broker can answer."""
-        return self.again(lambda: question(self._anyone()))
+        """The answer to a question that every broker can answer.
+
+        The controller is asked where it answers: other brokers hear of what it changes later.
+        """
+        return self.again(lambda: self._ask_one(question))
+
+    def _ask_one(self, question: Callable[[Connection], T]) -> T:
+        *some, last = sorted(
+            self.node_ids(), key=lambda one: (one in self._silent, one != self._controller, one)
+        )
+        for node_id in some:
+            try:
+                return question(self._connection(node_id))
+            except UnreachableError:
+                self._drop(node_id)
+                self._silent.add(node_id)
+        return question(self._connection(last))
 
     def ask_controller(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question that older clusters have their controller answer."""
@@ -369,7 +392,7 @@ class Cluster(Closing):
         node_id = self._coordinators.get((kind, key))
         if node_id is None:
             request = FindCoordinatorRequest(key=key, key_type=kind)
-            answer = self._anyone().ask(request, newest=LAST_SINGLE_KEY_VERSION)
+            answer = self._ask_one(lambda one: one.ask(request, newest=LAST_SINGLE_KEY_VERSION))
             check(answer.error_code, answer.error_message)
             node_id = self._coordinators[kind, key] = answer.node_id
             self._places[node_id] = (answer.host, answer.port)
@@ -390,9 +413,6 @@ class Cluster(Closing):
         if connection is None:
             connection = self._connections[node_id] = self._connect(self._places[node_id])
         return connection
-
-    def _anyone(self) -> Connection:
-        return self._connection(self.node_ids()[0])
 
     def _connect(self, address: Address) -> Connection:
         return self._transport.connect(address)

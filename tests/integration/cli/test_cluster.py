@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from click.testing import CliRunner
 import ottla
 from ottla.cli.cluster.local import read_cluster
 from ottla.cli.main import cli
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, Found, wait_until
 from tests.support.zookeeper_server import ZooKeeper
 
 pytestmark = pytest.mark.slow
@@ -51,13 +50,20 @@ class Cluster:
         found = [json.loads(line) for line in lines if line.startswith("{")]
         return [one for one in found if one["type"] == kind]
 
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < deadline_s, self.run("status", "DIR", may_fail=True)
+    def wait_until(self, is_so: Callable[[], Found]) -> Found:
+        return wait_until(is_so, lambda: self.run("status", "DIR", may_fail=True))
 
     def partitions(self, topic: str) -> list[dict[str, Any]]:
+        """None while no broker answers."""
         return [one for one in self.objects("partition") if one["topic"] == topic]
+
+    def wait_all(self, topic: str, count: int, is_so: Callable[[dict[str, Any]], bool]) -> None:
+        """Until it is so of all of a topic's partitions, of which there are as many."""
+        self.wait_until(lambda: [is_so(one) for one in self.partitions(topic)] == [True] * count)
+
+    def is_all_under_replicated(self) -> bool:
+        found = self.objects("partition")
+        return bool(found) and all(one["is_under_replicated"] for one in found)
 
     def stuck(self, target: str, topic: str) -> list[dict[str, Any]]:
         output = CliRunner().invoke(cli, ["explain", "stuck", target, topic, "--json"]).output
@@ -116,27 +122,21 @@ def test_three_brokers_serve_on_when_one_is_killed_and_it_comes_back(cluster: Cl
     assert read(addresses, "g", 4) == ["a", "b", "c", "d"]
     # Group, transactions, partitions: whatever the broker has led another one takes over.
     cluster.kill(2)
-    cluster.wait_until(lambda: all(one["leader"] in (1, 3) for one in cluster.partitions("t")))
+    cluster.wait_all("t", 3, lambda one: one["leader"] in (1, 3))
     send(addresses, ["e"])
     send(addresses, ["f"], "tx")
     assert read(addresses, "g", 2) == ["e", "f"], "the group's offsets are where they were"
-    cluster.wait_until(
-        lambda: (
-            cluster.objects("cluster")[0]["under_replicated"] == len(cluster.objects("partition"))
-        )
-    )
+    cluster.wait_until(cluster.is_all_under_replicated)
     doctor = CliRunner().invoke(cli, ["doctor", addresses])
     assert "broker 2: is not up" in doctor.output
     stuck = CliRunner().invoke(cli, ["explain", "stuck", addresses, "t", "-p", "0"])
     assert "t-0: the replica of broker 2 is not in sync: the broker is not up" in stuck.output
     assert cluster.up() == addresses, "it keeps its port"
-    cluster.wait_until(
-        lambda: all(one["in_sync"] and len(one["in_sync"]) == 3 for one in cluster.partitions("t"))
-    )
+    cluster.wait_all("t", 3, lambda one: len(one["in_sync"]) == 3)
     # Moves, and the end.
     output = cluster.run("reassign", "DIR", "t", "--to", "1,3", "--replicas", "2", "--yes")
     assert output.endswith("moved 3 partitions\n")
-    assert all(sorted(one["replicas"]) == [1, 3] for one in cluster.partitions("t"))
+    cluster.wait_all("t", 3, lambda one: sorted(one["replicas"]) == [1, 3])
     assert read(addresses, "others", 6) == ["a", "b", "c", "d", "e", "f"]
     assert cluster.run("down", "--data", "DIR").startswith("stopped 3 brokers")
     assert "nothing runs" in cluster.run("down", "--data", "DIR", may_fail=True)
@@ -161,8 +161,8 @@ def test_a_throttled_move_is_slow_until_more_is_allowed_on_a_zookeeper_that_runs
         addresses = cluster.up("--zookeeper", connect, brokers=2)
         with ottla.Admin(addresses) as admin:
             admin.create_topic("t", partitions=1, replication_factor=1)
-            cluster.wait_until(lambda: len(cluster.partitions("t")) == 1)
-            (old,) = cluster.partitions("t")[0]["replicas"]
+            (partition,) = cluster.wait_until(lambda: cluster.partitions("t"))
+            (old,) = partition["replicas"]
             new = 3 - old
             with ottla.Producer(addresses) as producer:
                 for _ in range(BLOCKS):
@@ -171,17 +171,16 @@ def test_a_throttled_move_is_slow_until_more_is_allowed_on_a_zookeeper_that_runs
             assert "the moves have begun" in cluster.run(
                 *move, "--throttle", str(SLOW), "--no-wait"
             )
-            cluster.wait_until(
-                lambda: any(one["since_ms"] for one in cluster.stuck(addresses, "t"))
+            (found,) = cluster.wait_until(
+                lambda: [one for one in cluster.stuck(addresses, "t") if one["since_ms"]]
             )
-            (found,) = cluster.stuck(addresses, "t")
             assert (found["broker"], found["why"], found["is_adding"]) == (new, "throttled", True)
             assert (found["throttled_rate"], 0 < found["lag"] < BLOCKS + 1) == (SLOW, True)
             assert f"to come {new}" in cluster.run("reassign", "DIR")
             rates = {f"{one}.replication.throttled.rate": str(FAST) for one in ROLES}
             for broker in (old, new):
                 admin.alter_configs(ottla.ResourceKind.BROKER, str(broker), rates)
-            cluster.wait_until(lambda: cluster.partitions("t")[0]["in_sync"] == [new])
+            cluster.wait_all("t", 1, lambda one: one["in_sync"] == [new])
             # A move that is waited for takes its throttle back.
             back = cluster.run(
                 "reassign", "DIR", "t", "--to", str(old), "--yes", "--throttle", "1Gi"

@@ -32,3 +32,35 @@ def test_a_broker_that_never_hears_of_its_cluster_is_named(
     admin = AnsweringBrokers(known=lambda _: ()).admin()
     with pytest.raises(ottla.UserError, match="the broker knows no brokers of its cluster yet"):
         ask(admin)
+
+
+def test_a_broker_that_has_heard_of_nobody_is_asked_again_for_the_cluster() -> None:
+    """The broker that says who the controller is need not be the controller."""
+    heard = heard_after(2)
+    brokers = AnsweringBrokers(known=lambda one: BROKERS if one == 1 else heard(one), controller=2)
+    assert sorted(brokers.admin().describe_cluster().brokers) == [1, 2, 3]
+
+
+def test_each_broker_is_asked_itself_whom_it_knows() -> None:
+    admin = AnsweringBrokers(known=lambda one: (1, 2) if one == 2 else BROKERS).admin()
+    found = [sorted(admin.describe_cluster(broker=one).brokers) for one in BROKERS]
+    assert found == [[1, 2, 3], [1, 2], [1, 2, 3]]
+
+
+def test_a_broker_that_has_joined_since_is_found_by_its_id() -> None:
+    admin = AnsweringBrokers(
+        known=lambda one: (1, 2) if one == 1 else BROKERS, controller=2
+    ).admin()
+    assert sorted(admin.describe_cluster(broker=3).brokers) == [1, 2, 3]
+
+
+def test_the_controller_is_asked_for_topics_and_others_where_it_is_down() -> None:
+    brokers = AnsweringBrokers(lambda one: (one,), controller=3)
+
+    def asked() -> int:
+        (topic,) = brokers.admin().describe_topics(["orders"])
+        return topic.partitions[0].replicas[0]
+
+    assert asked() == 3
+    brokers.down = {3}
+    assert asked() == 1

@@ -182,7 +182,7 @@ def _unknown_to(one: LocalBroker, cluster: LocalCluster) -> str:
 
     try:
         with Admin(f"{LOCAL}:{one.port}") as admin:
-            found = admin.describe_cluster()
+            found = admin.describe_cluster(broker=one.broker)
     except UserError:
         return "its cluster"
     if found.controller_id not in found.brokers:

@@ -7,12 +7,17 @@ from itertools import groupby
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.asking import Asking, check_all, refused
+from ottla.client.cluster import KNOWS_NOBODY
+from ottla.client.connection import Connection, UnreachableError
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
 
@@ -50,14 +55,20 @@ class ClusterDescription:
 class LogDirectoryAdmin(Asking):
     """Questions about brokers and their disks."""
 
-    def describe_cluster(self) -> ClusterDescription:
+    def describe_cluster(self, *, broker: int | None = None) -> ClusterDescription:
         """The cluster and its brokers. Raises `RefusedError`.
+
+        `broker` is the id of the one to ask, which may not have heard of all others yet.
 
         >>> cluster = admin.describe_cluster()
         >>> list(cluster.brokers)
         [1]
         """
-        answer = self._cluster.ask_any(lambda broker: broker.ask(DescribeClusterRequest()))
+        cluster = self._cluster
+        if broker is None:
+            answer = cluster.ask_any(_describe)
+        else:
+            answer = cluster.again(lambda: _describe(cluster.broker(broker)))
         if answer.error_code:
             raise refused("cluster", answer.error_code, answer.error_message)
         return ClusterDescription(
@@ -149,3 +160,10 @@ class LogDirectoryAdmin(Asking):
                 for one in topic.partitions
             }
         )
+
+
+def _describe(broker: Connection) -> DescribeClusterResponse:
+    answer: DescribeClusterResponse = broker.ask(DescribeClusterRequest())
+    if not answer.error_code and not answer.brokers:
+        raise UnreachableError(f"{broker.address}: {KNOWS_NOBODY}")
+    return answer
