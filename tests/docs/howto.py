@@ -31,6 +31,8 @@ class Step:
     is_compared: bool = False
     """Whether what is printed is compared: in blocks that show no output it is not."""
     is_endless: bool = False
+    program: str = ""
+    """Of Python, if the line runs one."""
 
 
 def steps_of(page: str) -> Iterator[Step]:
@@ -50,7 +52,7 @@ def steps_of(page: str) -> Iterator[Step]:
         elif found["kind"] == "python":
             output = _output_after(page, found.end())
             line = f"{_written('snippet.py', text)}\npython snippet.py"
-            yield Step(line=line, shown=output, is_compared=bool(output))
+            yield Step(line=line, shown=output, is_compared=bool(output), program=text)
             after_python = found.end() + 2
         elif found.start() != after_python:
             assert not UNMARKED_COMMAND.search(text), f"a block to be run, or marked: {text}"

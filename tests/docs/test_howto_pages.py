@@ -1,24 +1,21 @@
 """Every how-to page is run: each command and program of it, in order, prints what the page shows.
 
-docs/tasks.md has a test of its own. `howto.py` says how a page is read, and
+Some have a test of their own (`ELSEWHERE`). `howto.py` says how a page is read, and
 which marks in its source leave a block out.
 """
 
 import re
 import shutil
-import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.docs.howto import Step, fits, reasons_of, steps_of
-from tests.docs.shell import Shell
-from tests.support.ports import free_port
+from tests.docs.walking import walk
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-ADDRESS = re.compile(r"\b(localhost|127\.0\.0\.1|0\.0\.0\.0|[a-z]+\.example):(\d{4,5})\b")
 
 PAGES = {
     "index.md": "",
@@ -34,12 +31,14 @@ PAGES = {
     "mirror.md": "",
     "cluster.md": "kazoo pyspark",
     "load.md": "deltalake pyiceberg",
-    "spark.md": "deltalake pyspark",
     "cluster-spark.md": "",
     "table.md": "deltalake polars",
     "security.md": "openssl confluent_kafka",
 }
 """Each page with the modules and programs that its lines need."""
+
+ELSEWHERE = {"tasks.md": "tests/docs/test_tasks_page.py", "spark.md": "tests/spark/test_pages.py"}
+"""Pages with a test of their own."""
 
 
 @pytest.mark.parametrize(
@@ -95,6 +94,7 @@ print(1)
             line="cat > snippet.py <<'END'\nprint(1)\nEND\npython snippet.py",
             shown=("1",),
             is_compared=True,
+            program="print(1)\n",
         ),
     ]
     assert reasons_of(page) == ["no Kafka is here"]
@@ -105,7 +105,7 @@ def test_a_command_in_a_block_that_is_not_run_has_a_reason() -> None:
         list(steps_of("```\n$ ottla serve\n```\n"))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "spark.md"])
 def test_each_block_of_commands_is_run_or_says_why_not(name: str) -> None:
     page = (DOCS / name).read_text()
     assert list(steps_of(page)) or reasons_of(page)
@@ -114,10 +114,11 @@ def test_each_block_of_commands_is_run_or_says_why_not(name: str) -> None:
 def test_each_howto_page_is_run_here_or_has_a_test_of_its_own() -> None:
     how_to = re.search(r"- How to:\n(.*?)\n  - \w", (ROOT / "mkdocs.yml").read_text(), re.DOTALL)
     assert how_to is not None
-    assert set(re.findall(r"([\w-]+\.md)", how_to[1])) == {*PAGES, "tasks.md"} - {
+    assert set(re.findall(r"([\w-]+\.md)", how_to[1])) == {*PAGES, *ELSEWHERE} - {
         "index.md",
         "tutorial.md",
     }
+    assert [path for path in ELSEWHERE.values() if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.slow
@@ -126,52 +127,4 @@ def test_every_line_of_a_howto_page_does_what_it_shows(name: str, tmp_path: Path
     for needed in PAGES[name].split():
         if find_spec(needed) is None and shutil.which(needed) is None:
             pytest.skip(f"{needed} is not installed")
-    shell = Shell(tmp_path)
-    ports = _Ports()
-    started: list[subprocess.Popen[str]] = []
-    try:
-        for step in steps_of((DOCS / name).read_text()):
-            line = ports.in_use(_cheaply(_in_background(step.line)))
-            if step.is_endless:
-                started.append(shell.start(line))
-                continue
-            done = shell.run(line)
-            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
-            if step.is_compared:
-                printed = ports.on_page(done.stdout)
-                assert fits(step.shown, printed.splitlines()), f"{line}: {printed}"
-    finally:
-        shell.stop_all(started)
-
-
-def _in_background(line: str) -> str:
-    """A reader has a second terminal for a broker."""
-    is_server = line.startswith("ottla serve") and "--background" not in line
-    return f"{line} --background" if is_server else line
-
-
-def _cheaply(line: str) -> str:
-    """Loads without Spark, whose start takes longer than all of a page; its tests load with it."""
-    return re.sub(r"^ottla (load|table compact) (?!.*--engine)", r"ottla \1 --engine local ", line)
-
-
-class _Ports:
-    """Free ports in the places of those that a page names; all its hosts are this machine."""
-
-    def __init__(self) -> None:
-        self._ports: dict[str, int] = {}
-        self._addresses: dict[str, str] = {}
-
-    def in_use(self, text: str) -> str:
-        return ADDRESS.sub(self._replaced, text)
-
-    def _replaced(self, found: re.Match[str]) -> str:
-        port = self._ports.setdefault(found[2], free_port())
-        address = f"127.0.0.1:{port}"
-        self._addresses.setdefault(address, found[0])
-        return address
-
-    def on_page(self, text: str) -> str:
-        for address, shown in self._addresses.items():
-            text = text.replace(address, shown)
-        return text
+    walk((DOCS / name).read_text(), tmp_path)

@@ -1,4 +1,4 @@
-"""The README's own lines, run as they stand."""
+"""The README's own lines, run as they stand; those of Spark are in tests/spark/test_pages.py."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from tests.integration.cli.support import ENVIRONMENT, QUICK_JAVA, run_ottla, run_python, serving
+from tests.integration.cli.support import run_ottla, serving
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
@@ -26,24 +26,6 @@ def test_the_python_examples_run_one_after_the_other(
     for code, line in zip((one for one in PYTHON if "spark" not in one), expected, strict=True):
         exec(code, {})
         assert line in capsys.readouterr().out
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_the_load_and_what_reads_it_run_as_they_stand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in QUICK_JAVA.items():
-        monkeypatch.setitem(ENVIRONMENT, name, value)
-    with ottla.open(tmp_path / "data") as log:
-        log.create_topic("orders", partitions=3)
-        log.append("orders", b"a pot of tea", key=b"table 4")
-    (command,) = re.findall(r"^\$ ottla (load .*)$", README, re.M)
-    loaded = run_ottla(*command.split(), directory=tmp_path)
-    assert loaded.returncode == 0, loaded.stderr
-    (code,) = (code for code in PYTHON if "spark" in code)
-    shown = run_python(code, directory=tmp_path)
-    assert "|count|" in shown.stdout, shown.stderr
 
 
 def test_the_serve_command_runs_as_it_stands_but_for_the_port(tmp_path: Path) -> None:
