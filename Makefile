@@ -132,7 +132,7 @@ fairness: $(READY)
 	$(BIN)/python -m pytest -q tests/integration/test_fairness.py --largest-requests
 
 crash: $(READY)
-	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/spark tests/unit/runtime/test_interrupts.py tests/unit/loading tests/integration/loading/test_follow.py tests/integration/benchmarks --crash-seconds $(or $(SECONDS),600)
+	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/spark tests/unit/runtime/test_interrupts.py tests/unit/loading tests/integration/loading/test_follow.py tests/integration/benchmarks tests/compat/test_debezium.py --crash-seconds $(or $(SECONDS),600)
 
 sim: SEED ?= 0
 sim: $(READY)

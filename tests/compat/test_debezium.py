@@ -219,7 +219,9 @@ def is_snapshot_over(data: Path, connection: psycopg.Connection[Any]) -> bool:
     return any(one and one.get("snapshot_completed", True) for one in kept)
 
 
-@pytest.mark.parametrize("name", list(CONVERTERS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.long] * (one != "Avro")) for one in CONVERTERS]
+)
 def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path, name: str) -> None:
     chance, last = random.Random(17), ROUNDS.get(name, 2) - 1
     registry = f"127.0.0.1:{free_port()}"

@@ -627,7 +627,8 @@ FIRST_OF_THEIR_KIND: list[tuple[Message, int, str]] = [
 def test_an_internal_topic_is_made_in_turns_and_two_requests_that_need_it_wait(
     request_: Message, version: int, name: str, tmp_path: Path
 ) -> None:
-    broker = with_topic(tmp_path / "data")
+    counts = {f"{one}_num_partitions": "12" for one in ("offsets_topic", "transaction_state_log")}
+    broker = with_topic(tmp_path / "data", **counts)
     with (
         stepped(broker) as server,
         server.client() as first,
@@ -646,7 +647,7 @@ def test_an_internal_topic_is_made_in_turns_and_two_requests_that_need_it_wait(
         for client in (first, second):
             server.step_until(partial(has_answer, client))
             assert client.receive(request_.API_KEY or 0, version) is not None
-    assert len(broker.topics.get(name).partitions) == 50
+    assert len(broker.topics.get(name).partitions) == 12
 
 
 def test_a_fetch_of_many_partitions_is_woken_without_holding_up_others(tmp_path: Path) -> None:

@@ -25,6 +25,18 @@ def where(rows):
 
 print(set(spark.sparkContext.parallelize(range(4), 4).mapPartitions(where).collect()))
 """
+TASK = """
+import pickle, sys
+import ottla, pyspark_ottla
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+source = pyspark_ottla.DefaultSource({"path": sys.argv[1], "subscribe": "orders"})
+schema = StructType([StructField("offset", LongType()), StructField("value", BinaryType())])
+reader = source.reader(schema)
+sent = pickle.dumps((reader, reader.partitions()))
+reader, partitions = pickle.loads(sent)
+print(ottla.__file__, sum(rows.num_rows for one in partitions for rows in reader.read(one)))
+"""
 KILL_AN_EXECUTOR = """
 import os, signal
 
@@ -113,21 +125,50 @@ def run_on(master: str, program: str, directory: Path, **settings: str) -> str:
     )
 
 
-def test_a_job_brings_ottla_along_as_a_zip_file(
-    master: str, log: ottla.Log, tmp_path: Path
-) -> None:
-    """The executors' Python finds all that is installed but Ottla."""
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """Ottla as a zip file, which a job brings along."""
     with zipfile.ZipFile(tmp_path / "ottla.zip", "w") as packed:
         for room in ("ottla", "pyspark_ottla"):
             for path in (SOURCE / room).rglob("*.py"):
                 packed.write(path, path.relative_to(SOURCE))
+    return tmp_path / "ottla.zip"
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """One that finds all that is installed but Ottla."""
     python = tmp_path / "python"
     libraries = sysconfig.get_path("purelib")
     python.write_text(
         f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
     )
     python.chmod(0o755)
-    settings = {"spark.pyspark.python": str(python)}
+    return python
+
+
+def test_a_task_reads_with_nothing_of_ottla_but_a_zip_file(
+    log: ottla.Log, packed: Path, bare_python: Path, tmp_path: Path
+) -> None:
+    """What an executor does, done here: planned, sent to another process, and read there."""
+    done = subprocess.run(
+        [bare_python, "-c", TASK, f"{tmp_path}/data"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**ENVIRONMENT, "PYTHONPATH": str(packed)},
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{packed}/ottla/__init__.py {COUNT}\n"
+
+
+@pytest.mark.long
+def test_a_job_brings_ottla_along_as_a_zip_file(
+    master: str, log: ottla.Log, packed: Path, bare_python: Path, tmp_path: Path
+) -> None:
+    settings = {"spark.pyspark.python": str(bare_python)}
     printed = run_on(master, WITH_THE_JOB + WHERE, tmp_path, **settings).splitlines()
     assert printed[0] == f"{COUNT} records"
     assert "ottla.zip" in printed[1]

