@@ -2,7 +2,7 @@
 partitions that are here. Kafka's counterpart: `ZkMetadataCache`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ottla.base.ids import ZERO_UUID, Uuid
@@ -23,37 +23,18 @@ class ClusterTopics:
 
     def __init__(self, metadata: Callable[[], MetadataCache]) -> None:
         self._metadata = metadata
-        self._seen: MetadataCache | None = None
-        self._counts: Mapping[str, int] = {}
-        self._revision = 0
 
     @property
     def revision(self) -> int:
-        self._look()
-        return self._revision
-
-    def _look(self) -> MetadataCache:
-        """Counts a revision where topics have come, gone or grown since the last look."""
-        metadata = self._metadata()
-        if metadata is not self._seen:
-            self._seen = metadata
-            counts = {name: len(partitions) for name, partitions in metadata.topics.items()}
-            if counts != self._counts:
-                self._counts = counts
-                self._revision += 1
-        return metadata
+        return self._metadata().revision
 
     def __iter__(self) -> Iterator[ClusterTopic]:
-        metadata = self._look()
-        return (self._topic(name, metadata) for name in list(self._counts))
+        metadata = self._metadata()
+        return (_topic(name, metadata) for name in metadata.topics)
 
     def find(self, name: str) -> ClusterTopic | None:
-        metadata = self._look()
-        return self._topic(name, metadata) if name in self._counts else None
-
-    def _topic(self, name: str, metadata: MetadataCache) -> ClusterTopic:
-        topic_id = metadata.topic_ids.get(name, ZERO_UUID)
-        return ClusterTopic(name, topic_id, self._counts.get(name, 0))
+        metadata = self._metadata()
+        return _topic(name, metadata) if name in metadata.topics else None
 
     def name_by_id(self, topic_id: bytes) -> str | None:
         """`None` for an id that is not known."""
@@ -66,8 +47,8 @@ class ClusterTopics:
 
     def partition_count(self, topic: str) -> int | None:
         """`None` for a topic that does not exist."""
-        self._look()
-        return self._counts.get(topic)
+        known = self._metadata().topics.get(topic)
+        return None if known is None else len(known)
 
     def leader_of(self, partition: TopicPartition) -> int | None:
         """-1 where nobody leads, and `None` of a partition that does not exist.
@@ -79,3 +60,8 @@ class ClusterTopics:
         if known is None:
             return None if metadata.topics else NO_LEADER
         return known.state.leader if known.state.leader in metadata.brokers else NO_LEADER
+
+
+def _topic(name: str, metadata: MetadataCache) -> ClusterTopic:
+    topic_id = metadata.topic_ids.get(name, ZERO_UUID)
+    return ClusterTopic(name, topic_id, len(metadata.topics[name]))

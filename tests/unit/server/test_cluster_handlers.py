@@ -63,7 +63,6 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from ottla.server.cluster import update_metadata
-from ottla.server.cluster.applying import MAX_UPDATED
 from ottla.server.request_context import PendingResponse, RequestContext
 from tests.support.asking import PEER
 from tests.support.brokers import at
@@ -238,18 +237,16 @@ def test_groups_forget_what_they_have_committed_in_a_topic_that_is_deleted(
 
 
 class Steps:
-    """A turn that is suspended at every occasion; `taken` is what Metadata knew then."""
+    """A turn that is suspended at every occasion; `seen` is what Metadata knew each time."""
 
     def __init__(self, member: LonelyMember, at_step: Callable[[int], None]) -> None:
-        self.taken: list[int] = []
+        self.seen: list[int] = []
         replicas, ticks = replicas_of(member.broker), count()
 
         def suspend() -> None:
-            known = len(replicas.metadata.topics.get("large", ()))
-            if known not in self.taken:
-                self.taken.append(known)
-                with at_once():
-                    at_step(known)
+            self.seen.append(len(replicas.metadata.topics.get("large", ())))
+            with at_once():
+                at_step(len(self.seen))
 
         turn = Turn(suspend, lambda: float(next(ticks)), max_elements=10**9, max_size=10**9)
         token = CURRENT.set(turn)
@@ -261,7 +258,7 @@ class Steps:
             CURRENT.reset(token)
 
 
-LARGE = 3 * MAX_UPDATED
+LARGE = 300
 
 
 def large_update(member: LonelyMember, **fields: int) -> UpdateMetadataRequest:
@@ -279,23 +276,42 @@ def large_update(member: LonelyMember, **fields: int) -> UpdateMetadataRequest:
     )
 
 
-def test_others_are_served_while_much_metadata_is_taken_in(member: LonelyMember) -> None:
+def test_others_see_all_of_a_large_update_or_nothing(member: LonelyMember) -> None:
     steps = Steps(member, lambda _: None)
-    assert steps.taken == [0, MAX_UPDATED, 2 * MAX_UPDATED, LARGE]
     assert steps.response.error_code == 0
+    assert set(steps.seen) == {0, LARGE}
+    assert steps.seen == sorted(steps.seen)
+    assert steps.seen.count(0) > 2 * LARGE
 
 
-def test_what_is_left_of_an_update_is_refused_when_another_controller_has_spoken(
-    member: LonelyMember,
+@pytest.mark.parametrize("when", [1, LARGE // 2, LARGE + LARGE // 2])
+def test_nothing_of_an_update_is_taken_when_another_controller_has_spoken(
+    when: int, member: LonelyMember
 ) -> None:
-    def another(known: int) -> None:
-        if known == MAX_UPDATED:
+    def another(step: int) -> None:
+        if step == when:
             empty = large_update(member, controller_epoch=2, ungrouped_partition_states=[])
             assert member.request(empty, 4).error_code == 0
 
     steps = Steps(member, another)
     assert steps.response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert len(replicas_of(member.broker).metadata.topics["large"]) == MAX_UPDATED
+    assert "large" not in replicas_of(member.broker).metadata.topics
+
+
+@pytest.mark.parametrize("when", [1, LARGE // 2, LARGE + LARGE // 2])
+def test_an_update_holds_also_what_was_taken_while_it_was_made(
+    when: int, member: LonelyMember
+) -> None:
+    def more(step: int) -> None:
+        if step == when:
+            one = UpdateMetadataPartitionState(topic_name="small", partition_index=0)
+            small = large_update(member, ungrouped_partition_states=[one])
+            assert member.request(small, 4).error_code == 0
+
+    steps = Steps(member, more)
+    assert steps.response.error_code == 0
+    topics = replicas_of(member.broker).metadata.topics
+    assert (len(topics["large"]), len(topics["small"])) == (LARGE, 1)
 
 
 def begin(member: LonelyMember, request: Message, version: int) -> PendingResponse:

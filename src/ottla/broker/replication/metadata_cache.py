@@ -5,12 +5,13 @@ Kafka's counterpart: `ZkMetadataCache`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, give_way, in_turns
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
 from ottla.registries.brokers import BrokerRegistration, Endpoint
@@ -42,34 +43,53 @@ class MetadataCache:
     topic_names: Mapping[Uuid, str] = field(default_factory=dict)
     """The inverse of `topic_ids`."""
     controller: int = NO_CONTROLLER
+    revision: int = 0
+    """Another one after each update by which topics have come, gone, grown or shrunk."""
 
     def updated(self, update: UpdateMetadata, controller: int) -> "MetadataCache":
-        """The brokers are all there are; of partitions there are those that changed."""
-        changed: dict[str, dict[int, PartitionMetadata]] = {}
-        for place, partition in update.partitions.items():
+        """The brokers are all there are; of partitions there are those that changed.
+
+        Gives way between the elements of a large update.
+        """
+        changed: dict[str, dict[int, PartitionMetadata]] = freed_in_turns({})
+        replaced: list[Mapping[int, PartitionMetadata]] = freed_in_turns([])
+        for place, partition in in_turns(update.partitions.items()):
             topic = changed.get(place.topic)
             if topic is None:
-                topic = changed[place.topic] = dict(self.topics.get(place.topic, {}))
+                before = self.topics.get(place.topic, {})
+                topic = changed[place.topic] = dict(before)
+                # Held until the request is over: this cache would free all of them in one go.
+                replaced.append(before)
             if partition.state.leader == LEADER_DURING_DELETE:
                 topic.pop(place.partition, None)
             else:
                 topic[place.partition] = partition
         # Whole dictionaries are copied, not gone through: most updates are of one topic.
-        topics, ids = {**self.topics, **changed}, {**self.topic_ids, **update.topic_ids}
+        topics = dict(self.topics)
+        give_way()
+        ids = dict(self.topic_ids)
+        give_way()
         names = dict(self.topic_names)
-        for name in {**changed, **update.topic_ids}:
-            names.pop(self.topic_ids.get(name, ZERO_UUID), None)
-            if not topics.get(name):
+        has_resized = False
+        for name in in_turns(chain(changed, update.topic_ids)):
+            partitions = changed.get(name, topics.get(name))
+            has_resized |= len(partitions or ()) != len(self.topics.get(name, ()))
+            if not partitions:
                 topics.pop(name, None)
-                ids.pop(name, None)
-            elif name in ids:
-                names[ids[name]] = name
+                names.pop(ids.pop(name, ZERO_UUID), None)
+                continue
+            topics[name] = partitions
+            topic_id = update.topic_ids.get(name)
+            if topic_id is not None and topic_id != ids.get(name):
+                names.pop(ids.get(name, ZERO_UUID), None)
+                ids[name], names[topic_id] = topic_id, name
         return MetadataCache(
             brokers=update.brokers,
             topics=topics,
             topic_ids=ids,
             topic_names=names,
             controller=controller,
+            revision=self.revision + has_resized,
         )
 
     def deleted_by(self, update: UpdateMetadata) -> set[str]:

@@ -142,6 +142,8 @@ class ReplicaManager:
 
     def apply(self, order: Order, sender: Sender, now_ms: float) -> Applied:
         """What is refused as a whole changes nothing."""
+        if isinstance(order, UpdateMetadata):
+            return self._update(order, sender)
         refusal = self.refusal_of(sender)
         if refusal is not ErrorCode.NONE:
             return Applied(error=refusal)
@@ -159,9 +161,18 @@ class ReplicaManager:
                 for partition, stop in stops.items():
                     errors[partition], its = self._stop(partition, stop)
                     effects += its
-            case UpdateMetadata():
-                self.metadata = self.metadata.updated(order, sender.controller)
         return Applied(errors=errors, effects=tuple(effects))
+
+    def _update(self, update: UpdateMetadata, sender: Sender) -> Applied:
+        """A large update is made in turns, and seen as a whole: it is made again where another
+        order was taken meanwhile, which may be a later controller's."""
+        while (refusal := self.refusal_of(sender)) is ErrorCode.NONE:
+            before = self.metadata
+            after = before.updated(update, sender.controller)
+            if self.metadata is before and self.refusal_of(sender) is ErrorCode.NONE:
+                self.controller_epoch, self.metadata = sender.controller_epoch, after
+                break
+        return Applied(error=refusal)
 
     def _take(
         self, partition: TopicPartition, order: PartitionOrder, topic_id: Uuid | None, now_ms: float

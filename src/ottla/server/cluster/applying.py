@@ -1,6 +1,6 @@
 """Orders of the controller, carried out in parts between which clients are served."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
@@ -12,7 +12,7 @@ from ottla.broker.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.codec.schema import Message
 from ottla.controller.events import Answer, CreatePartitions, CreateTopic
-from ottla.controller.requests import LeaderAndIsr, Order, StopReplica, UpdateMetadata
+from ottla.controller.requests import LeaderAndIsr, StopReplica
 from ottla.registries.topics import NO_LEADER
 from ottla.server.request_context import PendingAnswer, PendingResponse, RequestContext
 
@@ -20,9 +20,6 @@ T = TypeVar("T")
 
 MAX_PARTITIONS = 16
 """What becomes leader or follower, or is made, in one go."""
-
-MAX_UPDATED = 500
-"""What Metadata is answered from takes in in one go, within 2 ms also among 20,000 topics."""
 
 
 def replicas_of(context: RequestContext) -> Replicas:
@@ -122,27 +119,10 @@ def apply_in_parts(
     """The errors of all partitions; what a later controller has forbidden since is not done."""
     if len(order.orders) > MAX_PARTITIONS:
         context.may_take_long()
-    return _apply(order, order.orders, MAX_PARTITIONS, sender, context)
-
-
-def update_in_parts(order: UpdateMetadata, sender: Sender, context: RequestContext) -> Applied:
-    """As `apply_in_parts`; clients see meanwhile what has been taken of the update."""
-    if len(order.partitions) > MAX_UPDATED:
-        context.may_take_long()
-    return _apply(order, order.partitions, MAX_UPDATED, sender, context)
-
-
-def _apply(
-    order: Order,
-    places: Iterable[TopicPartition],
-    max_count: int,
-    sender: Sender,
-    context: RequestContext,
-) -> Applied:
     replicas = replicas_of(context)
     errors: dict[TopicPartition, ErrorCode] = {}
     applied = Applied()
-    for part in parts_in_turns(places, max_count) if places else [[]]:
+    for part in parts_in_turns(order.orders, MAX_PARTITIONS) if order.orders else [[]]:
         applied = replicas.apply(_part_of(order, part), sender, context.at)
         errors |= applied.errors
         if applied.error is not ErrorCode.NONE:
@@ -150,14 +130,9 @@ def _apply(
     return Applied(error=applied.error, errors=errors)
 
 
-def _part_of(order: Order, part: list[TopicPartition]) -> Order:
-    if isinstance(order, UpdateMetadata):
-        ids = order.topic_ids
-        return replace(
-            order,
-            partitions={one: order.partitions[one] for one in part},
-            topic_ids={name: ids[name] for name in {one.topic for one in part} if name in ids},
-        )
+def _part_of(
+    order: LeaderAndIsr | StopReplica, part: list[TopicPartition]
+) -> LeaderAndIsr | StopReplica:
     if isinstance(order, StopReplica):
         return StopReplica(orders={one: order.orders[one] for one in part})
     return replace(order, orders={one: order.orders[one] for one in part})

@@ -7,15 +7,16 @@ offsets that they have committed in the topic. Kafka's counterpart:
 
 from ottla.base.error_codes import ErrorCode
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from ottla.server.cluster.applying import replicas_of, update_in_parts
+from ottla.server.cluster.applying import replicas_of
 from ottla.server.cluster.orders import sender_of, update_metadata
 from ottla.server.request_context import RequestContext
 
 
 def handle(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
     order = update_metadata(request, context.api_version)
-    applied = update_in_parts(order, sender_of(request), context)
+    replicas = replicas_of(context)
+    applied = replicas.apply(order, sender_of(request), context.at)
     if applied.error is ErrorCode.NONE:
-        for topic in replicas_of(context).metadata.deleted_by(order):
+        for topic in replicas.metadata.deleted_by(order):
             context.broker.groups.topic_deleted(topic)
     return UpdateMetadataResponse(error_code=applied.error)

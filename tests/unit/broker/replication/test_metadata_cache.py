@@ -48,6 +48,20 @@ def test_an_update_adds_partitions_and_replaces_brokers() -> None:
     assert first.partition(PAID) == partition(2)
 
 
+def test_a_revision_counts_topics_that_come_grow_and_go_and_no_other_changes() -> None:
+    def after(cache: MetadataCache, **partitions: PartitionMetadata) -> MetadataCache:
+        places = {TopicPartition(one[:-1], int(one[-1])): its for one, its in partitions.items()}
+        return cache.updated(replace(UPDATE, partitions=places, topic_ids={}), 1)
+
+    come = after(MetadataCache(), orders0=partition(1))
+    led_by_another = after(come, orders0=partition(2))
+    grown = after(led_by_another, orders1=partition(2))
+    gone = after(
+        grown, orders0=partition(LEADER_DURING_DELETE), orders1=partition(LEADER_DURING_DELETE)
+    )
+    assert [one.revision for one in (come, led_by_another, grown, gone)] == [1, 1, 2, 3]
+
+
 def test_a_topic_goes_with_its_last_partition() -> None:
     deleted = {ORDERS: partition(LEADER_DURING_DELETE)}
     cache = MetadataCache().updated(UPDATE, 1).updated(replace(UPDATE, partitions=deleted), 1)
