@@ -55,7 +55,13 @@ class ManyAppends:
             for batch in table.combine_chunks().to_batches(max_chunksize=MAX_ROWS):
                 self._append_columns(batch)
             return
-        given = iter(records)
+        try:
+            given = iter(records)
+        except TypeError:
+            kind = type(records).__name__
+            raise UserError(
+                f"append_many takes a table, a frame or an iterable of records, not {kind}"
+            ) from None
         while part := list(islice(given, MAX_ROWS)):
             if not _has_columns() or not self._append_lists(part):
                 self._append_one_by_one(map(self._row, part))
@@ -116,6 +122,7 @@ class ManyAppends:
     def _append_columns(self, batch: Any) -> None:
         import numpy as np
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         unknown = set(batch.schema.names) - set(COLUMNS)
         if unknown or "value" not in batch.schema.names:
@@ -127,9 +134,11 @@ class ManyAppends:
         def column(name: str, kind: Any) -> Any:
             if name not in batch.schema.names:
                 return None
+            # Frames keep times in micro- or nanoseconds, and records in milliseconds.
+            options = pc.CastOptions(kind, allow_time_truncate=True)
             try:
-                return batch.column(name).cast(kind)
-            except pa.ArrowInvalid as error:
+                return batch.column(name).cast(options=options)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise UserError(f"column {name}: {error}") from error
 
         header = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -139,9 +148,12 @@ class ManyAppends:
             if times is None
             else np.asarray(times.cast(pa.int64()).fill_null(self._now_ms), np.int64)
         )
-        partitions = column("partition", pa.int64())
+        key, partitions = column("key", pa.binary()), column("partition", pa.int64())
+        if partitions is not None and partitions.null_count:
+            chosen = pa.array(self._partitions_of(key, batch.num_rows), pa.int64())
+            partitions = pc.coalesce(partitions, chosen)
         self._append_packed(
-            column("key", pa.binary()),
+            key,
             column("value", pa.binary()),
             column("headers", pa.list_(header)),
             milliseconds,
@@ -192,20 +204,22 @@ class ManyAppends:
 
 def _table(records: Any) -> Any | None:
     """An Arrow table of what has columns; `None` of what is gone through record by record."""
-    if isinstance(records, Mapping):
-        import pyarrow as pa
-
-        return pa.table(dict(records))
     kind = type(records).__module__.partition(".")[0]
-    if kind not in ("pyarrow", "pandas", "polars"):
+    if kind == "polars" and hasattr(records, "collect"):
+        records = records.collect()
+    is_frame = kind == "pandas" or hasattr(records, "__arrow_c_stream__")
+    if not is_frame and kind != "pyarrow" and not isinstance(records, Mapping):
         return None
     import pyarrow as pa
 
     if kind == "pandas":
         return pa.Table.from_pandas(records, preserve_index=False)
-    if kind == "polars":
-        return records.to_arrow()
-    return pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+    if isinstance(records, pa.RecordBatch):
+        return pa.Table.from_batches([records])
+    try:
+        return records if isinstance(records, pa.Table) else pa.table(records)
+    except (TypeError, ValueError) as error:  # Arrow's own errors are ValueErrors.
+        raise UserError(f"append_many takes columns of one length: {error}") from error
 
 
 def _has_columns() -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,25 +56,46 @@ def test_keys_choose_the_partitions_of_a_list(log: Log, compression: Compression
     assert sorted(int(one.value or 0) for one in log.scan("t")) == list(range(5_000))
 
 
-def test_a_table_comes_back_as_it_went_in(log: Log) -> None:
-    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    table = pa.table(
-        {
-            "key": pa.array([b"a", None, b"c"], pa.binary()),
-            "value": pa.array([b"1", b"2", None], pa.binary()),
-            "headers": pa.array([[], [("h", b"x")], [("h", None)]], pa.list_(header)),
-            "timestamp": pa.array([3_000, 1_000, 2_000], pa.timestamp("ms")),
-            "partition": pa.array([2, 2, 2]),
-        }
-    )
-    log.append_many("t", table)
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+COLUMNS: dict[str, Any] = {
+    "key": pa.array([b"a", None, b"c"], pa.binary()),
+    "value": pa.array([b"1", b"2", None], pa.binary()),
+    "headers": pa.array([[], [("h", b"x")], [("h", None)]], pa.list_(HEADER)),
+    "timestamp": pa.array([3_000_999, 1_000_000, 2_000_000], pa.timestamp("us")),
+    "partition": pa.array([2, 2, 2]),
+}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pa.table,
+        pa.RecordBatch.from_pydict,
+        lambda columns: pa.table(columns).to_reader(),
+        lambda columns: pa.table(columns).to_pandas(),
+        lambda columns: pytest.importorskip("polars").DataFrame(columns),
+        lambda columns: pytest.importorskip("polars").LazyFrame(columns),
+        dict,
+    ],
+    ids=["table", "batch", "reader", "pandas", "polars", "lazy polars", "columns"],
+)
+def test_a_table_comes_back_as_it_went_in(log: Log, frame: Callable[[Any], Any]) -> None:
+    log.append_many("t", frame(COLUMNS))
     found = log.scan("t").to_arrow()
     assert found.column("partition").to_pylist() == [2, 2, 2]
     assert found.column("offset").to_pylist() == [0, 1, 2]
     assert found.column("timestamp_ms").to_pylist() == [3_000, 1_000, 2_000]
     assert found.column("key").to_pylist() == [b"a", None, b"c"]
     assert found.column("value").to_pylist() == [b"1", b"2", None]
-    assert [len(one) for one in found.column("headers").to_pylist()] == [0, 1, 1]
+    headers = found.column("headers").to_pylist()
+    assert headers == [[], [{"key": "h", "value": b"x"}], [{"key": "h", "value": None}]]
+
+
+def test_a_row_without_a_partition_goes_where_its_key_belongs(log: Log) -> None:
+    keys = [b"%d" % number for number in range(20)]
+    log.append_many("t", {"key": keys, "value": keys, "partition": [None] * 19 + [1]})
+    where = {one.value: one.partition for one in log.scan("t")}
+    assert where == {key: partition_for_key(key, 3) for key in keys[:-1]} | {keys[-1]: 1}
 
 
 def test_frames_go_in_and_come_out(log: Log) -> None:
@@ -166,6 +188,10 @@ def test_what_was_scanned_stays_when_its_topic_goes(log: Log) -> None:
         ({"values": [b"a"]}, "columns are key, value"),
         ({"value": [b"a"], "partition": [3]}, "has 3 partitions"),
         ({"value": [b"a"], "partition": ["x"]}, "column partition"),
+        ({"value": [b"a"], "headers": [["h"]]}, "column headers"),
+        ({"value": [b"a"], "key": []}, "columns of one length"),
+        (pa.array([b"a"]), "columns of one length"),
+        (5, "a table, a frame or an iterable of records, not int"),
     ],
 )
 def test_mistakes_are_named(log: Log, records: Any, said: str) -> None:
