@@ -5,14 +5,25 @@ Nothing of it is `Any` but keys and values, which the application's own serializ
 
 import asyncio
 from concurrent.futures import Future
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import assert_type
 
 import ottla
 from ottla.base.partitions import OffsetRange
 from ottla.client.producing.sent_record import SentRecord
 from ottla.embedded.scanning import TopicRecord
+from ottla.testing import LocalBroker, ProducedRecord
 
 PLACE = ottla.TopicPartition("orders", 0)
+
+
+def with_frames(log: ottla.Log) -> None:
+    import duckdb
+    import polars
+
+    assert_type(log.scan("orders").to_polars(), polars.DataFrame)
+    assert_type(log.scan("orders").to_duckdb(), duckdb.DuckDBPyRelation)
 
 
 def with_a_log(log: ottla.Log) -> None:
@@ -25,6 +36,34 @@ def with_a_log(log: ottla.Log) -> None:
     for found in log.scan("orders"):
         assert_type(found, TopicRecord)
         assert_type(found.value, bytes | None)
+    for found in log.tail("orders", timeout_s=0):
+        assert_type(found.offset, int)
+    assert_type(log.offsets_for_time("orders", 0), dict[int, int | None])
+    assert_type(log.delete_records("orders", {0: 0}), dict[int, int])
+
+
+def with_a_log_beside_its_writer(path: Path) -> None:
+    with ottla.open(path) as log, assert_type(ottla.open(path, read_only=True), ottla.FollowedLog):
+        assert_type(log.topics(), dict[str, int])
+
+
+def with_transactions(log: ottla.Log) -> None:
+    with ottla.Producer(log, settings={"transactional.id": "billing"}) as producer:
+        with producer.transaction() as same:
+            assert_type(same, ottla.Producer)
+            same.send_offsets_to_transaction({PLACE: 1}, "billing")
+        assert_type(producer.metrics(), dict[str, int])
+
+
+def with_a_broker_of_tests(path: Path) -> None:
+    with LocalBroker(path) as broker:
+        assert_type(broker.produce("orders", "tea"), ottla.RecordMetadata)
+        assert_type(broker.assert_produced("orders", value="tea"), list[ProducedRecord])
+        assert_type(broker.address, str)
+        broker.fail("fetch", "NOT_LEADER_OR_FOLLOWER", times=1)
+        broker.advance(days=7)
+        broker.disk.fill()
+        broker.heal()
 
 
 def with_clients(log: ottla.Log) -> None:
@@ -39,6 +78,7 @@ def with_clients(log: ottla.Log) -> None:
         assert_type(consumer.committed([PLACE]), dict[ottla.TopicPartition, int | None])
     with ottla.SimpleConsumer(log) as simple:
         assert_type(simple.fetch("orders"), list[ottla.ConsumerRecord])
+        assert_type(simple.offsets_before("orders"), list[int])
     with ottla.Admin(log) as admin:
         assert_type(admin.list_topics(), list[str])
 
@@ -59,5 +99,10 @@ def main() -> None:
     with assert_type(ottla.open(":memory:"), ottla.Log) as log:
         log.create_topic("orders")
         with_a_log(log)
+        with_frames(log)
         with_clients(log)
+        with_transactions(log)
         asyncio.run(with_an_event_loop(log))
+    with TemporaryDirectory() as directory:
+        with_a_log_beside_its_writer(Path(directory) / "log")
+        with_a_broker_of_tests(Path(directory) / "broker")

@@ -19,6 +19,9 @@ from ottla.storage import scan
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
     import pyarrow as pa
 
     from ottla.embedded.readable import ReadableLog
@@ -147,7 +150,7 @@ class Scan:
 
         return pa.Table.from_batches(self.batches(), self.schema)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> "pandas.DataFrame":
         """A pandas `DataFrame`.
 
         >>> log.scan("orders").to_pandas()["value"].tolist()
@@ -155,7 +158,7 @@ class Scan:
         """
         return self.to_arrow().to_pandas()
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> "polars.DataFrame":
         """A polars `DataFrame`.
 
         >>> log.scan("orders").to_polars()["value"].to_list()
@@ -163,9 +166,13 @@ class Scan:
         """
         import polars
 
-        return polars.from_arrow(self.to_arrow())
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
 
-    def to_duckdb(self, connection: Any = None) -> Any:
+    def to_duckdb(
+        self, connection: "duckdb.DuckDBPyConnection | None" = None
+    ) -> "duckdb.DuckDBPyRelation":
         """A relation of DuckDB, on a connection or on DuckDB's own.
 
         >>> log.scan("orders").to_duckdb().aggregate("count(*)").fetchall()
