@@ -122,6 +122,7 @@ compat: $(READY) $(NODE_CLIENTS) quix-client
 	$(BIN)/python -m tests.compat.suites.kafka_go_suite
 	$(BIN)/python -m tests.compat.suites.sarama_suite
 	$(BIN)/python -m tests.compat.suites.confluent_kafka_go_suite
+	$(BIN)/python -m tests.compat.suites.testssl_suite
 	$(BIN)/python -m pytest -q tests/compat
 
 fuzz: $(READY)
