@@ -58,6 +58,8 @@ class Authorizer:
         self._prefixed: dict[ResourceType, dict[str, list[Entry]]] = {}
         self._prefix_sizes: dict[ResourceType, list[int]] = {}
         self.known: Final[dict[Question, bool]] = {}
+        self.revision = 0
+        """Rises when the rules change."""
         self.denials: Final[Counter[str]] = Counter()
         """How often each principal was denied what it asked for."""
         self.change(acls)
@@ -72,7 +74,7 @@ class Authorizer:
         for of_kind in self._prefixed.values():
             freed_in_turns(of_kind)
         self._literal, self._prefixed, self._prefix_sizes = rules
-        self.known.clear()
+        self._forget()
 
     def replace(self, pattern: ResourcePattern, entries: Sequence[Entry]) -> None:
         """Takes on other rules of one pattern, none to have it go."""
@@ -83,7 +85,11 @@ class Authorizer:
             self._prefix_sizes[resource_type] = sorted({len(one) for one in by_name})
         else:
             _put(self._literal, (resource_type, name), entries)
+        self._forget()
+
+    def _forget(self) -> None:
         self.known.clear()
+        self.revision += 1
 
     def allows(
         self,

@@ -79,7 +79,8 @@ class ConsumerGroup:
     """`topics` are the subscribed ones as they were last seen, by name; `targets` by member id.
 
     Changed by `replay` alone, but for `revision`: that of the catalog when the topics were last
-    looked at, which a restart does not bring back.
+    looked at, and `regex_revisions`: those of the catalog and of what was visible when an
+    expression was last resolved. A restart does not bring them back.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -93,6 +94,7 @@ class ConsumerGroup:
         self.static_ids: dict[str, str] = {}
         self.owners: dict[TopicIdPartition, str] = {}
         self.revision: int | None = None
+        self.regex_revisions: dict[str, tuple[int, int]] = {}
         self._early: dict[str, ConsumerGroupCurrentMemberAssignmentValue] = {}
 
     def copy(self) -> "ConsumerGroup":
@@ -100,6 +102,7 @@ class ConsumerGroup:
         other.members = dict(self.members)
         other.targets = dict(self.targets)
         other.regexes = dict(self.regexes)
+        other.regex_revisions = dict(self.regex_revisions)
         other.static_ids = dict(self.static_ids)
         other.owners = dict(self.owners)
         other._early = dict(self._early)
@@ -184,6 +187,7 @@ class ConsumerGroup:
     def _replay_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
         if value is None:
             self.regexes.pop(regex, None)
+            self.regex_revisions.pop(regex, None)
         else:
             self.regexes[regex] = frozenset(value.topics)
 

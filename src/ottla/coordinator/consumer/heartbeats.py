@@ -20,8 +20,9 @@ from ottla.coordinator.consumer.requests import (
     HeartbeatAnswer,
     HeartbeatRequest,
     TopicCatalog,
+    VisibleTopics,
 )
-from ottla.coordinator.consumer.subscriptions import compile_regex, refresh
+from ottla.coordinator.consumer.subscriptions import compile_regex, refresh, resolve
 from ottla.coordinator.consumer.validation import (
     check_epoch,
     check_instance,
@@ -50,7 +51,7 @@ class Heartbeats:
             request = replace(request, member_id=uuid_text(self._new_id()))
         before = self._find(plan, request)
         member = self._describe(plan, before, request)
-        self._follow_topics(plan, before, member)
+        self._follow_topics(plan, before, member, request.visible)
         if plan.group.epoch > plan.group.assignment_epoch:
             make_target(plan, self._config.group_consumer_assignors)
         after = self._move(plan, plan.group.members[request.member_id], request)
@@ -126,7 +127,9 @@ class Heartbeats:
             plan.describe_member(member)
         return member
 
-    def _follow_topics(self, plan: ConsumerPlan, before: Member, member: Member) -> None:
+    def _follow_topics(
+        self, plan: ConsumerPlan, before: Member, member: Member, visible: VisibleTopics
+    ) -> None:
         """Raises the group's epoch if what its members read is not what it was."""
         group = plan.group
         reads_other = (member.topic_names, member.topic_regex or "") != (
@@ -134,6 +137,8 @@ class Heartbeats:
             before.topic_regex or "",
         )
         has_changed = group.epoch == 0 or reads_other
+        has_changed |= resolve(plan, member.topic_regex, self._catalog, visible)
+        group = plan.group
         if has_changed or group.revision != self._catalog.revision:
             has_changed |= refresh(plan, self._catalog)
             plan.look(self._catalog.revision)

@@ -85,3 +85,7 @@ class ConsumerPlan(Plan[ConsumerGroup]):
         """The topics were looked at, as they are at this revision of the catalog."""
         if self.group.revision != revision:
             self.change().revision = revision
+
+    def resolved(self, regex: str, revisions: tuple[int, int]) -> None:
+        """An expression was looked at, as topics and what is visible are at these revisions."""
+        self.change().regex_revisions[regex] = revisions

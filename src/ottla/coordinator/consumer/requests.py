@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
@@ -34,6 +34,16 @@ GroupConfigLookup = Callable[[str], GroupConfig]
 """The settings of a group, by its id; looked up for each heartbeat, since clients change them."""
 
 
+class VisibleTopics(NamedTuple):
+    """The topics that a member's expression may find; `revision` rises when others may be."""
+
+    may_describe: Callable[[str], bool]
+    revision: int
+
+
+EVERY_TOPIC: Final = VisibleTopics(lambda _: True, 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
     """A sign of life. `None`, and -1 for the timeout, say that nothing has changed.
@@ -55,6 +65,7 @@ class HeartbeatRequest:
     client_id: str = ""
     client_host: str = ""
     must_bring_id: bool = True
+    visible: VisibleTopics = EVERY_TOPIC
 
     @property
     def is_full(self) -> bool:

@@ -9,7 +9,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.plan import ConsumerPlan
-from ottla.coordinator.consumer.requests import TopicCatalog
+from ottla.coordinator.consumer.requests import TopicCatalog, VisibleTopics
 from ottla.coordinator.consumer.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.offsets.records import TopicMetadata
 
@@ -26,20 +26,36 @@ def compile_regex(text: str) -> TopicRegex:
         ) from error
 
 
-def matching_topics(regex: str, catalog: TopicCatalog) -> frozenset[str]:
-    """The topics whose whole name an expression matches; raises `ApiError`."""
-    compiled = compile_regex(regex)
-    return frozenset(topic.name for topic in catalog if compiled.matches(topic.name))
+def matching_topics(regex: str, catalog: TopicCatalog, visible: VisibleTopics) -> frozenset[str]:
+    """The visible topics whose whole name an expression matches; raises `ApiError`."""
+    compiled, may_describe = compile_regex(regex), visible.may_describe
+    return frozenset(
+        topic.name for topic in catalog if compiled.matches(topic.name) and may_describe(topic.name)
+    )
+
+
+def resolve(
+    plan: ConsumerPlan, regex: str | None, catalog: TopicCatalog, visible: VisibleTopics
+) -> bool:
+    """Looks up what a member's expression matches, where that may have changed; whether it has.
+
+    Each expression for a member that uses it: others may see other topics. Kafka resolves those of
+    the whole group for the member whose heartbeat comes first.
+    """
+    revisions = (catalog.revision, visible.revision)
+    if not regex or plan.group.regex_revisions.get(regex) == revisions:
+        return False
+    found = matching_topics(regex, catalog, visible)
+    has_changed = found != plan.group.regexes.get(regex)
+    if has_changed:
+        plan.set_regex(regex, found, catalog.revision)
+    plan.resolved(regex, revisions)
+    return has_changed
 
 
 def refresh(plan: ConsumerPlan, catalog: TopicCatalog) -> bool:
     """Looks at the topics again; whether anything is different for the group."""
     has_changed = False
-    for regex in sorted(plan.group.used_regexes()):
-        found = matching_topics(regex, catalog)
-        if found != plan.group.regexes.get(regex):
-            plan.set_regex(regex, found, catalog.revision)
-            has_changed = True
     for regex in sorted(plan.group.regexes.keys() - plan.group.used_regexes()):
         plan.forget_regex(regex)
     topics = _known_topics(plan.group, catalog)

@@ -111,6 +111,11 @@ class Access:
             client.principal, client.host, operation, ResourceType.TOPIC
         )
 
+    @property
+    def revision(self) -> int:
+        """Rises when the rules change."""
+        return self._authorizer.revision
+
     def operations(self, supported: int, resource_type: ResourceType, name: str) -> int:
         """Of operations as bits those that the client may do (KIP-430)."""
         return sum(

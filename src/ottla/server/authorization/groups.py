@@ -7,6 +7,7 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
 from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.coordinator.consumer.requests import VisibleTopics
 from ottla.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -373,4 +374,5 @@ def consumer_group_heartbeat(
             code = TOPIC_DENIED
     if code:
         return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
-    return handle(request, context)
+    may_describe = partial(access.sees, Operation.DESCRIBE, ResourceType.TOPIC)
+    return handle(request, context, VisibleTopics(may_describe, access.revision))

@@ -7,7 +7,12 @@ Kafka's counterpart: `KafkaApis.handleConsumerGroupHeartbeat`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
 from ottla.coordinator.consumer.partitions import by_topic
-from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.coordinator.consumer.requests import (
+    EVERY_TOPIC,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    VisibleTopics,
+)
 from ottla.coordinator.requests import CONSUMER
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -21,7 +26,9 @@ FIRST_OWN_ID_VERSION = 1
 
 
 def handle(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    request: ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+    visible: VisibleTopics = EVERY_TOPIC,
 ) -> ConsumerGroupHeartbeatResponse:
     if CONSUMER not in context.broker.config.group_coordinator_rebalance_protocols:
         code = ErrorCode.UNSUPPORTED_VERSION
@@ -29,12 +36,14 @@ def handle(
     groups, at = context.broker.groups, context.at
     groups.prepare(context.may_take_long)
     decision = groups.machine_of(request.group_id, at).consumer_heartbeat(
-        _request(request, context), at
+        _request(request, context, visible), at
     )
     return _response(groups.carry_out(decision, at))
 
 
-def _request(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> HeartbeatRequest:
+def _request(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, visible: VisibleTopics
+) -> HeartbeatRequest:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return HeartbeatRequest(
         group_id=request.group_id,
@@ -54,6 +63,7 @@ def _request(request: ConsumerGroupHeartbeatRequest, context: RequestContext) ->
         client_id=context.client_id or "",
         client_host=f"/{context.client.host}",
         must_bring_id=context.api_version >= FIRST_OWN_ID_VERSION,
+        visible=visible,
     )
 
 

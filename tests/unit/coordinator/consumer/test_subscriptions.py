@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.coordinator.consumer.requests import VisibleTopics
 from tests.support.consumer_groups import ConsumerRunner, FakeCatalog, places
 
 
@@ -70,6 +71,31 @@ def test_an_expression_matches_whole_names_and_new_topics_too(runner: ConsumerRu
     assert places(runner.beat("m").assigned or frozenset()) == {"a0", "a1", "c0"}
     runner.catalog.put("d", 1)
     assert runner.beat("m").assigned is None
+
+
+def test_an_expression_finds_what_the_member_may_see_and_more_when_that_has_changed(
+    runner: ConsumerRunner,
+) -> None:
+    seen = VisibleTopics(lambda name: name == "a", 1)
+    answer = runner.enter("m", None, topic_regex=".*", visible=seen)
+    assert places(answer.assigned or frozenset()) == {"a0", "a1"}
+    everything = VisibleTopics(lambda _: True, 1)
+    assert runner.beat("m", visible=everything).assigned is None, "nothing has changed"
+    answer = runner.beat("m", visible=everything._replace(revision=2))
+    assert places(answer.assigned or frozenset()) == {"a0", "a1", "b0", "b1"}
+
+
+def test_an_expression_is_not_looked_up_for_members_that_use_another(
+    runner: ConsumerRunner,
+) -> None:
+    """Nor when a member goes, which nobody is asked for."""
+    everything, nothing = VisibleTopics(lambda _: True, 1), VisibleTopics(lambda _: False, 1)
+    runner.enter("m", None, topic_regex="[ab]", visible=everything)
+    runner.enter("n", None, topic_regex=".", visible=nothing)
+    assert runner.group.regexes == {"[ab]": {"a", "b"}, ".": set()}
+    runner.catalog.put("c", 1)
+    runner.leave("m")
+    assert runner.group.regexes == {".": set()}
 
 
 def test_names_and_an_expression_add_up(runner: ConsumerRunner) -> None:

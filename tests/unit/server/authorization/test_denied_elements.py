@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.security.acls import Operation
+from ottla.broker.security.acls import Operation, PatternType
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -24,6 +25,7 @@ from tests.unit.server.authorization.row import (
     GROUP,
     TOPIC,
     TOPIC_DENIED,
+    TOPIC_ID,
     G,
     Need,
     Row,
@@ -86,6 +88,27 @@ def test_a_group_that_is_named_twice_shows_no_offsets_of_hidden_topics(
     everything, one = answers if is_all_first else answers[::-1]
     assert everything.topics == []
     assert error_codes(one) == {0, TOPIC_DENIED}
+
+
+def test_an_expression_finds_no_topic_that_the_member_may_not_describe(judge: Judge) -> None:
+    """What it is assigned would say, letter by letter, what hidden topics are called."""
+    judge.prepare()
+    broker, group = judge.broker, acl((Operation.READ, G), pattern_type=PatternType.PREFIXED)
+    assert broker.authorizer is not None
+    broker.authorizer.change([group])
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=f"{GROUP[:-2]}-by-expression",
+        member_id="m",
+        rebalance_timeout_ms=1000,
+        subscribed_topic_regex=f"{TOPIC[0]}.*",
+        topic_partitions=[],
+    )
+    answer = judge.asker.ask(request, 1)
+    assert (answer.error_code, answer.assignment.topic_partitions) == (0, [])
+    broker.authorizer.change([group, acl((Operation.DESCRIBE, T))])
+    request.member_epoch = answer.member_epoch
+    (assigned,) = judge.asker.ask(request, 1).assignment.topic_partitions
+    assert assigned.topic_id == TOPIC_ID
 
 
 def never(request: Message, context: RequestContext, *_: Any) -> None:
