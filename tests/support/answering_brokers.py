@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.base.addresses import Address
+from ottla.base.error_codes import ErrorCode
 from ottla.client.admin import Admin
 from ottla.client.cluster import Cluster
 from ottla.client.connection import UnreachableError
@@ -12,6 +13,13 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
+)
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
 )
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -31,7 +39,8 @@ BROKERS = (1, 2, 3)
 class AnsweringBrokers:
     """A `Transport`: they have one topic of one partition, and nothing is on the move.
 
-    Each is asked for the brokers it knows, and for the topic's replicas, whenever a client asks.
+    Each is asked for the brokers it knows, and for the topic's replicas, whenever a client asks;
+    the leader also whether it knows that it leads.
     """
 
     def __init__(
@@ -39,13 +48,18 @@ class AnsweringBrokers:
         replicas: Callable[[int], Sequence[int]] = lambda _: BROKERS,
         known: Callable[[int], Sequence[int]] = lambda _: BROKERS,
         controller: int = 1,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self.replicas = replicas
         self.known = known
         self.controller = controller
+        self.leads = leads
         self.down: set[int] = set()
+        self.called: list[int] = []
+        """To whom connections were tried, in order."""
 
     def connect(self, address: Address) -> Any:
+        self.called.append(address[1])
         if address[1] in self.down:
             raise UnreachableError(f"b:{address[1]}: nobody answers")
         return _Answering(self, address[1])
@@ -67,6 +81,8 @@ class _Answering:
         match request:
             case ListPartitionReassignmentsRequest():
                 return ListPartitionReassignmentsResponse(error_message=None, topics=[])
+            case ListOffsetsRequest():
+                return ListOffsetsResponse(topics=[self._ends(one) for one in request.topics])
             case DescribeClusterRequest():
                 known = self._brokers.known(self._broker)
                 brokers = [DescribeClusterBroker(broker_id=b, host="b", port=b) for b in known]
@@ -88,6 +104,13 @@ class _Answering:
             partition_index=0, leader_id=1, replica_nodes=replicas, isr_nodes=replicas
         )
         return MetadataResponseTopic(name=name, partitions=[partition])
+
+    def _ends(self, asked: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+        """The leader may not have heard yet that it is."""
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = ErrorCode.NONE if self._brokers.leads() else unknown
+        partition = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=7)
+        return ListOffsetsTopicResponse(name=asked.name, partitions=[partition])
 
     def close(self) -> None: ...
 

@@ -171,14 +171,18 @@ class Cluster(Closing):
         self._connections.clear()
 
     def refresh(self) -> dict[str, ClusterTopic]:
-        """Asks again for brokers and topics, the broker named first, then those it reported."""
+        """Asks again for brokers and topics: the controller where it is known and answers, then the
+        brokers named first, then those they reported."""
         failure: UnreachableError | None = None
-        for address in dict.fromkeys([*self._bootstrap, *self._places.values()]):
+        knows_most = [self._controller] if self._controller not in self._silent else []
+        first = [self._places[one] for one in knows_most if one in self._places]
+        for address in dict.fromkeys([*first, *self._bootstrap, *self._places.values()]):
             try:
                 with self._connect(address) as connection:
                     self._take_metadata(connection)
                 return self._topics
             except UnreachableError as error:
+                self._silent.update(one for one, at in self._places.items() if at == address)
                 failure = failure or error
         assert failure is not None
         raise failure

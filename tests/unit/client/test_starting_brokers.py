@@ -7,6 +7,7 @@ import pytest
 
 import ottla
 from ottla.client.admin import Admin
+from ottla.client.cluster import Cluster
 from tests.support.answering_brokers import BROKERS, AnsweringBrokers
 
 QUESTIONS = [Admin.describe_cluster, Admin.list_partition_reassignments]
@@ -64,3 +65,30 @@ def test_the_controller_is_asked_for_topics_and_others_where_it_is_down() -> Non
     assert asked() == 3
     brokers.down = {3}
     assert asked() == 1
+
+
+PLACE = ottla.TopicPartition("orders", 0)
+
+
+def test_a_leader_that_has_not_heard_of_its_partition_is_asked_again() -> None:
+    looks = count()
+    admin = AnsweringBrokers(leads=lambda: next(looks) >= 2).admin()
+    assert admin.list_offsets([PLACE])[PLACE].offset == 7
+
+
+def test_a_leader_that_never_hears_of_its_partition_is_said_in_its_own_words() -> None:
+    admin = AnsweringBrokers(leads=lambda: False).admin()
+    with pytest.raises(ottla.UserError, match="orders-0: UNKNOWN_TOPIC_OR_PARTITION"):
+        admin.list_offsets([PLACE])
+
+
+def test_a_client_that_asks_again_which_topics_there_are_asks_the_controller() -> None:
+    brokers = AnsweringBrokers(controller=3)
+    cluster = Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=brokers)
+    cluster.refresh()
+    cluster.refresh()
+    assert brokers.called == [1, 3]
+    brokers.down = {3}
+    cluster.refresh()
+    cluster.refresh()
+    assert brokers.called == [1, 3, 3, 1, 1]

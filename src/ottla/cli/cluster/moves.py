@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 HEARD_S = 30.0
-"""How long brokers may take to hear of a change, from the controller or from ZooKeeper."""
+"""How long brokers may take to hear of the next change, from the controller or ZooKeeper."""
 
 plan_options = with_options(
     click.option("--dry-run", is_flag=True, help="Print the plan, and move nothing."),
@@ -245,10 +245,12 @@ def wait_for_moves(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin
 
 
 def _wait_until_heard(lacking: Callable[[], str], hint: str) -> None:
-    """`lacking` says what brokers have not heard of yet; raises `UserError` when it takes long."""
-    until_s = time.monotonic() + HEARD_S
+    """`lacking` says what brokers have not heard of yet; raises `UserError` when that stays."""
+    said, until_s = "", 0.0
     while words := lacking():
-        if time.monotonic() >= until_s:
+        if words != said:
+            said, until_s = words, time.monotonic() + HEARD_S
+        elif time.monotonic() >= until_s:
             raise UserError(f"{words}: {hint}")
         time.sleep(LOOK_S)
 

@@ -1,7 +1,7 @@
 """How every question of an admin is put, and what its errors say."""
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
@@ -12,6 +12,28 @@ from ottla.client.refusals import RefusedError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_MS = 30_000
+
+MOVED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""What a broker says of a partition that it leads no more, or not yet as far as it knows."""
+
+
+class Answered(Protocol):
+    """A part of an answer that may be a refusal."""
+
+    error_code: int
+
+
+Part = TypeVar("Part", bound=Answered)
 
 
 class Asking:
@@ -76,6 +98,40 @@ class Asking:
     ) -> list[tuple[Connection, list[TopicPartition]]]:
         """Partitions with the connection to their leader; raises `RefusedError`."""
         wanted = list(places)
+        self._check_there(wanted)
+        return self._cluster.again(lambda: self._cluster.by_leader(wanted))
+
+    def _ask_leaders(
+        self,
+        places: Iterable[TopicPartition],
+        question: Callable[[Connection, list[TopicPartition]], Mapping[TopicPartition, Part]],
+    ) -> dict[TopicPartition, Part]:
+        """What the leader of each partition answers. Raises `RefusedError`, `UnknownNameError`.
+
+        A broker that was elected a moment ago may not have heard of that: it is asked again.
+        """
+        wanted = list(places)
+        self._check_there(wanted)
+        found: dict[TopicPartition, Part] = {}
+
+        def ask() -> None:
+            left = [one for one in wanted if one not in found or found[one].error_code in MOVED]
+            for leader, several in self._cluster.by_leader(left):
+                found.update(question(leader, several))
+            if any(one.error_code in MOVED for one in found.values()):
+                raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+
+        try:
+            self._cluster.again(ask)
+        except ApiError as error:
+            for one in wanted:
+                if one not in found:
+                    raise RefusedError(f"{one.topic}-{one.partition}", error) from error
+        check_all({f"{one.topic}-{one.partition}": found[one] for one in wanted})
+        return found
+
+    def _check_there(self, wanted: Iterable[TopicPartition]) -> None:
+        """Raises `UnknownNameError`."""
         topics = {one.topic for one in wanted}
         known = self._cluster.look_up(topics)
         for place in wanted:
@@ -85,13 +141,6 @@ class Asking:
                 count = len(known[place.topic].leaders)
                 raise UnknownNameError("partition", f"{place.topic}-{place.partition}", (),
                                        f"topic {place.topic}, which has {count}")  # fmt: skip
-        return self._cluster.again(lambda: self._cluster.by_leader(wanted))
-
-
-class Answered(Protocol):
-    """A part of an answer that may be a refusal."""
-
-    error_code: int
 
 
 def refused(what: str, code: int, message: str | None = None) -> RefusedError:

@@ -22,6 +22,7 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
@@ -29,6 +30,7 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
@@ -174,10 +176,13 @@ class TopicAdmin(Asking):
         >>> found[place].offset
         1
         """
-        found: dict[TopicPartition, ListedOffset] = {}
-        for leader, several in self._by_leader(places):
-            found.update(_listed(leader, several, timestamp_ms, isolation_level))
-        return found
+        found = self._ask_leaders(
+            places, lambda leader, several: _listed(leader, several, timestamp_ms, isolation_level)
+        )
+        return {
+            place: ListedOffset(offset=one.offset, timestamp_ms=one.timestamp)
+            for place, one in found.items()
+        }
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Deletes the records before an offset of each partition; returns where they begin now.
@@ -187,27 +192,8 @@ class TopicAdmin(Asking):
         >>> admin.delete_records({ottla.TopicPartition("orders", 0): 2})
         {TopicPartition(topic='orders', partition=0): 2}
         """
-        found = {}
-        for leader, several in self._by_leader(before):
-            topics = [
-                DeleteRecordsTopic(
-                    name=topic,
-                    partitions=[
-                        DeleteRecordsPartition(partition_index=one.partition, offset=before[one])
-                        for one in same
-                    ],
-                )
-                for topic, same in groupby(sorted(several), lambda one: one.topic)
-            ]
-            answer = leader.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
-            answered = {
-                TopicPartition(topic.name, one.partition_index): one
-                for topic in answer.topics
-                for one in topic.partitions
-            }
-            check_all({f"{one.topic}-{one.partition}": answered[one] for one in answered})
-            found.update({one: answered[one].low_watermark for one in answered})
-        return found
+        found = self._ask_leaders(before, lambda leader, several: _deleted(leader, several, before))
+        return {place: one.low_watermark for place, one in found.items()}
 
     def elect_leaders(
         self, places: Iterable[TopicPartition] | None = None, *, unclean: bool = False
@@ -266,7 +252,7 @@ def _described(one: MetadataResponseTopic) -> TopicDescription:
 
 def _listed(
     leader: Connection, places: list[TopicPartition], timestamp_ms: int, isolation_level: int
-) -> dict[TopicPartition, ListedOffset]:
+) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
     topics = [
         ListOffsetsTopic(
             name=topic,
@@ -278,11 +264,29 @@ def _listed(
         for topic, same in groupby(sorted(places), lambda one: one.topic)
     ]
     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
-    found = {}
-    for topic in leader.ask(request).topics:
-        for one in topic.partitions:
-            if one.error_code:
-                raise refused(f"{topic.name}-{one.partition_index}", one.error_code)
-            place = TopicPartition(topic.name, one.partition_index)
-            found[place] = ListedOffset(offset=one.offset, timestamp_ms=one.timestamp)
-    return found
+    return {
+        TopicPartition(topic.name, one.partition_index): one
+        for topic in leader.ask(request).topics
+        for one in topic.partitions
+    }
+
+
+def _deleted(
+    leader: Connection, places: list[TopicPartition], before: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, DeleteRecordsPartitionResult]:
+    topics = [
+        DeleteRecordsTopic(
+            name=topic,
+            partitions=[
+                DeleteRecordsPartition(partition_index=one.partition, offset=before[one])
+                for one in same
+            ],
+        )
+        for topic, same in groupby(sorted(places), lambda one: one.topic)
+    ]
+    answer = leader.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
+    return {
+        TopicPartition(topic.name, one.partition_index): one
+        for topic in answer.topics
+        for one in topic.partitions
+    }

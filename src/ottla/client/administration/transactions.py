@@ -19,6 +19,7 @@ from ottla.client.reading import READ_COMMITTED
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
+    PartitionResponse,
     ProducerState,
     TopicRequest,
 )
@@ -178,19 +179,8 @@ class TransactionAdmin(TopicAdmin):
     def _producers(
         self, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerState]]:
-        found = {}
-        for leader, several in self._by_leader(places):
-            topics = [
-                TopicRequest(name=topic, partition_indexes=[one.partition for one in same])
-                for topic, same in groupby(sorted(several), lambda one: one.topic)
-            ]
-            for topic in leader.ask(DescribeProducersRequest(topics=topics)).topics:
-                for one in topic.partitions:
-                    if one.error_code:
-                        where = f"{topic.name}-{one.partition_index}"
-                        raise refused(where, one.error_code, one.error_message)
-                    found[TopicPartition(topic.name, one.partition_index)] = one.active_producers
-        return found
+        found = self._ask_leaders(places, _described)
+        return {place: one.active_producers for place, one in found.items()}
 
     # Transactions at their coordinators
 
@@ -307,3 +297,17 @@ def _coordinated(one: TransactionState) -> CoordinatedTransaction:
             TopicPartition(topic.topic, index) for topic in one.topics for index in topic.partitions
         ),
     )
+
+
+def _described(
+    leader: Connection, places: list[TopicPartition]
+) -> dict[TopicPartition, PartitionResponse]:
+    topics = [
+        TopicRequest(name=topic, partition_indexes=[one.partition for one in same])
+        for topic, same in groupby(sorted(places), lambda one: one.topic)
+    ]
+    return {
+        TopicPartition(topic.name, one.partition_index): one
+        for topic in leader.ask(DescribeProducersRequest(topics=topics)).topics
+        for one in topic.partitions
+    }
