@@ -17,8 +17,7 @@ from ottla.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.administration.activity import PartitionLag
-    from ottla.client.administration.groups import GroupDescription
+    from ottla.client.administration.descriptions import GroupDescription, PartitionLag
 
 NO_GROUPS = "there are no groups yet"
 
@@ -64,7 +63,7 @@ def list_command(
 
 
 def _row(one: "GroupDescription", lags: "list[PartitionLag]") -> tuple[object, ...]:
-    from ottla.client.administration.activity import totals
+    from ottla.client.administration.descriptions import totals
 
     total = totals(lags)
     topics = sorted({each.place.topic for each in lags})
@@ -106,7 +105,7 @@ def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -
 
 
 def _show(one: "GroupDescription", lags: "list[PartitionLag]") -> None:
-    from ottla.client.administration.activity import totals
+    from ottla.client.administration.descriptions import totals
 
     total = totals(lags)
     late = duration_text(total["late_ms"]) if total["late_ms"] is not None else None
@@ -157,7 +156,7 @@ def _lag_row(each: "PartitionLag") -> tuple[object, ...]:
 
 
 def _fields(one: "GroupDescription", lags: "list[PartitionLag]") -> dict[str, object]:
-    from ottla.client.administration.activity import totals
+    from ottla.client.administration.descriptions import totals
 
     return {
         "group": one.group,

@@ -20,8 +20,7 @@ from ottla.diagnosis.words.settings import retention_text
 if TYPE_CHECKING:
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
-    from ottla.client.administration.descriptions import TopicActivity
-    from ottla.client.administration.transactions import ActiveProducer
+    from ottla.client.administration.descriptions import ActiveProducer, TopicActivity
 
 WINDOW_S = 300.0
 

@@ -1,19 +1,21 @@
 """Sizes and rates of topics, who produces to them, and how far groups are behind."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.descriptions import (
+    ActiveProducer,
+    GroupDescription,
     PartitionActivity,
+    PartitionLag,
     TopicActivity,
     TopicDescription,
     count_from,
 )
-from ottla.client.administration.groups import GroupAdmin, GroupDescription
+from ottla.client.administration.groups import GroupAdmin
 from ottla.client.administration.log_directories import LogDirectoryAdmin
-from ottla.client.administration.transactions import ActiveProducer, TransactionAdmin
+from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.connection import Connection
 from ottla.client.reading import EARLIEST, LATEST, FetchFrom, fetch
 from ottla.record.batch import iter_batches
@@ -21,34 +23,6 @@ from ottla.record.record import read_records
 
 ONE_BATCH = 1
 """A fetch of one byte brings the first batch whole."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLag:
-    """How far a group is behind in a partition.
-
-    `late_ms` is the age of the first record that it has not read; `None` when there is none, or
-    when it was not asked for.
-    """
-
-    place: TopicPartition
-    committed: int | None
-    start_offset: int
-    end_offset: int
-    late_ms: int | None = None
-    member: str | None = None
-
-    @property
-    def lag(self) -> int | None:
-        """Records to read, those that were deleted unread left out."""
-        if self.committed is None:
-            return None
-        return max(0, self.end_offset - max(self.committed, self.start_offset))
-
-    @property
-    def lost_count(self) -> int:
-        """Records that were deleted before the group had read them."""
-        return 0 if self.committed is None else max(0, self.start_offset - self.committed)
 
 
 class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
@@ -198,13 +172,3 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
             return self._cluster.ask_leader(place.topic, place.partition, ask)
         except ApiError:
             return None  # Retention took the offset meanwhile.
-
-
-def totals(lags: Iterable[PartitionLag]) -> Mapping[str, int | None]:
-    """Of a whole group: records to read, and how late the latest partition is."""
-    known = list(lags)
-    late = [one.late_ms for one in known if one.late_ms is not None]
-    return {
-        "lag": sum(one.lag or 0 for one in known),
-        "late_ms": max(late) if late else None,
-    }

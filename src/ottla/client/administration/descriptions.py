@@ -1,5 +1,6 @@
-"""Topics with their partitions, and what is in them: values, wherever they were asked of."""
+"""Topics, producers and groups with what is known of them: values, wherever they were asked of."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.base.ids import Uuid
@@ -72,3 +73,103 @@ class TopicActivity:
 def count_from(offset: int, start: int, end: int) -> int:
     """Offsets of a partition from one on that a search has found; -1: it has found none."""
     return 0 if offset < 0 else max(0, end - max(offset, start))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """A transactional id as its coordinator lists it."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducer:
+    """A producer that has written to a partition with a producer id of its own."""
+
+    producer_id: int
+    producer_epoch: int
+    last_timestamp_ms: int
+    transaction_start_offset: int | None
+    """Where its open transaction begins there; `None` when none is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A group as its coordinator lists it; state and kind are empty where it does not say."""
+
+    group: str
+    state: str
+    kind: str
+    """`classic`, or `consumer` for the protocol of KIP-848."""
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member, what it subscribes to, and what it has been assigned."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topics: tuple[str, ...]
+    assigned: tuple[TopicPartition, ...]
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group, as its coordinator describes it."""
+
+    group: str
+    kind: str
+    state: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...]
+    epoch: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody reads in it, so that its offsets may be changed."""
+        return not self.members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How far a group is behind in a partition.
+
+    `late_ms` is the age of the first record that it has not read; `None` when there is none, or
+    when it was not asked for.
+    """
+
+    place: TopicPartition
+    committed: int | None
+    start_offset: int
+    end_offset: int
+    late_ms: int | None = None
+    member: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records to read, those that were deleted unread left out."""
+        if self.committed is None:
+            return None
+        return max(0, self.end_offset - max(self.committed, self.start_offset))
+
+    @property
+    def lost_count(self) -> int:
+        """Records that were deleted before the group had read them."""
+        return 0 if self.committed is None else max(0, self.start_offset - self.committed)
+
+
+def totals(lags: Iterable[PartitionLag]) -> Mapping[str, int | None]:
+    """Of a whole group: records to read, and how late the latest partition is."""
+    known = list(lags)
+    late = [one.late_ms for one in known if one.late_ms is not None]
+    return {
+        "lag": sum(one.lag or 0 for one in known),
+        "late_ms": max(late) if late else None,
+    }

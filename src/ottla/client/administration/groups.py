@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -11,6 +11,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, UnknownNameError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.asking import Asking, check_all, refused
+from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
 from ottla.client.cluster import CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed, commit_from_outside, committed_by
@@ -41,48 +42,6 @@ CONSUMER = "consumer"
 CLASSIC = "classic"
 DEAD = "Dead"
 """What older versions call a group that is not there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
-    """A group as its coordinator lists it; state and kind are empty where it does not say."""
-
-    group: str
-    state: str
-    kind: str
-    """`classic`, or `consumer` for the protocol of KIP-848."""
-    coordinator: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
-    """A member, what it subscribes to, and what it has been assigned."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    topics: tuple[str, ...]
-    assigned: tuple[TopicPartition, ...]
-    epoch: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDescription:
-    """A group, as its coordinator describes it."""
-
-    group: str
-    kind: str
-    state: str
-    assignor: str
-    coordinator: int
-    members: tuple[GroupMember, ...]
-    epoch: int | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nobody reads in it, so that its offsets may be changed."""
-        return not self.members
 
 
 class GroupAdmin(Asking):

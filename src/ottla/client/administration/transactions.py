@@ -5,13 +5,13 @@ Kafka's counterparts: `describeProducers`, `listTransactions`, `describeTransact
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.asking import refused
+from ottla.client.administration.descriptions import ActiveProducer, ListedTransaction
 from ottla.client.administration.topics import TopicAdmin
 from ottla.client.cluster import CoordinatorKind
 from ottla.client.connection import Connection
@@ -44,26 +44,6 @@ from ottla.storage.diagnosis.open_transactions import (
 
 FENCE_TRIES = 100
 FENCE_PAUSE_S = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTransaction:
-    """A transactional id as its coordinator lists it."""
-
-    transactional_id: str
-    producer_id: int
-    state: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveProducer:
-    """A producer that has written to a partition with a producer id of its own."""
-
-    producer_id: int
-    producer_epoch: int
-    last_timestamp_ms: int
-    transaction_start_offset: int | None
-    """Where its open transaction begins there; `None` when none is open."""
 
 
 class TransactionAdmin(TopicAdmin):

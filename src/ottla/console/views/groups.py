@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import Admin
-from ottla.client.administration.activity import PartitionLag, totals
+from ottla.client.administration.descriptions import PartitionLag, totals
 from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
 from ottla.console.charts import Chart, line_chart
 from ottla.console.contents import visible
