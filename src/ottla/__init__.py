@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.base.errors import ApiError, OttlaError, StorageError, UserError
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
-    from ottla.client.administration.configs import ResourceKind
+    from ottla.client.administration.config_values import ResourceKind
     from ottla.client.administration.security import (
         AclBinding,
         AclBindingFilter,
@@ -91,7 +91,7 @@ _HOME = {
     "Record": "ottla.record.record",
     "RecordBatchBuilder": "ottla.record.builder",
     "RecordMetadata": "ottla.embedded.log",
-    "ResourceKind": "ottla.client.administration.configs",
+    "ResourceKind": "ottla.client.administration.config_values",
     "SimpleConsumer": "ottla.client.consumer.simple",
     "StorageError": "ottla.base.errors",
     "TopicPartition": "ottla.base.partitions",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from ottla.client.admin import Admin
-from ottla.client.administration.configs import ResourceKind
+from ottla.client.administration.config_values import ResourceKind
 from ottla.client.replica_plans import Move
 
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"

@@ -9,7 +9,7 @@ import ottla
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import MAX_TIMESTAMP, Admin
-from ottla.client.administration.configs import ALL_BROKERS, ConfigOrigin, ResourceKind
+from ottla.client.administration.config_values import ALL_BROKERS, ConfigOrigin, ResourceKind
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
 from ottla.embedded.log import Log

@@ -21,7 +21,7 @@ from ottla.diagnosis.words.settings import bounds_text, origin_text
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
-    from ottla.client.administration.configs import ConfigEntry, ResourceKind
+    from ottla.client.administration.config_values import ConfigEntry, ResourceKind
     from ottla.config.setting import Setting
 
 resource_options = with_options(
@@ -165,7 +165,7 @@ def _resource(
     words: tuple[str, ...], broker: str | None, brokers: bool, group: str | None
 ) -> "tuple[ResourceKind, str, tuple[str, ...]]":
     """What has the settings, its name, and the words that are left."""
-    from ottla.client.administration.configs import ALL_BROKERS, ResourceKind
+    from ottla.client.administration.config_values import ALL_BROKERS, ResourceKind
 
     if sum((broker is not None, brokers, group is not None)) > 1:
         raise UserError("--broker, --brokers and --group exclude each other")

@@ -98,7 +98,7 @@ def alter_command(
     is_quiet: bool,
 ) -> None:
     """Change settings of topics; the others stay as they are."""
-    from ottla.client.administration.configs import ResourceKind
+    from ottla.client.administration.config_values import ResourceKind
     from ottla.config.topic import TopicConfig
 
     given = topic_changes(settings)

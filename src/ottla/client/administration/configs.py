@@ -1,11 +1,18 @@
 """Settings of topics, brokers and groups: what they are, where each comes from, and changes."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import Any
 
 from ottla.client.administration.asking import Asking, check_all, refused
+from ottla.client.administration.config_values import (
+    ConfigEntry,
+    ConfigOrigin,
+    ResourceKind,
+    broker_rows,
+    default_of,
+    topic_rows,
+)
 from ottla.client.connection import Connection
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -19,65 +26,12 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-if TYPE_CHECKING:
-    from ottla.config.setting import Setting
-
-ALL_BROKERS = ""
-"""The name of the settings that are the defaults of every broker."""
-
-
-class ResourceKind(IntEnum):
-    """What has settings, by Kafka's numbers.
-
-    >>> ottla.ResourceKind.TOPIC.name
-    'TOPIC'
-    """
-
-    TOPIC = 2
-    BROKER = 4
-    GROUP = 32
-
-
-class ConfigOrigin(Enum):
-    """Where a value comes from, with Kafka's number."""
-
-    OF_THE_RESOURCE = 1
-    OF_THE_BROKER = 2
-    OF_ALL_BROKERS = 3
-    OF_THE_FILE = 4
-    DEFAULT = 5
-    OF_THE_LOGGER = 6
-    OF_THE_CLIENT = 7
-    OF_THE_GROUP = 8
-    UNKNOWN = -1
-
 
 class _Change(IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigEntry:
-    """A setting as the broker reports it; `value` is `None` where it must stay secret.
-
-    `default` is what would hold without the resource's own value, where the broker reports that.
-    """
-
-    name: str
-    value: str | None
-    origin: ConfigOrigin
-    default: str | None
-    is_read_only: bool
-    is_sensitive: bool
-    documentation: str | None
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the resource was given the value itself."""
-        return self.origin in (ConfigOrigin.OF_THE_RESOURCE, ConfigOrigin.OF_THE_GROUP)
 
 
 class ConfigAdmin(Asking):
@@ -144,7 +98,7 @@ class ConfigAdmin(Asking):
         >>> settings["retention.ms"], settings["cleanup.policy"]
         ('-1', 'delete')
         """
-        return self._settings(ResourceKind.TOPIC, topic, _topic_rows())
+        return self._settings(ResourceKind.TOPIC, topic, topic_rows())
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The same of several topics, asked at once.
@@ -153,7 +107,7 @@ class ConfigAdmin(Asking):
         >>> settings["orders"]["retention.ms"]
         '-1'
         """
-        known = _topic_rows()
+        known = topic_rows()
         found = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
             if result.error_code:
@@ -187,7 +141,7 @@ class ConfigAdmin(Asking):
         '168'
         """
         name = str(self._cluster.node_ids()[0])
-        return self._settings(ResourceKind.BROKER, name, _broker_rows())
+        return self._settings(ResourceKind.BROKER, name, broker_rows())
 
     def _settings(self, kind: ResourceKind, name: str, known: Container[str]) -> dict[str, str]:
         (result,) = self._describe_resources(kind, [name])
@@ -237,43 +191,10 @@ def _entry(one: DescribeConfigsResourceResult) -> ConfigEntry:
         name=one.name,
         value=None if one.is_sensitive else one.value,
         origin=origin,
-        default=_default(one, origin),
+        default=default_of(
+            one.name, one.value, origin, [(each.value, each.source) for each in one.synonyms]
+        ),
         is_read_only=one.read_only,
         is_sensitive=one.is_sensitive,
         documentation=one.documentation,
     )
-
-
-def _default(one: DescribeConfigsResourceResult, origin: ConfigOrigin) -> str | None:
-    """What would hold without the value that a topic, a group or a broker was given itself."""
-    if origin is ConfigOrigin.DEFAULT:
-        return one.value
-    own = (
-        ConfigOrigin.OF_THE_RESOURCE,
-        ConfigOrigin.OF_THE_GROUP,
-        ConfigOrigin.OF_THE_BROKER,
-        origin,
-    )
-    beneath = [each for each in one.synonyms if each.source not in [kind.value for kind in own]]
-    if beneath:
-        return beneath[0].value
-    # Kafka lists no synonym for a default that it works out, such as that of retention.ms.
-    rows = (_topic_rows().get(one.name), _broker_rows().get(one.name))
-    row = next((row for row in rows if row is not None), None)
-    return None if row is None else row.format(row.default)
-
-
-# The tables of settings take a command 15 ms to import, and most questions need none.
-
-
-def _topic_rows() -> "Mapping[str, Setting]":
-    from ottla.config.setting import settings_of
-    from ottla.config.topic import TopicConfig
-
-    return settings_of(TopicConfig)
-
-
-def _broker_rows() -> "Mapping[str, Setting]":
-    from ottla.config.broker import broker_settings
-
-    return broker_settings()
