@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from ottla.client.admin import Admin
+    from ottla.client.at_rest.topics import TopicList
     from ottla.client.cluster import ClientSettings, Cluster
-    from ottla.client.topics_at_rest import TopicList
     from ottla.embedded.log import Log
 
 TARGET_VARIABLE = "OTTLA_TARGET"
@@ -127,7 +127,7 @@ class Target:
             self.check_directories()
             _check_holds_log(self.directories)
             if not self.broker_addresses():
-                from ottla.client.topics_at_rest import TopicsAtRest
+                from ottla.client.at_rest.topics import TopicsAtRest
 
                 yield TopicsAtRest(self.directories)
                 return

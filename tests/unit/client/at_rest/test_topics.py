@@ -7,7 +7,7 @@ import pytest
 import ottla
 from ottla.base.errors import CorruptionError
 from ottla.client.administration.descriptions import TopicActivity
-from ottla.client.topics_at_rest import TopicList, TopicsAtRest
+from ottla.client.at_rest.topics import TopicList, TopicsAtRest
 from ottla.embedded.log import Log
 
 SINCE_MS = 1_700_000_000_005
