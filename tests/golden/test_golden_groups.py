@@ -9,7 +9,8 @@ import pytest
 
 from ottla.base.clock import SystemClock, read_clock
 from ottla.broker.broker import Broker
-from ottla.broker.internal_topic import batches_of, latest_records
+from ottla.broker.internal_topic import batches_of
+from ottla.broker.stored_records import latest_records
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from tests.golden.directories import GOLDEN

@@ -4,11 +4,11 @@ Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol
+from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -16,14 +16,18 @@ from ottla.base.events import OnEvent
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import at_once, let_others
+from ottla.broker.stored_records import (
+    STEP_RECORDS,
+    LatestRecords,
+    StoredRecord,
+    latest_records,
+)
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
-from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
+from ottla.record.batch import Batch
 from ottla.record.builder import RecordBatchBuilder
-from ottla.record.control import parse_end_transaction_marker
-from ottla.record.record import read_records
 from ottla.storage.files.integrity import NO_LOSSES, KnownLosses
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
@@ -34,9 +38,6 @@ from ottla.storage.reading.checked_batches import checked_batches, repair_hint
 logger = logging.getLogger(__name__)
 
 READ_SIZE = 1 << 20
-
-STEP_RECORDS: Final = 256
-"""How many records a step of a loading takes in, which is well under a millisecond's work."""
 
 
 class Appender(Protocol):
@@ -72,16 +73,6 @@ class ClusterPartitions(Protocol):
 class EncodedRecord:
     key: bytes
     value: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A record that counts: `producer_id` is there if its transaction is still open."""
-
-    key: bytes
-    value: bytes
-    offset: int
-    producer_id: int | None = None
 
 
 class InternalTopic:
@@ -185,7 +176,7 @@ class InternalTopic:
         """
         partition = self.partition(index)
         partition.log.writer.write_out()
-        latest = _Latest()
+        latest = LatestRecords()
         for _ in latest.take_all(_batches_in(partition), partition.log.directory):
             yield
         records = latest.in_order()
@@ -234,17 +225,6 @@ class InternalTopic:
         return not partition.directory.is_offline
 
 
-def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecord]:
-    """What compaction would leave of a log, without the tombstones, in order of offset.
-
-    Raises `CorruptionError`, which names the place and the offset.
-    """
-    latest = _Latest()
-    for _ in latest.take_all(batches, place):
-        pass
-    return iter(sorted(latest.in_order(), key=lambda one: one.offset))
-
-
 def _batches_in(partition: Partition) -> Iterator[Batch]:
     place = TopicPartition(partition.topic, partition.index)
     cleaned_until = partition.directory.checkpoints.cleaned.get(place, 0)
@@ -273,60 +253,3 @@ def _check_gap(log: PartitionLog, lost: tuple[int, int] | None) -> None:
     if lost is not None:
         reason = f"offsets {lost[0]} to {lost[1] - 1} are missing"
         raise CorruptionError(log.directory, 0, f"{reason}; {repair_hint(log.directory)}")
-
-
-@dataclass(slots=True)
-class _Latest:
-    """The last value of each key with its offset; a transaction's count when it is committed.
-
-    A key that comes again goes to the end, so that what is read out in steps has an order.
-    """
-
-    values: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
-    open: dict[int, dict[bytes, tuple[int, bytes | None]]] = field(default_factory=dict)
-
-    def take_all(self, batches: Iterable[Batch], place: str) -> Iterator[None]:
-        """In steps; raises `CorruptionError`, which names the place and the offset."""
-        offset = 0
-        try:
-            for batch in batches:
-                offset = batch.base_offset
-                yield from self._take(batch)
-        except InvalidBatchError as error:
-            raise CorruptionError(f"{place} at offset {offset}", 0, str(error)) from error
-
-    def _take(self, batch: Batch) -> Iterator[None]:
-        if batch.is_control:
-            self._end_transaction(batch)
-            return
-        values = self.values
-        if isinstance(batch, RecordBatch) and batch.is_transactional:
-            values = self.open.setdefault(batch.producer_id, {})
-        for number, record in enumerate(read_records(batch), 1):
-            if record.key is not None:
-                values.pop(record.key, None)
-                values[record.key] = (record.offset, record.value)
-            if not number % STEP_RECORDS:
-                yield
-        yield
-
-    def _end_transaction(self, batch: Batch) -> None:
-        marker = parse_end_transaction_marker(batch)
-        values = None if marker is None else self.open.pop(batch.producer_id, None)
-        if values is None or marker is None or not marker.is_commit:
-            return
-        for key, (offset, value) in values.items():
-            known = self.values.get(key)
-            if known is None or known[0] < offset:
-                self.values.pop(key, None)
-                self.values[key] = (offset, value)
-
-    def in_order(self) -> Iterator[StoredRecord]:
-        """Those that count, and after them those of open transactions."""
-        for key, (offset, value) in self.values.items():
-            if value is not None:
-                yield StoredRecord(key, value, offset)
-        for producer_id, values in self.open.items():
-            for key, (offset, value) in values.items():
-                if value is not None:
-                    yield StoredRecord(key, value, offset, producer_id)

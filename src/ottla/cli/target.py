@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from ottla.client.admin import Admin
+    from ottla.client.at_rest.groups import GroupList
+    from ottla.client.at_rest.settings import SettingsList
     from ottla.client.at_rest.topics import TopicList
+    from ottla.client.at_rest.transactions import TransactionList
     from ottla.client.cluster import ClientSettings, Cluster
     from ottla.embedded.log import Log
 
@@ -66,6 +69,8 @@ AT_REST = {
 """A command on a directory deletes and compacts nothing that it was not asked to: the settings of
 the broker that wrote it may be in a file that the command knows nothing of. The authorizer has ACLs
 shown and changed; of a command on a directory none is asked for."""
+
+Listed = TypeVar("Listed")
 
 HOW_TO_NAME = (
     "name a data directory or a broker's HOST:PORT first, or set OTTLA_TARGET, "
@@ -119,20 +124,36 @@ class Target:
         with self.open(may_create=may_create) as cluster:
             yield Admin(cluster)
 
+    def topics(self) -> "AbstractContextManager[TopicList]":
+        """What lists and describes topics, in a `with` statement."""
+        return self._listed(_topics_at_rest, _admin)
+
+    def groups(self) -> "AbstractContextManager[GroupList]":
+        """What lists and describes groups."""
+        return self._listed(_groups_at_rest, _admin)
+
+    def topic_settings(self) -> "AbstractContextManager[SettingsList]":
+        """What describes the settings of topics."""
+        return self._listed(_settings_at_rest, _config_admin)
+
+    def transactions(self) -> "AbstractContextManager[TransactionList]":
+        """What lists and describes transactional ids."""
+        return self._listed(_transactions_at_rest, _transaction_admin)
+
     @contextmanager
-    def topics(self) -> "Iterator[TopicList]":
-        """What lists the topics: of a directory that no broker serves its files, which are left as
-        they are."""
+    def _listed(
+        self, at_rest: Callable[[Sequence[str]], Listed], of: "Callable[[Cluster], Listed]"
+    ) -> Iterator[Listed]:
+        """Of a directory that no broker serves its files answer, which are left as they are: that
+        takes half the time of opening a log, and works beside another Kafka."""
         if self.is_directory:
             self.check_directories()
             _check_holds_log(self.directories)
             if not self.broker_addresses():
-                from ottla.client.at_rest.topics import TopicsAtRest
-
-                yield TopicsAtRest(self.directories)
+                yield at_rest(self.directories)
                 return
-        with self.admin() as admin:
-            yield admin
+        with self.open() as cluster:
+            yield of(cluster)
 
     def broker_addresses(self) -> tuple[tuple[str, int], ...]:
         """Of the brokers; of a directory those of the broker that runs on it, or none."""
@@ -149,6 +170,51 @@ class Target:
                 if path in read_contexts().known:
                     hint = f"of a context, write @{path}"
                 raise UserError(f"{path}: {reason}; {hint}")
+
+
+# A command imports only what answers it.
+
+
+def _topics_at_rest(paths: Sequence[str]) -> "TopicList":
+    from ottla.client.at_rest.topics import TopicsAtRest
+
+    return TopicsAtRest(paths)
+
+
+def _groups_at_rest(paths: Sequence[str]) -> "GroupList":
+    from ottla.client.at_rest.groups import GroupsAtRest
+
+    return GroupsAtRest(paths)
+
+
+def _settings_at_rest(paths: Sequence[str]) -> "SettingsList":
+    from ottla.client.at_rest.settings import TopicSettingsAtRest
+
+    return TopicSettingsAtRest(paths)
+
+
+def _transactions_at_rest(paths: Sequence[str]) -> "TransactionList":
+    from ottla.client.at_rest.transactions import TransactionsAtRest
+
+    return TransactionsAtRest(paths)
+
+
+def _admin(cluster: "Cluster") -> "Admin":
+    from ottla.client.admin import Admin
+
+    return Admin(cluster)
+
+
+def _config_admin(cluster: "Cluster") -> "SettingsList":
+    from ottla.client.administration.configs import ConfigAdmin
+
+    return ConfigAdmin(cluster)
+
+
+def _transaction_admin(cluster: "Cluster") -> "TransactionList":
+    from ottla.client.administration.transactions import TransactionAdmin
+
+    return TransactionAdmin(cluster)
 
 
 def check_directory(path: str) -> None:

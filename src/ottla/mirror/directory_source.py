@@ -5,7 +5,7 @@ from functools import partial
 
 from ottla.base.files import FileSystem
 from ottla.broker.adoption.foreign_settings import find_settings
-from ottla.broker.internal_topic import StoredRecord, latest_records
+from ottla.broker.stored_records import StoredRecord, latest_records
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.client.groups import Committed
 from ottla.coordinator.offsets.records import (

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import dropwhile
 
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource, setting_row
-from ottla.broker.topics.topics import Topic
 from ottla.config.broker import broker_settings
 from ottla.config.group import GroupConfig
 from ottla.config.kafka_settings import kafka_settings
@@ -98,9 +97,11 @@ class ConfigEntry:
         return TYPE_CODES["string" if self.name in STRINGS else self.row.kind]
 
 
-def topic_entries(topic: Topic, settings: BrokerSettings) -> list[ConfigEntry]:
-    """Every setting of a topic, in order of name."""
-    return _entries(topic.config, topic.overrides, ConfigSource.TOPIC, settings)
+def topic_entries(
+    config: TopicConfig, overrides: Mapping[str, str], settings: BrokerSettings
+) -> list[ConfigEntry]:
+    """Every setting of a topic, in order of name; `overrides` are those that are its own."""
+    return _entries(config, overrides, ConfigSource.TOPIC, settings)
 
 
 def group_entries(group_id: str, settings: BrokerSettings) -> list[ConfigEntry]:

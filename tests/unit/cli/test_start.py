@@ -170,15 +170,25 @@ def test_what_opens_a_directory_imports_no_extra_no_event_loop_and_nothing_for_c
 
 
 @pytest.mark.slow
-def test_listing_the_topics_of_a_directory_imports_no_broker_and_no_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("topics list DIRECTORY", set()),
+        ("topics describe DIRECTORY orders", set()),
+        ("configs get DIRECTORY orders", {"server"}),
+        ("groups list DIRECTORY", {"coordinator"}),
+        ("transactions list DIRECTORY", {"coordinator"}),
+    ],
+)
+def test_what_reads_a_directory_at_rest_imports_no_broker_and_no_message(
+    command: str, more: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("orders")
-    modules = imported("topics", "list", str(tmp_path / "data"))
+    modules = imported(*command.replace("DIRECTORY", str(tmp_path / "data")).split())
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
-    assert not rooms & {"coordinator", "embedded", "protocol", "runtime", "server"}
+    assert not rooms & {"coordinator", "embedded", "protocol", "runtime", "server"} - more
     unwanted = ("broker.broker", "client.connection", "storage.directory.log", "storage.log.writer")
     assert not [one for one in modules if one.startswith(tuple(f"ottla.{it}" for it in unwanted))]
 

@@ -18,8 +18,8 @@ from ottla.broker.internal_topic import (
     ClusterPartitions,
     EncodedRecord,
     InternalTopic,
-    StoredRecord,
 )
+from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import Waiting

@@ -24,8 +24,8 @@ from ottla.broker.internal_topic import (
     ClusterPartitions,
     EncodedRecord,
     InternalTopic,
-    StoredRecord,
 )
+from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.marker_sender import MarkerRequest, MarkerSender

@@ -1,6 +1,7 @@
 """`ottla configs get`, `set`, `unset` and `explain`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +23,7 @@ from ottla.diagnosis.words.settings import bounds_text, origin_text
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.client.administration.config_values import ConfigEntry, ResourceKind
+    from ottla.client.at_rest.settings import SettingsList
     from ottla.config.setting import Setting
 
 resource_options = with_options(
@@ -58,11 +60,9 @@ def get_command(
     Of a topic unless --broker, --brokers or --group says otherwise. Without KEY those are shown
     whose value is not the default.
     """
-    from ottla.client.administration.configs import ConfigAdmin
-
     kind, name, keys = _resource(words, **resource)
-    with target.open() as cluster:
-        entries = ConfigAdmin(cluster).describe_configs(kind, [name])[name]
+    with _described_by(target, kind) as known:
+        entries = known.describe_configs(kind, [name])[name]
     _check_known(keys, entries)
     shown = [
         one
@@ -178,6 +178,18 @@ def _resource(
     if not words:
         raise UserError("name a topic, or --broker ID, --brokers or --group GROUP")
     return ResourceKind.TOPIC, words[0], words[1:]
+
+
+@contextmanager
+def _described_by(target: Target, kind: "ResourceKind") -> "Iterator[SettingsList]":
+    if kind.name == "TOPIC":
+        with target.topic_settings() as found:
+            yield found
+        return
+    from ottla.client.administration.configs import ConfigAdmin
+
+    with target.open() as cluster:
+        yield ConfigAdmin(cluster)
 
 
 def _change(

@@ -44,7 +44,7 @@ def list_command(
     With -q only the names are printed.
     """
     now_ms = SystemClock().now_ms()
-    with target.admin() as admin:
+    with target.groups() as admin:
         listed = [one.group for one in admin.list_groups(states=states)]
         names = matching("group", patterns, listed)
         if is_quiet:
@@ -92,7 +92,7 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag]") -> tuple[object, .
 def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
     """Describe groups: members, and for each partition offsets and lag in records and time."""
     now_ms = SystemClock().now_ms()
-    with target.admin() as admin:
+    with target.groups() as admin:
         names = matching("group", patterns, [one.group for one in admin.list_groups()])
         found = [(one, admin.group_lag(one, now_ms=now_ms)) for one in admin.describe_groups(names)]
     for number, (one, lags) in enumerate(found):

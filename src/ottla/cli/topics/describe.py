@@ -19,8 +19,8 @@ from ottla.diagnosis.words.settings import retention_text
 
 if TYPE_CHECKING:
     from ottla.base.partitions import TopicPartition
-    from ottla.client.admin import Admin
     from ottla.client.administration.descriptions import ActiveProducer, TopicActivity
+    from ottla.client.at_rest.topics import TopicList
 
 WINDOW_S = 300.0
 
@@ -41,7 +41,7 @@ def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -
     Only producers with a producer id are known, such as idempotent ones.
     """
     now_ms = SystemClock().now_ms()
-    with target.admin() as admin:
+    with target.topics() as admin:
         known = {one.name: one for one in admin.describe_topics(internal=True)}
         names = matching("topic", patterns, known)
         since_ms = now_ms - round(WINDOW_S * 1000)
@@ -56,7 +56,7 @@ def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -
             _show(admin, one, now_ms)
 
 
-def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
+def _show(admin: "TopicList", one: "TopicActivity", now_ms: int) -> None:
     name = one.topic.name
     settings = admin.topic_settings(name)
     internal = ", internal" if one.topic.is_internal else ""
@@ -105,7 +105,7 @@ def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
 
 
 def _producers(
-    admin: "Admin", one: "TopicActivity"
+    admin: "TopicList", one: "TopicActivity"
 ) -> "dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]]":
     found: dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]] = {}
     for place, producers in admin.producers_of(one.topic).items():
@@ -123,7 +123,7 @@ def _transaction(places: "list[tuple[TopicPartition, ActiveProducer]]") -> str:
     return "open" if is_open else ""
 
 
-def _print_json(admin: "Admin", one: "TopicActivity") -> None:
+def _print_json(admin: "TopicList", one: "TopicActivity") -> None:
     name = one.topic.name
     leaders = {each.partition: each for each in one.topic.partitions}
     print_json(

@@ -34,12 +34,8 @@ def list_command(
     target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
 ) -> None:
     """Print the transactional ids that a broker coordinates, with their states."""
-    from ottla.client.administration.transactions import TransactionAdmin
-
-    with target.open() as cluster:
-        found = TransactionAdmin(cluster).list_transactions(
-            states=states, producer_ids=producer_ids
-        )
+    with target.transactions() as known:
+        found = known.list_transactions(states=states, producer_ids=producer_ids)
     if as_json:
         for one in found:
             fields = {
@@ -67,10 +63,9 @@ def list_command(
 def describe_command(target: Target, transactional_ids: tuple[str, ...], as_json: bool) -> None:
     """Describe transactional ids: state, begin, timeout and partitions."""
     from ottla.base.clock import SystemClock
-    from ottla.client.administration.transactions import TransactionAdmin
 
-    with target.open() as cluster:
-        described = TransactionAdmin(cluster).describe_transactions(transactional_ids)
+    with target.transactions() as known:
+        described = known.describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
     for found in described:
         click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))

@@ -14,12 +14,12 @@ from ottla.client.administration.descriptions import (
     count_from,
 )
 from ottla.client.administration.groups import GroupAdmin
+from ottla.client.administration.lags import first_time, lags_of
 from ottla.client.administration.log_directories import LogDirectoryAdmin
 from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.connection import Connection
 from ottla.client.reading import EARLIEST, LATEST, FetchFrom, fetch
 from ottla.record.batch import iter_batches
-from ottla.record.record import read_records
 
 ONE_BATCH = 1
 """A fetch of one byte brings the first batch whole."""
@@ -109,28 +109,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         [1]
         """
         committed = {place: one.offset for place, one in self.group_offsets(group.group).items()}
-        members = {place: one.client_id for one in group.members for place in one.assigned}
-        there = self.existing({*committed, *members})
-        bounds = self.bounds(there)
-        found = []
-        for place in there:
-            offset = committed.get(place)
-            start, end = bounds[place]
-            late_ms = None
-            if now_ms is not None and offset is not None and max(offset, start) < end:
-                timestamp_ms = self.timestamp_at(place, max(offset, start))
-                late_ms = None if timestamp_ms is None else max(0, now_ms - timestamp_ms)
-            found.append(
-                PartitionLag(
-                    place=place,
-                    committed=offset,
-                    start_offset=start,
-                    end_offset=end,
-                    late_ms=late_ms,
-                    member=members.get(place),
-                )
-            )
-        return found
+        return lags_of(group, committed, self, now_ms)
 
     def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
         """Those that are there, in order.
@@ -161,12 +140,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
 
         def ask(broker: Connection) -> int | None:
             found = fetch(broker, wanted)
-            for batch in iter_batches(found.records, allow_torn_tail=True):
-                for record in read_records(batch):
-                    if record.offset >= offset and record.timestamp_ms >= 0:
-                        return record.timestamp_ms
-                return batch.max_timestamp_ms if batch.max_timestamp_ms >= 0 else None
-            return None
+            return first_time(iter_batches(found.records, allow_torn_tail=True), offset)
 
         try:
             return self._cluster.ask_leader(place.topic, place.partition, ask)

@@ -1,26 +1,22 @@
 """Consumer groups of both protocols: members, committed offsets, and the end of a group."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, ProtocolError, UnknownNameError
+from ottla.base.errors import ApiError, UnknownNameError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
+from ottla.client.administration.group_members import CLASSIC, CONSUMER, read_member
 from ottla.client.cluster import CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed, commit_from_outside, committed_by
 from ottla.client.refusals import refusals
-from ottla.coordinator.classic.consumer_protocol import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-)
+from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -38,8 +34,6 @@ from ottla.protocol.messages.offset_delete import (
 
 FIRST_VERSION_WITH_STATES = 4
 """Of ListGroups (KIP-518)."""
-CONSUMER = "consumer"
-CLASSIC = "classic"
 DEAD = "Dead"
 """What older versions call a group that is not there."""
 
@@ -235,25 +229,14 @@ def _classic_group(broker: Connection, listed: ListedGroup) -> GroupDescription:
 
 
 def _classic_member(one: DescribedGroupMember, is_readable: bool) -> GroupMember:
-    """Topics and partitions are in the consumers' own messages; Connect has others."""
-    topics: tuple[str, ...] = ()
-    assigned: list[TopicPartition] = []
-    with suppress(ProtocolError):
-        if is_readable and one.member_metadata:
-            topics = tuple(decode_subscription(one.member_metadata).topics)
-        if is_readable and one.member_assignment:
-            assigned = [
-                TopicPartition(topic.topic, index)
-                for topic in decode_assignment(one.member_assignment).assigned_partitions
-                for index in topic.partitions
-            ]
+    topics, assigned = read_member(one.member_metadata, one.member_assignment, is_readable)
     return GroupMember(
         member_id=one.member_id,
         instance_id=one.group_instance_id,
         client_id=one.client_id,
         host=one.client_host,
         topics=topics,
-        assigned=tuple(sorted(assigned)),
+        assigned=assigned,
     )
 
 

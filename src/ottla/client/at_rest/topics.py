@@ -1,23 +1,21 @@
-"""What a data directory's files say of its topics, without a broker and without a lock.
+"""Topics by their files: partitions, offsets, sizes, settings, and who produces."""
 
-So `ottla topics list` is quick, changes nothing in a directory of another Kafka, and works while
-another process has the directory open.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.client.administration.descriptions import (
+    ActiveProducer,
     PartitionActivity,
     PartitionDescription,
     TopicActivity,
     TopicDescription,
     count_from,
 )
+from ottla.config.broker import BrokerConfig
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.directories import read_directories
@@ -27,9 +25,11 @@ from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_offset_at
 
+Answer = TypeVar("Answer")
+
 
 class TopicList(Protocol):
-    """What lists topics: an `Admin`, or the files of a directory."""
+    """What lists and describes topics: an `Admin`, or the files of a directory."""
 
     def describe_topics(self, *, internal: bool = False) -> list[TopicDescription]: ...
 
@@ -38,6 +38,14 @@ class TopicList(Protocol):
     ) -> list[TopicActivity]: ...
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]: ...
+
+    def topic_settings(self, topic: str) -> dict[str, str]: ...
+
+    def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]: ...
+
+    def producers_of(
+        self, topic: TopicDescription
+    ) -> dict[TopicPartition, list[ActiveProducer]]: ...
 
 
 class TopicsAtRest:
@@ -50,6 +58,12 @@ class TopicsAtRest:
         """Raises `UserError` where a path is no log directory."""
         self._directories = read_directories(paths)
         self._located = locate(self._directories.opened)
+
+    @property
+    def node_id(self) -> int:
+        """Of the broker that wrote the directories; 0 where nothing says so."""
+        properties = self._directories.opened[0].properties
+        return 0 if properties is None else properties.node_id or 0
 
     def describe_topics(self, *, internal: bool = False) -> list[TopicDescription]:
         return [
@@ -104,25 +118,73 @@ class TopicsAtRest:
         ]
 
     def _activity(self, place: TopicPartition, since_ms: int) -> PartitionActivity:
-        directory = self._located[place.topic].get(place.partition)
-        if directory is None:
+        if place not in self:
             return PartitionActivity(
                 place=place, start_offset=0, end_offset=0, recent_count=0, size=None
             )
-        return ask_log(partial(directory.partition, *place), partial(_activity_of, place, since_ms))
+        return self.ask(place, partial(_activity_of, place, since_ms))
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        return {name: self.topic_settings(name) for name in topics}
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        config = self._directories.config(topic)
         rows = settings_of(TopicConfig).values()
-        found = {}
-        for name in topics:
-            config = self._directories.config(name)
-            found[name] = {row.name: row.format(getattr(config, row.attribute)) for row in rows}
-        return found
+        return {row.name: row.format(getattr(config, row.attribute)) for row in rows}
+
+    def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        entries = self._directories.entries
+        own = {name: entries[name].overrides if name in entries else {} for name in topics}
+        return {
+            name: {
+                key: value for key, value in self.topic_settings(name).items() if key in own[name]
+            }
+            for name in topics
+        }
+
+    def producers_of(self, topic: TopicDescription) -> dict[TopicPartition, list[ActiveProducer]]:
+        from ottla.storage.reading.producers import producers_of  # A list of topics needs none.
+
+        return {
+            place: [
+                ActiveProducer(
+                    producer_id=each.producer_id,
+                    producer_epoch=each.epoch,
+                    last_timestamp_ms=each.last_timestamp_ms,
+                    transaction_start_offset=each.transaction_first_offset,
+                )
+                for each in self.ask(place, producers_of)
+            ]
+            for one in topic.partitions
+            if (place := TopicPartition(topic.name, one.partition)) in self
+        }
+
+    @property
+    def broker(self) -> BrokerConfig:
+        """Its settings, as far as the directories say."""
+        return self._directories.broker
+
+    def places_of(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic that are here."""
+        return [TopicPartition(topic, one) for one in sorted(self._located.get(topic, ()))]
+
+    def __contains__(self, place: TopicPartition) -> bool:
+        return place.partition in self._located.get(place.topic, ())
+
+    def ask(self, place: TopicPartition, question: Callable[[ReadOnlyLog], Answer]) -> Answer:
+        """What a partition's log answers, which is here."""
+        directory = self._located[place.topic][place.partition]
+        return ask_log(partial(directory.partition, *place), question)
+
+
+def bounds_of(log: ReadOnlyLog) -> tuple[int, int]:
+    """The first offset, and the one after the last that all replicas have."""
+    start = log.log_start_offset
+    return start, max(start, replicated_end(log))
 
 
 def _activity_of(place: TopicPartition, since_ms: int, log: ReadOnlyLog) -> PartitionActivity:
-    start = log.log_start_offset
-    end = max(start, replicated_end(log))
+    start, end = bounds_of(log)
     recent = first_offset_at(log, since_ms)
     return PartitionActivity(
         place=place,

@@ -91,6 +91,6 @@ def _result(
         replication_factor=1,
         configs=[
             CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source)
-            for one in topic_entries(topic, context.broker.settings)
+            for one in topic_entries(topic.config, topic.overrides, context.broker.settings)
         ],
     )

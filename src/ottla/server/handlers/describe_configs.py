@@ -85,7 +85,8 @@ def _entries(
     match resource.resource_type:
         case ResourceType.TOPIC:
             check_name(name)
-            return topic_entries(find(name), broker.settings)
+            topic = find(name)
+            return topic_entries(topic.config, topic.overrides, broker.settings)
         case ResourceType.BROKER if name == "":
             return all_brokers_entries(broker.settings)
         case ResourceType.BROKER:

@@ -5,7 +5,7 @@ torn file only on a disk that lies about fsync. Kafka's counterpart:
 `ProducerStateManager.writeSnapshot`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
@@ -56,6 +56,27 @@ class ProducerSnapshotEntry:
 def read_snapshot(file_system: FileSystem, path: str) -> list[ProducerSnapshotEntry]:
     """The entries in the file's order. Raises `CorruptionError`, `FileNotFoundError`."""
     return parse_snapshot(path, read_file(file_system, path))
+
+
+def newest_snapshot(
+    file_system: FileSystem,
+    snapshots: Mapping[int, str],
+    *,
+    log_start_offset: int,
+    until_offset: int,
+) -> tuple[int, list[ProducerSnapshotEntry]] | None:
+    """The newest readable one in an offset range, with its offset; `None` where there is none.
+
+    `snapshots` are the paths of those that there are, by their offset.
+    """
+    for offset, path in sorted(snapshots.items(), reverse=True):
+        if not log_start_offset <= offset <= until_offset:
+            continue
+        try:
+            return offset, read_snapshot(file_system, path)
+        except (CorruptionError, FileNotFoundError):
+            continue
+    return None
 
 
 def write_snapshot(

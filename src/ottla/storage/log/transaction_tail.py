@@ -9,11 +9,10 @@ the batches from the newest snapshot at or before that point. Kafka's counterpar
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
 from ottla.record.batch import Batch
 from ottla.record.control import parse_end_transaction_marker
-from ottla.storage.index.producer_snapshot import read_snapshot
+from ottla.storage.index.producer_snapshot import newest_snapshot
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 
@@ -48,27 +47,25 @@ class TransactionTail:
 
         `snapshots` are the paths of those that there are, by their offset.
         """
-        for offset, path in sorted(snapshots.items(), reverse=True):
-            if not log_start_offset <= offset <= until_offset:
-                continue
-            try:
-                entries = read_snapshot(file_system, path)
-            except (CorruptionError, FileNotFoundError):
-                continue
-            return cls(
-                offset,
-                [
-                    OpenTransaction(
-                        producer_id=entry.producer_id,
-                        producer_epoch=entry.epoch,
-                        first_offset=entry.transaction_first_offset,
-                        last_timestamp_ms=entry.timestamp_ms,
-                    )
-                    for entry in entries
-                    if entry.transaction_first_offset is not None
-                ],
-            )
-        return cls(log_start_offset)
+        newest = newest_snapshot(
+            file_system, snapshots, log_start_offset=log_start_offset, until_offset=until_offset
+        )
+        if newest is None:
+            return cls(log_start_offset)
+        offset, entries = newest
+        return cls(
+            offset,
+            [
+                OpenTransaction(
+                    producer_id=entry.producer_id,
+                    producer_epoch=entry.epoch,
+                    first_offset=entry.transaction_first_offset,
+                    last_timestamp_ms=entry.timestamp_ms,
+                )
+                for entry in entries
+                if entry.transaction_first_offset is not None
+            ],
+        )
 
     def copy(self) -> "TransactionTail":
         """The same, to be moved on without this one."""

@@ -34,6 +34,7 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, read_integrity
 from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.files.partition_metadata import read_topic_id
+from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, newest_snapshot
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log.transaction_tail import OpenTransaction, TransactionTail, overlapping
@@ -264,6 +265,15 @@ class ReadOnlyLog:
         for batch in self._headers(tail.next_offset):
             tail.take(batch)
         return tail
+
+    def newest_snapshot(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
+        """What was known of producers at an offset up to which files are sure, with that offset."""
+        return newest_snapshot(
+            self._file_system,
+            self._segments.files.snapshots,
+            log_start_offset=self.log_start_offset,
+            until_offset=self.recovery_point,
+        )
 
     def _headers(self, from_offset: int) -> Iterator[Batch]:
         """Every batch to the log's end, of which only the control batches have their payload."""

@@ -1,0 +1,62 @@
+"""How far a group is behind, out of what it has committed and where the partitions end."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+from ottla.base.partitions import TopicPartition
+from ottla.client.administration.descriptions import GroupDescription, PartitionLag
+from ottla.record.batch import Batch
+from ottla.record.record import read_records
+
+
+class Partitions(Protocol):
+    """What knows partitions: an `Admin`, or the files of a directory."""
+
+    def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]: ...
+
+    def bounds(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]: ...
+
+    def timestamp_at(self, place: TopicPartition, offset: int) -> int | None: ...
+
+
+def lags_of(
+    group: GroupDescription,
+    committed: Mapping[TopicPartition, int],
+    partitions: Partitions,
+    now_ms: int | None,
+) -> list[PartitionLag]:
+    """Of what a group has committed or is assigned, and is there; with `now_ms` also in time."""
+    members = {place: one.client_id for one in group.members for place in one.assigned}
+    there = partitions.existing({*committed, *members})
+    bounds = partitions.bounds(there)
+    found = []
+    for place in there:
+        offset = committed.get(place)
+        start, end = bounds[place]
+        late_ms = None
+        if now_ms is not None and offset is not None and max(offset, start) < end:
+            timestamp_ms = partitions.timestamp_at(place, max(offset, start))
+            late_ms = None if timestamp_ms is None else max(0, now_ms - timestamp_ms)
+        found.append(
+            PartitionLag(
+                place=place,
+                committed=offset,
+                start_offset=start,
+                end_offset=end,
+                late_ms=late_ms,
+                member=members.get(place),
+            )
+        )
+    return found
+
+
+def first_time(batches: Iterable[Batch], offset: int) -> int | None:
+    """The time of the first record from an offset on, by the first batch; `None` without one."""
+    for batch in batches:
+        for record in read_records(batch):
+            if record.offset >= offset and record.timestamp_ms >= 0:
+                return record.timestamp_ms
+        return batch.max_timestamp_ms if batch.max_timestamp_ms >= 0 else None
+    return None

@@ -1,0 +1,199 @@
+"""Groups by the records of `__consumer_offsets`: members, what is committed, and lag."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, UserError
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.broker.stored_records import StoredRecord, latest_records
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.client.administration.descriptions import (
+    GroupDescription,
+    GroupMember,
+    ListedGroup,
+    PartitionLag,
+    TopicDescription,
+)
+from ottla.client.administration.group_members import CLASSIC, CONSUMER, read_member
+from ottla.client.administration.lags import first_time, lags_of
+from ottla.client.at_rest.topics import TopicsAtRest, bounds_of
+from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
+from ottla.coordinator.classic.requests import MemberDescription
+from ottla.coordinator.consumer.partitions import Assignment
+from ottla.coordinator.consumer.requests import CatalogTopic, ConsumerMemberDescription
+from ottla.coordinator.offsets.records import decode_key, decode_value
+from ottla.coordinator.shard import GroupCoordinatorShard
+from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+
+class GroupList(Protocol):
+    """What lists and describes groups: an `Admin`, or the files of a directory."""
+
+    def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]: ...
+
+    def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]: ...
+
+    def group_lag(
+        self, group: GroupDescription, *, now_ms: int | None = None
+    ) -> list[PartitionLag]: ...
+
+
+class GroupsAtRest:
+    """The groups of log directories; the methods are those of `Admin`.
+
+    Members are those whose sessions had not ended when the last record was written.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Raises `UserError` where a path is no log directory."""
+        self._topics = TopicsAtRest(paths)
+
+    def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
+        wanted = {one.lower() for one in states}
+        found = [
+            ListedGroup(
+                group=one.group_id,
+                state=one.state,
+                kind=one.group_type,
+                coordinator=self._topics.node_id,
+            )
+            for one in self._shard.list_groups()
+            if not wanted or one.state.lower() in wanted
+        ]
+        return sorted(found, key=lambda one: one.group)
+
+    def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
+        return [self._described(one) for one in groups]
+
+    def _described(self, group: str) -> GroupDescription:
+        classic = self._shard.describe(group)
+        if classic is not None:
+            is_readable = classic.protocol_type == PROTOCOL_TYPE
+            return GroupDescription(
+                group=group,
+                kind=CLASSIC,
+                state=classic.state,
+                assignor=classic.protocol,
+                coordinator=self._topics.node_id,
+                members=tuple(_classic_member(one, is_readable) for one in classic.members),
+            )
+        consumer = self._shard.describe_consumer(group)
+        if consumer is None:
+            raise UnknownNameError("group", group, [one.group for one in self.list_groups()])
+        return GroupDescription(
+            group=group,
+            kind=CONSUMER,
+            state=consumer.state,
+            assignor=consumer.assignor,
+            coordinator=self._topics.node_id,
+            members=tuple(map(self._consumer_member, consumer.members)),
+            epoch=consumer.epoch,
+        )
+
+    def _consumer_member(self, one: ConsumerMemberDescription) -> GroupMember:
+        pattern = (f"/{one.topic_regex}/",) if one.topic_regex else ()
+        return GroupMember(
+            member_id=one.member_id,
+            instance_id=one.instance_id,
+            client_id=one.client_id,
+            host=one.client_host,
+            topics=(*one.topic_names, *pattern),
+            assigned=tuple(sorted(self._places(one.assigned))),
+            epoch=one.epoch,
+        )
+
+    def _places(self, assigned: Assignment) -> Iterator[TopicPartition]:
+        """Topics that have been deleted since are left out."""
+        names = {one.topic_id: one.name for one in self._known}
+        for topic_id, index in assigned:
+            if topic_id in names:
+                yield TopicPartition(names[topic_id], index)
+
+    def group_lag(
+        self, group: GroupDescription, *, now_ms: int | None = None
+    ) -> list[PartitionLag]:
+        committed = {
+            place: one.offset
+            for place, one in self._shard.offsets.of(group.group).items()
+            if one.offset >= 0
+        }
+        return lags_of(group, committed, self, now_ms)
+
+    def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
+        names = {one.name for one in self._known}
+        return sorted(one for one in places if one.topic in names and one in self._topics)
+
+    def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        return {one: self._topics.ask(one, bounds_of) for one in places}
+
+    def timestamp_at(self, place: TopicPartition, offset: int) -> int | None:
+        def ask(log: ReadOnlyLog) -> int | None:
+            return first_time(log.batches(offset), offset)
+
+        try:
+            return self._topics.ask(place, ask)
+        except ApiError:
+            return None  # Retention took the offset meanwhile.
+
+    @cached_property
+    def _known(self) -> list[TopicDescription]:
+        return self._topics.describe_topics(internal=True)
+
+    @cached_property
+    def _shard(self) -> GroupCoordinatorShard:
+        """Filled from the topic; it answers what it has replayed, and decides nothing."""
+        broker = self._topics.broker
+        shard = GroupCoordinatorShard(broker, _NoTopics(), _no_id, lambda _: broker.group_defaults)
+        for place in self._topics.places_of(CONSUMER_OFFSETS):
+            for record in self._topics.ask(place, _stored):
+                _replay(shard, place, record)
+        return shard
+
+
+class _NoTopics:
+    """The catalog for members that join, of which there are none."""
+
+    revision = 0
+
+    def __iter__(self) -> Iterator[CatalogTopic]:
+        return iter(())
+
+    def find(self, name: str) -> CatalogTopic | None:
+        return None
+
+
+def _no_id() -> Uuid:
+    raise AssertionError("no member joins a group at rest")
+
+
+def _stored(log: ReadOnlyLog) -> list[StoredRecord]:
+    start, end = bounds_of(log)
+    return list(latest_records(log.batches(start, end), log.path))
+
+
+def _replay(shard: GroupCoordinatorShard, place: TopicPartition, record: StoredRecord) -> None:
+    """Raises `UserError` for a record that is none of a group's, with its place."""
+    try:
+        key = decode_key(record.key)
+        value = None if key is None else decode_value(key, record.value)
+    except ProtocolError as error:
+        raise UserError(
+            f"{place.topic}-{place.partition}, offset {record.offset}: {error}; see it with "
+            "ottla log dump --deep"
+        ) from error
+    if key is not None:
+        shard.replay(key, value, record.offset, producer_id=record.producer_id)
+
+
+def _classic_member(one: MemberDescription, is_readable: bool) -> GroupMember:
+    topics, assigned = read_member(one.metadata, one.assignment, is_readable)
+    return GroupMember(
+        member_id=one.member_id,
+        instance_id=one.instance_id,
+        client_id=one.client_id,
+        host=one.client_host,
+        topics=topics,
+        assigned=assigned,
+    )

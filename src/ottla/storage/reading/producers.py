@@ -1,0 +1,25 @@
+"""The producers of a log that is only read: from its newest snapshot, batch by batch.
+
+Format page: docs/format/producer-snapshot.md. Kafka's counterpart:
+`UnifiedLog.rebuildProducerState`.
+"""
+
+from ottla.storage.log.producer_state import ProducerEntry, ProducerState, take_batch
+from ottla.storage.log.snapshot_files import producer_entry
+from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+
+def producers_of(log: ReadOnlyLog) -> list[ProducerEntry]:
+    """Those with a producer id that the log remembers; raises as the reads of `ReadOnlyLog` do."""
+    state = ProducerState()
+    state.clear(log.log_start_offset)
+    newest = log.newest_snapshot()
+    if newest is not None:
+        offset, entries = newest
+        state.load(map(producer_entry, entries), offset)
+    for batch in log.headers(state.map_end_offset, log.log_end_offset):
+        if batch.producer_id >= 0:
+            completed = take_batch(state, batch)
+            if completed is not None:
+                state.complete(completed)
+    return list(state.entries.values())

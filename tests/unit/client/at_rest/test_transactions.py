@@ -1,0 +1,45 @@
+"""The transactional ids of a directory by its files are those that its broker lists."""
+
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.client.at_rest.topics import TopicsAtRest
+from ottla.client.at_rest.transactions import TransactionsAtRest
+
+
+def test_transactions_and_producers_are_those_of_the_broker(tmp_path: Path) -> None:
+    paths = [str(tmp_path)]
+    with (
+        ottla.open(tmp_path, {"transaction.state.log.num.partitions": 2}) as log,
+        ottla.Admin(log) as admin,
+        ottla.Producer(log, settings={"transactional.id": "open"}) as producer,
+        ottla.Producer(log, settings={"transactional.id": "done"}) as done,
+    ):
+        log.create_topic("orders", partitions=2)
+        with done.transaction():
+            done.send("orders", b"x", partition=0).result()
+        with producer.transaction():
+            producer.send("orders", b"x", partition=0).result()
+            at_rest = TransactionsAtRest(paths)
+            assert at_rest.list_transactions() == admin.list_transactions()
+            assert [
+                one.transactional_id for one in at_rest.list_transactions(states=["Ongoing"])
+            ] == ["open"]
+            names = ["done", "open"]
+            assert at_rest.describe_transactions(names) == admin.describe_transactions(names)
+            topics = TopicsAtRest(paths)
+            (orders,) = [one for one in topics.describe_topics() if one.name == "orders"]
+            assert topics.producers_of(orders) == admin.producers_of(orders)
+            assert topics.topic_overrides(["orders"]) == admin.topic_overrides(["orders"])
+        (first,) = at_rest.list_transactions(states=["Ongoing"])
+        assert at_rest.list_transactions(producer_ids=[first.producer_id]) == [first]
+    after = topics.producers_of(orders)
+    with ottla.open(tmp_path) as log, ottla.Admin(log) as admin:
+        assert after == admin.producers_of(orders)
+    with pytest.raises(UserError, match="no state Onging; one is Ongoing"):
+        at_rest.list_transactions(states=["Onging"])
+    with pytest.raises(UnknownNameError, match="did you mean open"):
+        at_rest.describe_transactions(["opne"])
