@@ -36,6 +36,9 @@ _WITHOUT_EFFECT = frozenset(
     }
 )
 
+_SHOWN_KEYS = frozenset({"ssl.keystore.key", "ssl.key.pem"})
+"""Secrets whose names have none of the words that Spark redacts."""
+
 _REFUSED = {
     "auto.offset.reset": "give startingOffsets; a restarted query continues where it was",
     "enable.auto.commit": "give kafka.group.id, and offsets are committed after each batch",
@@ -62,6 +65,13 @@ def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
             warn_without_effect(f"{CLIENT_PREFIX}{name}")
         else:
             found[_OTHER_NAMES.get(name, name)] = value
+            if name in _SHOWN_KEYS and "ENCRYPTED" not in value:
+                logger.warning(
+                    "option %s%s: Spark shows the key in its plans, UI and event log; name a file "
+                    "(%sssl.keystore.location), give it encrypted with %sssl.key.password, or have "
+                    "spark.redaction.regex match the option",
+                    CLIENT_PREFIX, name, CLIENT_PREFIX, CLIENT_PREFIX,
+                )  # fmt: skip
     return found
 
 

@@ -232,3 +232,21 @@ def test_a_stream_has_no_end() -> None:
 def test_every_option_is_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
     assert [name for name in OPTIONS if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", ["ssl.keystore.key", "ssl.key.pem"])
+@pytest.mark.parametrize("kind", ["PRIVATE", "EC PRIVATE", "ENCRYPTED PRIVATE"])
+def test_a_key_that_spark_would_show_is_warned_of(
+    caplog: pytest.LogCaptureFixture, name: str, kind: str
+) -> None:
+    """Spark redacts what is called a password, a secret or a token."""
+    key = f"-----BEGIN {kind} KEY-----\nMIGH\n-----END {kind} KEY-----"
+    found = parse_options({**BROKER, f"kafka.{name}": key})
+    assert found.client["ssl.key.pem"] == key
+    warnings = [one.message for one in caplog.records]
+    assert "MIGH" not in repr(found) + caplog.text
+    if kind.startswith("ENCRYPTED"):
+        assert warnings == []
+    else:
+        (warning,) = warnings
+        assert warning.startswith(f"option kafka.{name}: Spark shows the key in its plans")
