@@ -247,9 +247,9 @@ def _place(target: Target, *, may_create: bool) -> "Iterator[Log | str]":
     if addresses:
         yield ",".join(address_text(*one) for one in addresses)
         return
-    from ottla.embedded.log import open as open_log
+    from ottla.cli.opening import open_directories
 
-    with open_log(target.directories, AT_REST) as log:
+    with open_directories(target.directories, AT_REST) as log:
         yield log
 
 

@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from ottla.server.request_context import Handler
 
 
+def _ignore_progress(_: str) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Time, files, and who handles a request."""
+    """Time, files, who handles a request, and who is shown a recovery."""
 
     clock: Clock = field(default_factory=SystemClock)
     file_system: FileSystem = field(default_factory=OsFileSystem)
     handlers: "Callable[[ApiKey], Handler] | None" = None
     """`None` for the server's own, which a log that nobody asks does not import."""
+    on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    """Called with each step of a recovery, from several threads."""

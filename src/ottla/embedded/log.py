@@ -135,7 +135,13 @@ def _loaded_broker(
     paths: Sequence[str], settings: Mapping[str, str], environment: Environment
 ) -> Broker:
     clock = environment.clock
-    broker = open_broker(paths, settings, clock=clock, file_system=environment.file_system)
+    broker = open_broker(
+        paths,
+        settings,
+        clock=clock,
+        file_system=environment.file_system,
+        on_progress=environment.on_progress,
+    )
     try:
         broker.transactions.loaded(read_clock(clock))
         broker.write_out()  # ends what a crash has cut off

@@ -251,9 +251,9 @@ def _created(
 
 def _recover(directory: str) -> None:
     """Opens and closes a directory that a crash left."""
-    from ottla.embedded.log import open as open_log
+    from ottla.cli.opening import open_directories
 
-    with open_log(directory, AT_REST):
+    with open_directories([directory], AT_REST):
         pass
 
 

@@ -55,8 +55,8 @@ def compact_command(
     min.compaction.lag.ms protects stay unchanged. A broker compacts automatically:
     `ottla explain compaction` says when.
     """
+    from ottla.cli.opening import open_directories
     from ottla.config.broker import broker_config
-    from ottla.embedded.log import open as open_log
 
     if named is None and not words:
         raise UserError("name a topic to compact: ottla compact DIR TOPIC")
@@ -67,7 +67,7 @@ def compact_command(
     for path in paths:
         check_directory(path)
     # No other thread may compact meanwhile.
-    log = open_log(list(paths), {**values, "log.cleaner.enable": "false"})
+    log = open_directories(list(paths), {**values, "log.cleaner.enable": "false"})
     with log, _told_once(), _engine(engine) as chosen:
         for one in log.compact(topic, chosen):
             click.echo(

@@ -1,0 +1,60 @@
+"""A directory's log opened for a command, with a line that says how far a long recovery is."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.clock import Clock, SystemClock
+from ottla.cli.terminal import ProgressLine, new_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.embedded.log import Log
+
+QUICK_MS = 1000.0
+"""An opening that takes no longer shows nothing."""
+
+
+def open_directories(paths: Sequence[str], settings: Mapping[str, Any]) -> "Log":
+    """As `ottla.open`; on a terminal a recovery of more than a second shows what it does."""
+    from ottla.embedded.environment import Environment
+    from ottla.embedded.log import open_in
+
+    line = OpeningLine(SystemClock())
+    try:
+        return open_in(Environment(on_progress=line), paths, settings)
+    finally:
+        line.end()
+
+
+class OpeningLine:
+    """Called with every step, by several threads; shows the last one until `end`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        console: "Callable[[], Console]" = lambda: new_console(stderr=True),
+    ) -> None:
+        self._clock = clock
+        self._console = console
+        self._began_ms = clock.monotonic_ms()
+        self._lock = threading.Lock()
+        self._line: ProgressLine | None = None
+        self._is_over = False
+
+    def __call__(self, step: str) -> None:
+        with self._lock:
+            if self._is_over or self._clock.monotonic_ms() - self._began_ms < QUICK_MS:
+                return
+            if self._line is None:
+                self._line = ProgressLine(self._console(), step)
+                self._line.__enter__()
+            self._line.say(step)
+
+    def end(self) -> None:
+        """Takes the line away; what is done to the log later is not shown."""
+        with self._lock:
+            self._is_over = True
+            if self._line is not None:
+                self._line.__exit__()
