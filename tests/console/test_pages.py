@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 from ottla.base.files import OsFileSystem
-from ottla.console.contents import shown
+from ottla.console.contents import WHOLE_SIZE, shown
 from ottla.storage.directory.owner_note import Owner, remove_owner_note, write_owner_note
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, PLACES, Browser, console_over, fill
@@ -259,6 +259,12 @@ NOT_THERE = (
 )
 
 
+def test_indents_do_not_make_a_large_page_of_a_small_value() -> None:
+    value = b"[" * 500 + b"1," * 100_000 + b"1" + b"]" * 500
+    assert len(shown(value, WHOLE_SIZE, is_pretty=True)["text"]) == len(value)
+    assert shown(b"[1]", is_pretty=True)["text"] == "[\n  1\n]"
+
+
 def test_a_large_text_is_cut_where_its_page_says_so_and_json_never_in_the_middle() -> None:
     text = shown(b"tea " * 500, size=10, is_pretty=True)
     assert (text["kind"], text["text"], text["is_cut"]) == ("text", "tea tea te", True)
@@ -280,9 +286,10 @@ def test_a_broker_that_is_gone_is_a_page_that_says_so(
     browser: Browser, broker: LocalBroker
 ) -> None:
     broker.crash()
-    answer = browser.get("/topics")
-    assert answer.status_code == 502
-    assert "name a broker" in answer.text
+    for page in ("/topics", "/topics/orders/messages"):
+        answer = browser.get(page)
+        assert answer.status_code == 502
+        assert "name a broker" in answer.text
 
 
 def jobs_of(browser: Browser) -> Any:
@@ -317,3 +324,27 @@ def test_jobs_say_how_far_a_start_and_a_mirror_are(at_rest: Path) -> None:
             assert jobs_of(browser)["directories"][0]["state"] == "held"
     finally:
         lock.release()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"[" * 100_000,
+        b"[" * 950 + b"]" * 950,
+        b'{"a": ' + b"1" * 5000 + b"}",
+        b'{"\\ud800": "\\udfff"}',
+        b"\xff\x00" * 100_000,
+    ],
+    ids=["deep", "almost too deep", "a long number", "half a character", "bytes"],
+)
+def test_a_value_that_is_made_to_break_a_page_is_shown(
+    broker: LocalBroker, browser: Browser, value: bytes
+) -> None:
+    place = broker.log.append("orders", value, b"K" * 100_000, partition=0)
+    page = f"/topics/orders/messages/0/{place.offset}"
+    assert value[:1].decode("latin-1") in "[{\xff"
+    assert "partition 0" in browser.text(page).lower()
+    assert browser.json(page)["value"]["size"] == len(value)
+    assert browser.get(f"{page}?download=value").content == value
+    for found in ("where=.a+%3D+1", "where=not+.a", "text=K"):
+        assert browser.get(f"/topics/orders/messages?{found}").status_code == 200

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.base.errors import UserError
+from ottla.base.errors import OttlaError, UserError
 from ottla.browsing.sources import FileRecords
 from ottla.console.searching import (
     OLDEST,
@@ -187,6 +187,33 @@ def test_a_stream_of_a_search_sends_rows_progress_and_the_next_link(browser: Bro
     assert "event: end" in events
     wrong = browser.get("/topics/orders/messages-stream?where=((")
     assert wrong.status_code == 400
+
+
+def test_a_fault_of_the_console_ends_a_stream_with_a_line_that_says_so(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(search: SearchStream) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(SearchStream, "step", fail)
+    events = browser.get("/topics/orders/messages-stream?text=tea").text
+    assert events.startswith('event: failed\ndata: "this page failed; the console')
+
+
+@pytest.mark.parametrize("stream", ["tail", "search"])
+def test_a_stream_ends_with_a_line_when_its_topic_is_deleted(
+    broker: LocalBroker, browser: Browser, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    monkeypatch.setattr("ottla.console.views.streams.TAIL_STEP_S", 0.0)
+    opened = {"tail": TailStream, "search": SearchStream}[stream](
+        ask_for(browser, "orders", text="no such thing")
+    )
+    broker.log.delete_topic("orders")
+    try:
+        with pytest.raises(OttlaError, match=r"orders-\d: This broker has no such topic"):
+            opened.step()
+    finally:
+        opened.close()
 
 
 def test_a_tail_shows_what_comes_and_says_that_it_samples(

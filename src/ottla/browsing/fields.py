@@ -149,5 +149,5 @@ class FieldReader:
             return None
         try:
             return self._decoders[root](data)
-        except ValueError:
+        except (ValueError, RecursionError):  # The latter: JSON that is nested too deeply.
             return None

@@ -32,6 +32,9 @@ _WORD = re.compile(r"(and|or|not)\b|&&|\|\||!|\(|\)")
 _LITERAL = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s()'"][^\s()]*)""")
 _ESCAPE = re.compile(r"\\(['\"\\])")
 
+MOST_NESTED = 50
+"""Parentheses and nots, one in another: each takes some of the stack of every test."""
+
 _SPELLINGS = {"&&": "and", "||": "or", "!": "not"}
 _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None}
 
@@ -46,7 +49,7 @@ class Literal:
 
 
 def parse_filter(text: str, now_ms: int) -> Filter:
-    """The test that an expression is; raises `UserError` naming the place of what is wrong."""
+    """The test that an expression is; raises `UserError` naming the place of the mistake."""
     return _Parser(text, now_ms).parse()
 
 
@@ -64,6 +67,7 @@ class _Parser:
         self._text = text
         self._now_ms = now_ms
         self._position = 0
+        self._depth = 0
 
     def parse(self) -> Filter:
         found = self._either()
@@ -88,14 +92,22 @@ class _Parser:
 
     def _negated(self) -> Filter:
         if self._takes("not"):
-            inner = self._negated()
+            inner = self._nested(self._negated)
             return lambda reader, entry: not inner(reader, entry)
         if self._takes("("):
-            inner = self._either()
+            inner = self._nested(self._either)
             if not self._takes(")"):
                 raise self._wrong("a closing parenthesis is expected")
             return inner
         return self._test()
+
+    def _nested(self, parse: Callable[[], Filter]) -> Filter:
+        if self._depth == MOST_NESTED:
+            raise self._wrong(f"at most {MOST_NESTED} parentheses and nots, one in another")
+        self._depth += 1
+        found = parse()
+        self._depth -= 1
+        return found
 
     def _test(self) -> Filter:
         self._skip_space()
@@ -184,8 +196,19 @@ def as_bytes(value: Any) -> bytes | None:
         case None | bytes():
             return value
         case str():
-            return value.encode("utf-8", "surrogateescape")
-    return json.dumps(value, ensure_ascii=False, default=str).encode()
+            return _utf8(value)
+    try:
+        return _utf8(json.dumps(value, ensure_ascii=False, default=str))
+    except RecursionError:
+        return None
+
+
+def _utf8(text: str) -> bytes:
+    """Escaped bytes are those bytes again. JSON may hold half a character (`\\ud800`)."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
 
 
 def _number(text: str | bytes) -> float | None:

@@ -63,6 +63,20 @@ def parse_time(text: str, now_ms: int) -> int:
 
     Dates and times without a zone are UTC. A number of up to ten digits is seconds.
     """
+    time_ms = _time_ms(text, now_ms)
+    if abs(time_ms) >= 1 << 63:
+        raise _no_time(text)
+    return time_ms
+
+
+def _no_time(text: str) -> UserError:
+    return UserError(
+        f"{text.strip()!r} is no time; write 2026-01-31, 2026-01-31T12:00:00Z, 15m, today "
+        f"or milliseconds since 1970"
+    )
+
+
+def _time_ms(text: str, now_ms: int) -> int:
     word = text.strip()
     if word.isascii() and word.isdigit():
         return int(word) * (1000 if len(word) <= _MAX_SECONDS_DIGITS else 1)
@@ -75,10 +89,7 @@ def parse_time(text: str, now_ms: int) -> int:
     try:
         at = datetime.fromisoformat(word)
     except ValueError:
-        raise UserError(
-            f"{text!r} is no time; write 2026-01-31, 2026-01-31T12:00:00Z, 15m, today "
-            f"or milliseconds since 1970"
-        ) from None
+        raise _no_time(text) from None
     zoned = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (zoned - _EPOCH) // timedelta(milliseconds=1)
 

@@ -39,6 +39,8 @@ FORM_SIZE = 4 << 20
 STREAM_THREADS = 100
 """Steps of streams that wait at the same time; pages have threads of their own."""
 
+FAILED = "this page failed; the console's log says more"
+
 STATIC = Path(__file__).parent / "static"
 DENIALS = frozenset(
     {
@@ -132,7 +134,7 @@ class _Console:
             return self._error(request, _status_of(error), _text_of(error))
         except Exception:
             logger.exception("%s", request.url.path)
-            return self._error(request, 500, "this page failed; the console's log says more")
+            return self._error(request, 500, FAILED)
         if isinstance(found, Response):
             return found
         if isinstance(found, Redirect):
@@ -196,6 +198,9 @@ class _Console:
                 events = await run_in_threadpool(stream, ask)
             except (OttlaError, OSError) as error:
                 return self._error(request, _status_of(error), _text_of(error))
+            except Exception:
+                logger.exception("%s", request.url.path)
+                return self._error(request, 500, FAILED)
             return StreamingResponse(
                 self._written(request, events),
                 media_type="text/event-stream",
@@ -212,6 +217,10 @@ class _Console:
                     found = await to_thread.run_sync(events.step, limiter=self._stream_threads)
                 except (OttlaError, OSError) as error:
                     yield self._renderer.event("failed", _text_of(error))
+                    return
+                except Exception:
+                    logger.exception("%s", request.url.path)
+                    yield self._renderer.event("failed", FAILED)
                     return
                 if found is None:
                     yield self._renderer.event("end", "")

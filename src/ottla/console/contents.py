@@ -12,10 +12,12 @@ LIST_SIZE = 400
 WHOLE_SIZE = 1 << 20
 """How much of a value its own page shows; the rest can be downloaded."""
 
+PRETTY_SIZE = 4 * WHOLE_SIZE
+
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-"""Control characters, and those that change the direction of what follows."""
+"""Control characters, those that change the direction of text, and halves of characters."""
 
 
 def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False) -> Fields:
@@ -32,18 +34,33 @@ def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False)
         found = _json(text)
         if found is not None:
             fields["kind"] = "json"
-            if is_pretty:
+            pretty = _indented(found) if is_pretty else None
+            if pretty is not None:
                 # Its indents may make it longer than what is shown of a text.
-                pretty = json.dumps(found, ensure_ascii=False, indent=2)
                 return {**fields, "text": _INVISIBLE.sub(_escape, pretty)}
     return {**fields, "text": _INVISIBLE.sub(_escape, text[:size])}
 
 
 def _json(text: str) -> Any:
+    """`None` for what is no JSON, or is nested too deeply for a reader."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _indented(found: Any) -> str | None:
+    """`None` where indents would make far more of it: a megabyte can become a gigabyte."""
+    pieces, size = [], 0
+    try:
+        for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(found):
+            pieces.append(piece)
+            size += len(piece)
+            if size > PRETTY_SIZE:
+                return None
+    except RecursionError:
+        return None
+    return "".join(pieces)
 
 
 def _escape(found: re.Match[str]) -> str:

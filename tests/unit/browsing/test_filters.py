@@ -101,6 +101,23 @@ def test_what_only_backtracking_can_match_is_refused(expression: str) -> None:
         parse_filter(f"value ~ '{expression}'", NOW_MS)
 
 
+@pytest.mark.parametrize("text", [".a = 1", ".a ~ 7", "not .a[0].b"])
+@pytest.mark.parametrize(
+    "value",
+    [b"[" * 100_000, b'{"a": ' * 50_000, b'{"a": ' + b"1" * 5000 + b"}", b'{"a": "\\ud800"}'],
+    ids=["a deep list", "a deep object", "a long number", "half a character"],
+)
+def test_json_that_is_made_to_break_a_reader_is_a_value_like_others(
+    value: bytes, text: str
+) -> None:
+    """None is as deep, or as long, as what Python's own reader takes; the last is no text."""
+    parse_filter(text, NOW_MS)(FieldReader(), entry(value))
+
+
+def test_parentheses_and_nots_may_stand_in_one_another() -> None:
+    assert holds("not " * 24 + "(" * 24 + "key = alice" + ")" * 24)
+
+
 def test_all_of_several_tests_must_hold() -> None:
     tests = [parse_filter(one, NOW_MS) for one in ("key = alice", ".total > 500")]
     both = all_of(tests)
@@ -123,6 +140,8 @@ def test_all_of_several_tests_must_hold() -> None:
         ("header = a", "a header is named as"),
         ("offset.a = 1", "offset has no fields of its own"),
         ("__import__('os')", "there is no field '__import__'"),
+        ("(" * 5000 + "key", "at most 50 parentheses and nots, one in another"),
+        ("not " * 5000 + "key", "at most 50 parentheses and nots, one in another"),
     ],
 )
 def test_a_mistake_is_shown_with_its_place_and_an_example(text: str, told: str) -> None:

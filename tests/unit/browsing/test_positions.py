@@ -60,7 +60,10 @@ def test_times_as_people_write_them(text: str, time_ms: int) -> None:
     assert parse_position("-o", f"@{text}", NOW_MS) == Position(PositionKind.TIME, time_ms)
 
 
-@pytest.mark.parametrize("text", ["", "first", "1.5", "--3", "@soon", "٣"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "first", "1.5", "--3", "@soon", "٣", "@99999999999999d", "@99999999999999999999"],
+)
 def test_what_is_no_position_is_answered_with_what_is_one(text: str) -> None:
     with pytest.raises(UserError, match=r"beginning, end, an offset|is no time; write"):
         parse_position("-o", text, NOW_MS)

@@ -7,6 +7,8 @@ from starlette.responses import Response
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.browsing.fields import Entry
+from ottla.client.connection import UnreachableError
+from ottla.client.refusals import RefusedError
 from ottla.console.contents import WHOLE_SIZE, message_fields
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.searching import (
@@ -82,8 +84,8 @@ def messages(ask: Ask) -> Page:
             data["is_waiting"] = True
         else:
             _search(ask, data)
-    except UnknownNameError:
-        raise
+    except (UnknownNameError, UnreachableError, RefusedError):
+        raise  # Nothing of the form is wrong.
     except UserError as error:
         data.setdefault("has_filter", True)
         data["problem"] = str(error).replace("--where ", "condition ")
