@@ -3,14 +3,17 @@
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import ottla
 from benchmarks.brokers import Ottla, RunningBroker
+from benchmarks.machine import cost_of
 from benchmarks.measuring import MEGABYTE, Samples, Scale, percentile, seconds_of
 from benchmarks.report import Report, add_figure, figures_report
 from benchmarks.wire import WireClient
@@ -24,6 +27,8 @@ VALUE = b'{"tea": "Assam", "pots": 2, "note": "' + b"x" * 200 + b'"}'
 BATCH = 1000
 RECORD_COUNT = 4_000_000
 PROBES = 300
+PAUSE_S = 0.005
+SPIN_S = 20.0
 NOTHING = "text=no+such+thing&stream=1"
 
 
@@ -35,12 +40,39 @@ def run(scale: Scale) -> Iterator[Report]:
         with Ottla().start(directory) as broker:
             with WireClient(broker.host, broker.port) as client:
                 _create(client, topics, partitions)
-            with _console(broker) as address:
-                listed = _listings(f"{address}topics?per={topics}", scale.of(LISTINGS, 2))
+            with _console(broker) as console:
+                count = scale.of(LISTINGS, 2)
+                spent = _Spent(broker, console)
+                listed = _listings(f"{console.address}topics?per={topics}", count)
                 what = f"{topics:,} topics of {partitions} partitions, all on a page"
                 add_figure(report, what, Samples(tuple(listed)), "ms")
-                _search(report, broker, address, size, scale.of(PROBES, 5))
+                for name, seconds in spent.seconds().items():
+                    each = Samples((seconds / (count + 1) * 1000,))
+                    add_figure(report, f"of this, processor time of the {name}", each, "ms")
+                _search(report, broker, console, size, scale.of(PROBES, 5))
     yield report
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningConsole:
+    address: str
+    pid: int
+
+
+class _Spent:
+    """Processor time since it was made: other work on the machine does not change it."""
+
+    def __init__(self, broker: RunningBroker, console: _RunningConsole) -> None:
+        self._pids = {"broker": broker.pid, "console": console.pid}
+        self._before = self._now()
+
+    def _now(self) -> dict[str, float]:
+        costs = {name: cost_of(pid) for name, pid in self._pids.items()}
+        return {name: one.cpu_seconds for name, one in costs.items() if one is not None}
+
+    def seconds(self) -> dict[str, float]:
+        """By process; nothing where there is no /proc."""
+        return {name: after - self._before[name] for name, after in self._now().items()}
 
 
 def _fill(directory: Path, count: int) -> int:
@@ -67,8 +99,14 @@ def _create(client: WireClient, count: int, partitions: int) -> None:
         assert not any(one.error_code for one in answer.topics)
 
 
-def _search(report: Report, broker: RunningBroker, address: str, size: int, probes: int) -> None:
-    """A search that finds nothing, to its end; meanwhile another client asks small questions."""
+def _search(
+    report: Report, broker: RunningBroker, console: _RunningConsole, size: int, probes: int
+) -> None:
+    """A search that finds nothing, to its end; meanwhile another client asks small questions.
+
+    The same client asks beside a process that only computes: what it then waits longer for is the
+    machine, and not the search.
+    """
     with WireClient(broker.host, broker.port) as client:
 
         def ask() -> float:
@@ -76,33 +114,55 @@ def _search(report: Report, broker: RunningBroker, address: str, size: int, prob
             client.ask(MetadataRequest(topics=[]), 9)
             return (perf_counter() - began) * 1000
 
-        search = f"{address}topics/searched/messages-stream?{NOTHING}"
+        search = f"{console.address}topics/searched/messages-stream?{NOTHING}"
         stopped = _stop(search)
-        alone = [ask() for _ in range(probes)]
-        beside: list[float] = []
-        is_done = threading.Event()
-
-        def probe() -> None:
-            while not is_done.wait(0.005):
-                beside.append(ask())
-
-        thread = threading.Thread(target=probe)
-        thread.start()
-        try:
-            began = perf_counter()
-            reports = _read(search)
-            took = perf_counter() - began
-        finally:
-            is_done.set()
-            thread.join()
+        alone = _asked_beside(ask, lambda: time.sleep(probes * PAUSE_S))
+        spent = _Spent(broker, console)
+        began = perf_counter()
+        reports = list[int]()
+        beside = _asked_beside(ask, lambda: reports.append(_read(search)))
+        took = perf_counter() - began
+        seconds = spent.seconds()
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+            try:
+                computing = _asked_beside(ask, lambda: time.sleep(min(took, SPIN_S)))
+            finally:
+                spinning.kill()
     megabytes = size / MEGABYTE
     speed = Samples((megabytes / took,))
     add_figure(report, "progress shown, after another search was stopped", Samples((stopped,)), "s")
-    add_figure(report, "reports of progress in a whole search", Samples((float(reports),)), "")
+    add_figure(report, "reports of progress in a whole search", Samples((float(sum(reports)),)), "")
     add_figure(report, f"a search through {megabytes:,.0f} MB", speed, "MB/s")
-    for name, found in (("without a search", alone), ("during the search", beside or alone)):
+    for name, cost in seconds.items():
+        each = Samples((cost / megabytes * 1000,))
+        add_figure(report, f"processor time of the {name}, per MB searched", each, "ms")
+    for name, found in (
+        ("without a search", alone),
+        ("beside a process that computes", computing),
+        ("during the search", beside),
+    ):
         worst = Samples((percentile(found, 99),))
         add_figure(report, f"99th percentile of a small request, {name}", worst, "ms")
+
+
+def _asked_beside(ask: Callable[[], float], work: Callable[[], object]) -> list[float]:
+    """How long each of a client's small questions takes while something is done; at least one."""
+    took: list[float] = []
+    is_done = threading.Event()
+
+    def probe() -> None:
+        took.append(ask())
+        while not is_done.wait(PAUSE_S):
+            took.append(ask())
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        work()
+    finally:
+        is_done.set()
+        thread.join()
+    return took
 
 
 def _read(address: str) -> int:
@@ -133,7 +193,7 @@ def _listings(address: str, count: int) -> list[float]:
 
 
 @contextmanager
-def _console(broker: RunningBroker) -> Iterator[str]:
+def _console(broker: RunningBroker) -> Iterator[_RunningConsole]:
     command = [sys.executable, "-m", "ottla", "console", "-b", f"{broker.host}:{broker.port}"]
     with subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0", "--until-eof"],
@@ -142,6 +202,7 @@ def _console(broker: RunningBroker) -> Iterator[str]:
         text=True,
     ) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().removeprefix("console ").strip()
+        address = process.stdout.readline().removeprefix("console ").strip()
+        yield _RunningConsole(address, process.pid)
         assert process.stdin is not None
         process.stdin.close()
