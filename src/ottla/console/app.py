@@ -184,7 +184,7 @@ class _Console:
         given = form.get(access.FORM_TOKEN_FIELD, "")
         if access.is_form_token(self._policy, request.state.visitor, given):
             return None
-        return Denied(status=403, reason="the form is out of date: load its page again, then send")
+        return Denied(status=403, reason="the form is too old: load its page again, then send it")
 
     # Streams
 

@@ -83,7 +83,7 @@ function tail(line) {
       source.close();
       words.textContent = JSON.parse(event.data);
     });
-    source.onerror = () => { words.textContent = "The console is not reached; trying again …"; };
+    source.onerror = () => { words.textContent = "The console cannot be reached; trying again …"; };
   }
 
   stop.hidden = false;

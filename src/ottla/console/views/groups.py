@@ -238,7 +238,7 @@ def _planned(ask: Ask, group: str, topics: tuple[str, ...], text: str) -> list[P
 
 
 def _wanted(text: str, now_ms: int) -> Reset:
-    """A place, or how many records to go on by or back: `+100`, `-100`."""
+    """A position, or a number of records to move forward or back: `+100`, `-100`."""
     if text[:1] in "+-" and text[1:].isdigit():
         return Reset(kind=ResetKind.SHIFT, number=int(text))
     return parse_place("to", text, now_ms)
