@@ -144,6 +144,13 @@ class Following:
             end, is_done = mine.end_offset, False
         else:
             end, is_done = min(mine.end_offset, leaders.end_offset), True
+        start = self.local.log.log_start_offset
+        if end < start:
+            # Nothing here is the leader's, whose log began later until it crashed. What was deleted
+            # stays deleted, and what was committed committed; Kafka goes back to `end`.
+            self.phase = Phase.FETCHING
+            self.local.high_watermark = start
+            return [TruncateFullyAndStartAt(self.local.partition, start)]
         if is_done:
             self.phase = Phase.FETCHING
         return self._truncate_to(end)

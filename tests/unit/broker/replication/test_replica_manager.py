@@ -463,6 +463,21 @@ def test_a_follower_truncates_to_where_both_logs_are_equal(diverging: EpochEnd, 
     assert high_watermark(broker) == min(1, end)
 
 
+@pytest.mark.parametrize("diverging", [EpochEnd(2, 1), EpochEnd(3, 2), EpochEnd(1, 1)])
+def test_a_log_that_begins_after_where_it_diverges_begins_again_at_its_start(
+    diverging: EpochEnd,
+) -> None:
+    """The leader had deleted as much, and a crash has taken that back."""
+    broker = following()
+    broker.has.delete_before(3)
+    broker.has.recorded_high_watermark = 3
+    broker.take(OTHER)
+    assert broker.manager.take(fetched(3, diverging=diverging)) == [
+        TruncateFullyAndStartAt(ORDERS, 3)
+    ]
+    assert high_watermark(broker) == 3
+
+
 def test_an_older_leader_is_asked_for_the_epochs_end_until_both_know_the_epoch() -> None:
     broker = following(truncates_on_fetch=False)
     broker.take(OTHER)
