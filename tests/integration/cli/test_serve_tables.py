@@ -34,7 +34,7 @@ def rows(table: Path) -> int:
 def produce(address: str, topic: str, count: int) -> None:
     with ottla.Producer(address) as producer:
         for number in range(count):
-            producer.send(topic, b"%d" % number)
+            producer.send(topic, b'{"id": %d}' % number)
 
 
 def loader_of(broker: int) -> int | None:
@@ -57,6 +57,7 @@ def test_a_table_gets_what_is_produced_also_after_its_process_was_killed(tmp_pat
     data, table = tmp_path / "data", tmp_path / "orders"
     metrics = f"127.0.0.1:{free_port()}"
     options = ["--table", f"orders={table}", "--metrics", metrics]
+    options += ["--table-options", "--decode json --schema 'id bigint' --partition-by day"]
     with serving(data, *options) as (address, process):
         wait_until(
             lambda: [one["error"] for one in tables_of(data)] == ["there is no topic orders yet"],
@@ -86,9 +87,30 @@ def test_a_table_gets_what_is_produced_also_after_its_process_was_killed(tmp_pat
         assert process.wait(PATIENCE_S) == 0
     # What came last was committed before it ended.
     assert rows(table) == 27
+    values = dataset(str(table)).to_table(columns=["value"]).to_pylist()
+    assert sum(row["value"]["id"] for row in values) == sum((*range(20), *range(7)))
 
 
-def test_a_table_without_a_path_is_refused_before_anything_is_served(tmp_path: Path) -> None:
-    done = run_ottla("serve", tmp_path, "--listen", "127.0.0.1:0", "--table", "orders")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("ottla: --table takes TOPIC=PATH")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--table", "orders"], "--table takes TOPIC=PATH"),
+        (["--table-options", "--grow"], "--table-options is for tables: add --table"),
+        (["--decode 'json"], "No closing quotation"),
+        (["--decode jsn"], "'jsn' is not one of"),
+        (["--from 0"], "--from is for a table's first load"),
+        (["--decode json --schema 'id bigit'"], "bigit"),
+    ],
+)
+def test_a_mistake_about_tables_is_one_line_before_anything_is_served(
+    tmp_path: Path, options: list[str], words: str
+) -> None:
+    if len(options) == 1:
+        options = ["--table", f"orders={tmp_path / 'orders'}", "--table-options", *options]
+    data = tmp_path / "data"
+    done = CliRunner().invoke(cli, ["serve", str(data), "--listen", "127.0.0.1:0", *options])
+    assert isinstance(done.exception, SystemExit)
+    assert (done.exception.code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert words in line
+    assert not data.exists()

@@ -49,6 +49,10 @@ def load_command(
     check_load_options(topics, given)
     console = new_console()
     named = named_places(source, topics, given)
+    if given["check"]:
+        for one in named:
+            load_options(given, one.topic)
+        return
     words = ", ".join(one.topic for one in named) or given["pattern"]
     with (
         ProgressLine(console, f"looking at {words}") as line,

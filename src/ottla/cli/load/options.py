@@ -192,6 +192,7 @@ with_load_options = with_options(
     ),
     json_option,
     click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input."),
+    click.option("--check", is_flag=True, hidden=True, help="End once the options are checked."),
 )
 
 
@@ -218,6 +219,8 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         raise UserError("--rerun reads one topic's range once: leave out --follow and other topics")
     if given["follow"] and given["end"] is not None:
         raise UserError("--follow has no end: leave out --to, or --follow")
+    if given["until_eof"] and given["start"] is not None:
+        raise UserError("--from is for a table's first load, and this process may be started again")
     check_key_options(given)
     if decode == "raw" or decode is None:
         for name, wanted in _OF_DECODED.items():

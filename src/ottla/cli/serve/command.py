@@ -99,6 +99,11 @@ class ServeCommand(ExampleCommand):
     metavar="TOPIC=PATH",
     help="Keep a table of the topic fresh, as ottla load --follow does; repeatable.",
 )
+@click.option(
+    "--table-options",
+    metavar="OPTIONS",
+    help="Options of ottla load for the tables, as one text: '--decode json --grow'.",
+)
 @observing_options
 def serve_command(
     directory: str | None,
@@ -120,6 +125,7 @@ def serve_command(
     from ottla.config.broker import broker_config
 
     observing.set_up_logging()
+    beside = Beside(registry_address, tables, given.pop("table_options"))
     values = serve_settings(**given)
     config = broker_config(values)
     # The directory of the command line counts before that of the environment.
@@ -132,8 +138,7 @@ def serve_command(
         arguments: list[str] = click.get_current_context().meta[ARGUMENTS]
         serve_in_background(arguments, log_path_of(paths[0]))
         return
-    beside = Beside(registry_address, tables)
-    beside.check(config)
+    beside.check(config, paths)
     serve(values, config, paths, observing, beside)
 
 
@@ -235,14 +240,19 @@ class Beside:
 
     registry_address: str | None = None
     tables: tuple[str, ...] = ()
+    table_options: str | None = None
 
-    def check(self, config: "BrokerConfig") -> None:
+    def check(self, config: "BrokerConfig", paths: Sequence[str]) -> None:
         """Raises `UserError`."""
+        if self.table_options is not None and not self.tables:
+            raise UserError("--table-options is for tables: add --table TOPIC=PATH")
         if self.tables and config.zookeeper_connect:
             raise UserError(
                 "--table reads the directories of a broker that is alone; in a cluster run "
                 "ottla load BROKERS --follow --engine local"
             )
+        if self.tables:
+            self._loading_command(paths)
 
     def start_registry(
         self, stack: ExitStack, listeners: Sequence["Listener"], server: "Server"
@@ -267,10 +277,15 @@ class Beside:
             return
         from ottla.cli.serve.tables import ServedTables
 
-        tables = ServedTables(self.tables, paths, notes.note_tables)
+        tables = ServedTables(self._loading_command(paths), notes.note_tables)
         stack.callback(tables.close)
         if metrics is not None:
             metrics.serve_tables(tables.statuses)
+
+    def _loading_command(self, paths: Sequence[str]) -> list[str]:
+        from ottla.cli.serve.tables import loading_command
+
+        return loading_command(self.tables, paths, self.table_options or "")
 
 
 class Alone:

@@ -9,6 +9,7 @@ another one where it dies.
 import json
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -32,12 +33,11 @@ class ServedTables:
 
     def __init__(
         self,
-        pairs: Sequence[str],
-        paths: Sequence[str],
+        command: Sequence[str],
         on_change: Callable[[Sequence[dict[str, Any]]], None],
     ) -> None:
-        """`on_change` is called in a thread, with the statuses as objects. Raises `UserError`."""
-        self._command = _command(pairs, paths)
+        """`on_change` is called in a thread, with the statuses as objects."""
+        self._command = command
         self._on_change = on_change
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -96,7 +96,7 @@ class ServedTables:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env=_environment(),
                 start_new_session=True,  # Ctrl-C is for the broker, which ends this.
             )
             return self._process
@@ -138,7 +138,8 @@ class ServedTables:
         self._on_change([asdict(one) for one in statuses.values()])
 
 
-def _command(pairs: Sequence[str], paths: Sequence[str]) -> list[str]:
+def loading_command(pairs: Sequence[str], paths: Sequence[str], options: str) -> list[str]:
+    """What loads those tables, by options of `ottla load`; raises `UserError`."""
     with needed_for("--table"):
         if find_spec("deltalake") is None:
             raise ModuleNotFoundError("deltalake", name="deltalake")
@@ -149,7 +150,26 @@ def _command(pairs: Sequence[str], paths: Sequence[str]) -> list[str]:
     tables = [f"--table={one}" for one in pairs]
     source = ",".join(os.path.abspath(one) for one in paths)
     start = [sys.executable, "-m", "ottla", "load", source, "--follow", "--engine", "local"]
-    return [*start, "--json", "--until-eof", *tables]
+    command = [*start, "--json", "--until-eof", *tables]
+    return [*command, *_checked(options, command)] if options else command
+
+
+def _checked(text: str, command: Sequence[str]) -> list[str]:
+    """The options in a text, after the command that will have them has looked at them."""
+    try:
+        options = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"--table-options {text!r}: {error}") from error
+    asked = [*command, *options, "--check"]
+    done = subprocess.run(asked, capture_output=True, text=True, env=_environment())
+    if done.returncode:
+        reason = " ".join(done.stderr.split()).removeprefix("ottla: ")
+        raise UserError(f"--table-options {text!r}: {reason}")
+    return options
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def _end_input(process: "subprocess.Popen[str]") -> None:
