@@ -42,7 +42,12 @@ BOTH = "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9093"
 def tls_broker(directory: Path, **settings: str) -> Broker:
     """A broker with a plain listener and one with TLS."""
     store = authority().server().write(directory / "server.pem")
-    own = {"listeners": BOTH, "ssl_keystore_location": str(store), "ssl_keystore_type": "PEM"}
+    own = {
+        "listeners": BOTH,
+        "ssl_keystore_location": str(store),
+        "ssl_keystore_type": "PEM",
+        "ottla_authentication_timeout_ms": str(PATIENCE_S * 1000),
+    }
     return open_broker(directory / "data", **(own | settings))
 
 

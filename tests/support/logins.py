@@ -9,6 +9,7 @@ from ottla.broker.security.users import ScramUpsertion
 from ottla.client.scram import ScramClient
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker
 
 USER, PASSWORD = "ana", 'pot "and" kettle'
@@ -24,6 +25,7 @@ SASL = {
     "listener_name_clients_plain_sasl_jaas_config": JAAS,
     "connection_failed_authentication_delay_ms": "0",
     "group_initial_rebalance_delay_ms": "0",
+    "ottla_authentication_timeout_ms": str(PATIENCE_S * 1000),
 }
 """Settings with `_` for `.`: names and passwords of PLAIN are above."""
 
