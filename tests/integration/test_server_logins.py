@@ -105,6 +105,24 @@ def test_a_stranger_gets_the_versions_three_times(tmp_path: Path) -> None:
                 assert client.ask(VERSIONS, 3).error_code == 0
 
 
+def test_strangers_that_break_the_protocol_fill_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    with serving(login_broker(tmp_path), clock) as server:
+        for _ in range(5):
+            with WireClient(server.address) as client:
+                client.send(GROUPS, 4)
+                assert client.receive_frame() is None
+        clock.advance(1001)
+        with WireClient(server.address) as client:
+            client.send(GROUPS, 4)
+            assert client.receive_frame() is None
+    first, last = [one for one in caplog.messages if "closing" in one]
+    assert first.endswith(": SASL_HANDSHAKE must come before any other request")
+    assert last.endswith("any other request (and 4 others since the last)")
+
+
 def test_a_request_larger_than_a_login_closes_the_connection(tmp_path: Path) -> None:
     broker = login_broker(tmp_path, sasl_server_max_receive_size="1000")
     with serving(broker) as server, WireClient(server.address) as client:

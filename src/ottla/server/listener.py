@@ -43,6 +43,7 @@ from ottla.server.request_context import PendingResponse
 from ottla.server.request_log import LoggingDispatcher, RequestFilter
 from ottla.server.request_memory import RequestMemory
 from ottla.server.send_queue import TruncatedFileError
+from ottla.server.stranger_log import StrangerLog
 from ottla.server.transfer_rates import TransferRates
 from ottla.server.turns import LongRequest, LongRequests
 
@@ -113,6 +114,7 @@ class Server:
         self._logins = Logins(broker, self.connection_counts.logins)
         self._transfer_rates = TransferRates()
         self._address_hint = AdvertisedAddressHint()
+        self._stranger_log = StrangerLog(logger)
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
         self._holding: dict[object, Connection] = {}
@@ -369,7 +371,11 @@ class Server:
         if isinstance(error, ForeignProtocolError):
             connection.output.data += error.answer
         if isinstance(error, ProtocolError | ShortageError):
-            logger.warning("closing %s: %s", connection.peer_name, error)
+            if connection.login is not None and connection.peer.principal is ANONYMOUS:
+                text = f"closing {connection.peer_name}: {error}"
+                self._stranger_log.warn(text, self._monotonic_ms)
+            else:
+                logger.warning("closing %s: %s", connection.peer_name, error)
             connection.end(CloseReason.BAD_REQUEST)
         else:
             logger.error(

@@ -19,6 +19,7 @@ from typing import Final
 
 from ottla.base.principal import Principal
 from ottla.server.acceptors import Arrival, RenewedTls
+from ottla.server.stranger_log import StrangerLog
 from ottla.server.tls.contexts import ListenerTls, Tls
 from ottla.server.tls.failures import reason_of
 from ottla.server.tls.transport import SLICE_SIZE, transport_of
@@ -28,9 +29,6 @@ logger = logging.getLogger(__name__)
 
 MAX_HANDSHAKES: Final = 2048
 """Each has about 30 KB in OpenSSL once its peer has said something."""
-
-LOG_INTERVAL_MS: Final = 1000.0
-"""Failures are logged once in this time, and counted meanwhile: a stranger fills no disk."""
 
 
 class Handshake:
@@ -102,8 +100,7 @@ class Handshakes:
         self._carried_on: deque[Handshake] = deque()
         self._thread: Thread | None = None
         self._buffer = memoryview(bytearray(SLICE_SIZE))
-        self._next_log_ms = 0.0
-        self._unlogged = 0
+        self._log = StrangerLog(logger)
 
     @property
     def deadline_ms(self) -> float | None:
@@ -187,7 +184,9 @@ class Handshakes:
         self._on_secured(transport_of(peer, self._buffer), handshake.arrival, principal)
 
     def _fail(self, handshake: Handshake, reason: str, now_ms: float) -> None:
-        self._log(handshake.arrival, reason, now_ms)
+        name, listener = handshake.arrival.peer_name, handshake.arrival.client.listener
+        text = f"closing {name}: its TLS handshake with listener {listener} failed: {reason}"
+        self._log.warn(text, now_ms)
         self._give_up(handshake)
 
     def _give_up(self, handshake: Handshake) -> None:
@@ -197,19 +196,6 @@ class Handshakes:
         if not handshake.is_at_work:
             handshake.peer.close()
         self._on_failed(handshake.arrival)
-
-    def _log(self, arrival: Arrival, reason: str, now_ms: float) -> None:
-        if now_ms < self._next_log_ms:
-            self._unlogged += 1
-            return
-        others = f" (and {self._unlogged} others since the last)" if self._unlogged else ""
-        name, listener = arrival.peer_name, arrival.client.listener
-        logger.warning(
-            "closing %s: its TLS handshake with listener %s failed: %s%s",
-            name, listener, reason, others,
-        )  # fmt: skip
-        self._unlogged = 0
-        self._next_log_ms = now_ms + LOG_INTERVAL_MS
 
     def _watch(self, handshake: Handshake, wanted: int) -> None:
         if wanted == handshake.watched:
