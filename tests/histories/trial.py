@@ -31,6 +31,7 @@ from tests.histories.clients import OUTPUT, PARTITIONS, PATIENCE_S, TOPIC, Silen
 from tests.histories.clocks import HOUR_MS, WallClock, wrong_ms
 from tests.histories.proxy import Mischief, Proxy
 from tests.integration.cli.support import ENVIRONMENT
+from tests.support import patience
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,7 +138,7 @@ class Trial:
     mischief: Mischief = field(default_factory=Mischief)
     done: Counter[str] = field(default_factory=Counter)
     is_enough: Callable[[list[Operation], Counter[str]], bool] = lambda *_: True
-    """Asked when the time is over: a slow machine is given twice as much, up to `PATIENCE_S`."""
+    """Asked when the time is over: a slow machine is given twice as much, while it may wait."""
     _clients: list[RunningClient] = field(default_factory=list)
     _until: float = 0.0
     _slowness: int = 1
@@ -171,7 +172,7 @@ class Trial:
         for number, role in enumerate(self.roles):
             self._clients.append(RunningClient(role, f"{role}{number}"))
             self._start(self._clients[-1], address)
-        while self._goes_on(started + self.seconds + PATIENCE_S, proxy):
+        while self._goes_on(started + self.seconds + patience.PATIENCE_S, proxy):
             for client in self._clients:
                 if client.process is None or client.process.poll() is not None:
                     self.done["ended by itself"] += 1

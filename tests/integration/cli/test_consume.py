@@ -19,7 +19,9 @@ HEADERS = [("h", b"\xff"), ("none", None)]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ottla.Log, str]]:
-    with ottla.open(tmp_path_factory.mktemp("log") / "data") as log:
+    # Its records are of 1970, and would be removed in the first look at what is too old.
+    settings = {"log.retention.ms": -1}
+    with ottla.open(tmp_path_factory.mktemp("log") / "data", settings) as log:
         log.create_topic("orders", partitions=2)
         log.create_topic("orders-old")
         log.create_topic("letters")

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 import ottla
 from tests.integration.cli.support import ENVIRONMENT
+from tests.support.patience import wait_until
 
 LINES = b"".join(b"k%d:value %d \xff\n" % (number % 11, number) for number in range(300))
 TIMEOUT_S = 60.0
@@ -64,9 +64,7 @@ def test_lines_that_come_slowly_are_sent_as_they_come_until_ctrl_c(
     for number in (1, 2):
         process.stdin.write(b"line %d\nhalf" % number)
         process.stdin.flush()
-        until = time.monotonic() + TIMEOUT_S
-        while opened.offsets("ours")[0][1] < number and time.monotonic() < until:
-            pass
+        wait_until(lambda number=number: opened.offsets("ours")[0][1] >= number)
     process.send_signal(signal.SIGINT)
     # Its input ends afterwards: an end that it reads first is how it ends.
     assert process.wait(TIMEOUT_S) == 130
