@@ -7,7 +7,7 @@ Workloads make the same calls for the same sort of file again and again.
 from collections import Counter
 from collections.abc import Iterator
 
-from ottla.testing import CrashPoint
+from ottla.testing import CrashPoint, IoCall
 
 ONE_OF = 3
 """Points of a kind are tried by turns: the first, and every third after it."""
@@ -25,9 +25,12 @@ def sample(points: Iterator[CrashPoint], crash_seconds: float) -> Iterator[Crash
 
 def _kind(point: CrashPoint) -> object:
     """The end of a workload, where there is no call, is a kind of its own."""
-    call = point.call
-    sorts = () if call is None else (call.kind, _sort(call.path), _sort(call.target or ""))
+    sorts = () if point.call is None else kind_of(point.call)
     return (sorts, point.mode, point.effect)
+
+
+def kind_of(call: IoCall) -> tuple[object, ...]:
+    return (call.kind, _sort(call.path), _sort(call.target or ""))
 
 
 def _sort(path: str) -> str:

@@ -20,6 +20,7 @@ from ottla.testing import (
 from tests.crash.cases import CASES, Case
 from tests.crash.checking import all_files, check_consistency, check_promise, reopened
 from tests.crash.history import Event, promise_of
+from tests.crash.sampling import ONE_OF, kind_of
 from tests.crash.test_every_crash_point import CLEAN_MARK
 from tests.crash.workload import Writer
 
@@ -29,17 +30,20 @@ ERRORS = [errno.EIO, errno.ENOSPC]
 def every_fault(case: Case, *, in_all_ways: bool) -> Iterator[FaultPlan]:
     """Each call fails before it has done anything, half way, and after all is done.
 
-    Or in one of these ways: those of each kind of call take turns.
+    Or some of each kind of call do, each in one of these ways, which take turns.
     """
     recording = FaultyFileSystem(FakeFileSystem())
     case(recording, [])
     variants = count()
-    turns: Counter[IoKind] = Counter()
+    turns: Counter[object] = Counter()
     for at_call, call in enumerate(recording.calls):
         is_write = call.kind in (IoKind.PWRITE, IoKind.PWRITEV)
         effects = tuple(Effect) if is_write else (Effect.BEFORE, Effect.AFTER)
-        turns[call.kind] += 1
-        for effect in effects if in_all_ways else (effects[turns[call.kind] % len(effects)],):
+        turn, left = divmod(turns[kind_of(call)], ONE_OF)
+        turns[kind_of(call)] += 1
+        if not in_all_ways:
+            effects = (effects[turn % len(effects)],) if left == 0 else ()
+        for effect in effects:
             variant = next(variants)
             error = OSError(ERRORS[variant % 2], "a fault of the test")
             is_lasting = variant // 2 % 2 == 1

@@ -59,7 +59,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()
-COUNT = 20_000
+COUNT = 10_000
 LARGEST = MAX_ELEMENTS - 10
 """With `--largest-requests`: what a request of one large array may hold."""
 

@@ -21,8 +21,8 @@ from tests.simulation.cluster_world import World
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(10, 20)
-MANY = range(20, 500)
+SEEDS = range(10, 15)
+MANY = range(15, 500)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

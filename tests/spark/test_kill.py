@@ -64,7 +64,12 @@ def killed_load(log: Path, table: Path, at: tuple[Step, int], environment: dict[
 
 
 @pytest.mark.parametrize(
-    "at", [(Step.WRITING, 3), (Step.SYNCED, 0)], ids=["while-tasks-run", "before-the-commit"]
+    "at",
+    [
+        pytest.param((Step.WRITING, 3), id="while-tasks-run"),
+        # tests/integration/loading/test_kill.py has it without Spark.
+        pytest.param((Step.SYNCED, 0), id="before-the-commit", marks=pytest.mark.long),
+    ],
 )
 def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
     tmp_path: Path, local_session: LocalSession, at: tuple[Step, int]
