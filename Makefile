@@ -45,7 +45,7 @@ run: $(READY)
 # Hundreds of tests start a process: what is imported is compiled once, whatever the host's default.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 # An editable install leaves the broker as Python; the package index's users get it compiled.
 COMPILED := build/compiled

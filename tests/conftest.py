@@ -8,6 +8,8 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
+from ottla.base import files
+
 # Where a run decides whether a change may land, it tries the same examples every time; at a desk,
 # each run looks for new ones. How long one takes says more of the machine than of the code.
 settings.register_profile("same-examples", derandomize=True, deadline=None)
@@ -43,6 +45,26 @@ def pytest_configure(config: pytest.Config) -> None:
         found = find_spec("ottla.server.listener")
         if found is None or not str(found.origin).endswith(tuple(EXTENSION_SUFFIXES)):
             raise pytest.UsageError(f"{found} is not compiled")
+    if not config.getoption("--crash-seconds"):
+        _leave_out_syncs(config)
+
+
+def _leave_out_syncs(config: pytest.Config) -> None:
+    """A third of the time went into them, and no test can see one: it would take a power failure.
+
+    Those are tried on disks in memory, which forget what was not synced. Processes that tests start
+    sync as ever, and so does all of `make crash`.
+    """
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    for name in ("fsync", "fdatasync"):
+        patch.setattr(os, name, _check_descriptor, raising=False)
+    patch.setattr(files, "_sync_content", _check_descriptor)
+
+
+def _check_descriptor(descriptor: int) -> None:
+    """Of a sync only that it is refused where nothing is open."""
+    os.fstat(descriptor)
 
 
 @pytest.hookimpl(trylast=True)
