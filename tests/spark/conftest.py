@@ -17,13 +17,13 @@ from tests.support.topics import append
 
 pytest.importorskip("pyspark")
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}{os.sep}"
 MARKS: tuple[MarkDecorator, ...] = (pytest.mark.spark, pytest.mark.slow)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if str(item.path).startswith(HERE):
             for mark in MARKS:
                 item.add_marker(mark)
 

@@ -1,5 +1,6 @@
 """A table of two loads, which each test gets a copy of."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,12 +12,12 @@ from tests.support.topics import append
 
 pytest.importorskip("deltalake")
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}{os.sep}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.slow)
 
 
