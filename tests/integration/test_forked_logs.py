@@ -87,8 +87,14 @@ with ottla.open(path) as log:
     log.create_topic("t")
     log.append("t", b"parent")
     log.append("t", b"parent too")
-    begun = log.read("t")
+    begun, scanned = log.read("t"), log.scan("t")
     next(begun)
+    place = ottla.TopicPartition("t", 0)
+    producer, consumer = ottla.Producer(log), ottla.Consumer(log, "g")
+    simple = ottla.SimpleConsumer(log)
+    producer.send("t", b"parent's producer").result()
+    consumer.assign({place: 0})
+    consumer.poll(100)
     calls = {
         "append": lambda: log.append("t", b"child"),
         "append_batch": lambda: log.append_batch("t", 0, builder),
@@ -101,17 +107,35 @@ with ottla.open(path) as log:
         "flush": log.flush,
         "compact": lambda: log.compact("t"),
         "listen": lambda: log.listen("127.0.0.1:0"),
+        "append_many": lambda: log.append_many("t", [b"child"]),
+        "scan": lambda: log.scan("t"),
+        "an earlier scan": lambda: list(scanned),
+        "its columns": scanned.to_arrow,
+        "tail": lambda: log.tail("t"),
+        "offsets_for_time": lambda: log.offsets_for_time("t", 0),
+        "delete_records": lambda: log.delete_records("t", {0: 1}),
+        "topic_settings": lambda: log.topic_settings("t"),
+        "alter_topic": lambda: log.alter_topic("t", {"retention.ms": 1}),
+        "create_partitions": lambda: log.create_partitions("t", 2),
+        "a producer": lambda: ottla.Producer(log).send("t", b"child"),
+        "a simple consumer": lambda: ottla.SimpleConsumer(log).fetch("t"),
+        "an admin": lambda: ottla.Admin(log).list_topics(),
+        "a consumer that was there": lambda: consumer.commit(offsets={place: 1}),
+        "a simple consumer that was there": lambda: simple.fetch("t"),
     }
     found = in_child(lambda: {name: refusal(call) for name, call in calls.items()})
     partition, batch = log.broker.topics.partition("t", 0), bytearray(builder.build())
     direct = in_child(lambda: refusal(lambda: log.broker.append(partition, batch, now_ms=1)))
+    own = in_child(lambda: refusal(lambda: producer.send("t", b"child")))
     log.append("t", b"parent again")
-print(json.dumps([found, direct]))
+    producer.close()
+    consumer.close()
+print(json.dumps([found, direct, own]))
 """,
         tmp_path,
     )
-    refusals, direct = found
-    assert len(refusals) == 11
+    refusals, direct, own = found
+    assert len(refusals) == 26
     for name, refusal in refusals.items():
         assert refusal is not None, name
         assert refusal[0] == "UserError", (name, refusal)
@@ -120,7 +144,9 @@ print(json.dumps([found, direct]))
             in (refusal[1])
         )
     assert direct[0] == "ApiError"
-    assert_whole(tmp_path, ["parent", "parent too", "parent again"])
+    assert own[0] == "UserError"
+    assert "made before the fork; make another in the child" in own[1]
+    assert_whole(tmp_path, ["parent", "parent too", "parent's producer", "parent again"])
 
 
 @pytest.mark.parametrize(
