@@ -81,6 +81,7 @@ class Admin(AsyncClosing):
     create_delegation_token = _in_thread(admin.Admin.create_delegation_token)
     create_partitions = _in_thread(admin.Admin.create_partitions)
     create_topic = _in_thread(admin.Admin.create_topic)
+    create_topics = _in_thread(admin.Admin.create_topics)
     delete_acls = _in_thread(admin.Admin.delete_acls)
     delete_group_offsets = _in_thread(admin.Admin.delete_group_offsets)
     delete_groups = _in_thread(admin.Admin.delete_groups)

@@ -50,6 +50,13 @@ def test_a_topic_is_made_described_grown_and_deleted(admin: Admin) -> None:
     assert admin.list_topics() == ["orders"]
 
 
+def test_several_topics_are_made_at_once_but_for_those_that_are_there(admin: Admin) -> None:
+    with pytest.raises(RefusedError, match="topic orders: TOPIC_ALREADY_EXISTS"):
+        admin.create_topics({"books": 2, "orders": 1}, configs={"retention.ms": "5"})
+    admin.create_topics({"pens": 1, "maps": -1}, validate_only=True)
+    assert admin.partitions() == {"books": [0, 1], "orders": [0, 1]}
+
+
 def test_internal_topics_are_listed_on_request(admin: Admin) -> None:
     admin.alter_group_offsets("readers", {ORDERS: 0})
     assert admin.list_topics() == ["orders"]

@@ -111,17 +111,43 @@ class TopicAdmin(Asking):
 
         >>> admin.create_topic("teas", partitions=6, configs={"retention.ms": "3600000"})
         """
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=partitions,
+        self.create_topics(
+            {name: partitions},
             replication_factor=replication_factor,
-            configs=[
-                CreatableTopicConfig(name=key, value=value)
-                for key, value in (configs or {}).items()
-            ],
+            configs=configs,
+            validate_only=validate_only,
         )
+
+    def create_topics(
+        self,
+        topics: Mapping[str, int],
+        *,
+        replication_factor: int = DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Makes topics by one request, each with its partition count; -1 is the broker's default.
+
+        Raises `RefusedError`; the topics that are not refused are there.
+
+        >>> admin.create_topics({"teas": 6, "cakes": 1}, configs={"retention.ms": "3600000"})
+        >>> admin.list_topics()
+        ['cakes', 'orders', 'teas']
+        """
+        wanted = [
+            CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                configs=[
+                    CreatableTopicConfig(name=key, value=value)
+                    for key, value in (configs or {}).items()
+                ],
+            )
+            for name, partitions in topics.items()
+        ]
         request = CreateTopicsRequest(
-            topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only
+            topics=wanted, timeout_ms=TIMEOUT_MS, validate_only=validate_only
         )
         answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
         check_all({f"topic {one.name}": one for one in answer.topics})

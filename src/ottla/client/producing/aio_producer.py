@@ -7,10 +7,11 @@ buffer is put there in the loop itself.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Self
 
 from ottla.base.closing import AsyncClosing
-from ottla.client.producing.batches import Headers
+from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import AwaitableSending
@@ -69,6 +70,29 @@ class Producer(AsyncClosing):
             else:
                 await asyncio.to_thread(core.wait_for_room, row)
         return sending  # type: ignore[return-value]  # The core makes these.
+
+    async def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """As `send`, and later calls `on_delivery(error, record)` in the event loop.
+
+        One of the two is `None`.
+
+        >>> await producer.produce("orders", b"tea", on_delivery=lambda error, record: print(error))
+        >>> await producer.flush()
+        None
+        0
+        """
+        sending = await self.send(topic, value, key, partition=partition, headers=headers)
+        if on_delivery is not None:
+            sending.add_done_callback(partial(_report, on_delivery))
 
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **more: Any
@@ -187,3 +211,8 @@ class Producer(AsyncClosing):
         ...     await producer.send_offsets_to_transaction({place: 2}, "kitchen")
         """
         await asyncio.to_thread(self._core.send_offsets, offsets, group)
+
+
+def _report(on_delivery: OnDelivery, done: AwaitableSending) -> None:
+    error = done.exception()
+    on_delivery(error, None if error is not None else done.result())
