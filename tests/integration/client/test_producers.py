@@ -92,6 +92,53 @@ def test_callbacks_hear_of_each_record(target: Target) -> None:
     assert futures[0].result().offset == 3
 
 
+def test_flush_returns_after_the_callbacks_of_what_it_waited_for(target: Target) -> None:
+    begun, may_end, heard = threading.Event(), threading.Event(), []
+
+    def slow(*_: object) -> None:
+        begun.set()
+        assert may_end.wait(PATIENCE_S)
+        heard.append("the record")
+
+    with ottla.Producer(target) as producer:
+        producer.produce("one", b"tea", on_delivery=slow)
+        producer.send("one", b"cake").add_done_callback(slow)
+        flushing = threading.Thread(target=lambda: heard.append(f"{producer.flush()} left"))
+        flushing.start()
+        assert begun.wait(PATIENCE_S)
+        assert producer.flush(0.01) == 2
+        may_end.set()
+        flushing.join(PATIENCE_S)
+        assert heard == ["the record", "the record", "0 left"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_callback_that_raises_stops_nothing(target: Target, log: Log) -> None:
+    with ottla.Producer(target) as producer:
+        producer.produce("one", b"a", on_delivery=lambda error, record: 1 / 0)
+        producer.send("one", b"b").add_done_callback(lambda done: 1 / 0)
+        assert producer.flush() == 0
+        assert producer.send("one", b"c").result(PATIENCE_S).offset == 2
+        done = producer.send("one", b"d")
+        producer.flush()
+        done.add_done_callback(lambda done: 1 / 0)
+        assert producer.metrics()["records_failed"] == len(producer) == 0
+    assert values(log, "one") == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_callback_may_send(target: Target, log: Log) -> None:
+    with ottla.Producer(target, settings={"linger.ms": 0}) as producer:
+        again = threading.Event()
+
+        def send_again(*_: object) -> None:
+            producer.send("one", b"again")
+            again.set()
+
+        producer.produce("one", b"first", on_delivery=send_again)
+        assert again.wait(PATIENCE_S)
+    assert values(log, "one") == [b"first", b"again"]
+
+
 def test_acks_0_waits_for_no_answer(target: Target, log: Log) -> None:
     with ottla.Producer(target, settings={"acks": "0"}) as producer:
         assert producer.send("one", b"x").result(PATIENCE_S).offset == -1

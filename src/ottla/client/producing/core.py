@@ -121,26 +121,31 @@ class ProducerCore:
                 )
 
     def flush(self, timeout_s: float | None) -> int:
-        """Waits until what was sent before has its answer; returns how many records have not."""
+        """Waits until what was sent before has its answer, and callbacks have been called.
+
+        Returns how many records have not.
+        """
+        sender = self.sender
         with self._lock:
             self._check_open()
-            wanted = list(self._accumulator.unfinished)
-            self.sender.flush_count += 1
+            wanted = [] if sender.is_own_thread else list(sender.reporting)
+            wanted += self._accumulator.unfinished
+            sender.flush_count += 1
             self._lock.notify_all()
             left = iter(wanted)  # Each is looked at once.
             one = next(left, None)
 
             def are_done() -> bool:
                 nonlocal one
-                while one is not None and one.is_done:
+                while one is not None and one.is_done and one not in sender.reporting:
                     one = next(left, None)
                 return one is None
 
             try:
                 self._lock.wait_for(are_done, timeout_s)
             finally:
-                self.sender.flush_count -= 1
-            return sum(one.count for one in wanted if not one.is_done)
+                sender.flush_count -= 1
+            return sum(one.count for one in wanted if not one.is_done or one in sender.reporting)
 
     @property
     def is_closed(self) -> bool:

@@ -16,6 +16,7 @@ from ottla.client.cluster import PASSING, Cluster
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator
 from ottla.client.producing.batches import RecordBatchInMaking, Stamp
+from ottla.client.producing.sending import call_back
 from ottla.client.refusals import RefusedError
 from ottla.client.transactions import ProducerIdentity, add_partitions, init_producer
 from ottla.codec.compression import Compression
@@ -54,6 +55,8 @@ class Sender:
         self.added: set[TopicPartition] = set()
         self.failure: OttlaError | None = None
         """Why the open transaction cannot be committed."""
+        self.reporting: frozenset[RecordBatchInMaking] = frozenset()
+        """Of which this thread calls back at present."""
         self.flush_count = 0
         self.is_closing = False
         self.counts = dict.fromkeys(
@@ -66,6 +69,11 @@ class Sender:
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether an application's callback asks, which has itself to wait for."""
+        return threading.current_thread() is self._thread
 
     def join(self, timeout_s: float | None) -> None:
         """Waits for the thread, which ends after `is_closing` when nothing is left."""
@@ -280,21 +288,15 @@ class Sender:
                 batch.error = error
                 batch.is_done = True
                 self.accumulator.done(batch)
+            heard = [one for one in batches if one.callbacks or one.waiters]
+            self.reporting = frozenset(heard)
             self._lock.notify_all()
-        for batch in batches:
+        for batch in heard:
             for index, callback in batch.callbacks:
-                _call(callback, error, None if error is not None else batch.record(index))
+                call_back(callback, error, None if error is not None else batch.record(index))
             for waiter in batch.waiters:
                 waiter()
-
-
-def _call(callback: Callable[..., object], *arguments: object) -> None:
-    """An application's mistake is reported as Python does for threads; the rest goes its way."""
-    try:
-        callback(*arguments)
-    except Exception:
-        import sys
-
-        threading.excepthook(
-            threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread()))
-        )
+        if heard:
+            with self._lock:
+                self.reporting = frozenset()
+                self._lock.notify_all()

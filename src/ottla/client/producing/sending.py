@@ -1,5 +1,6 @@
 """What an application gets for a record that it sends. Not compiled: `help` shows docstrings."""
 
+import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
@@ -80,9 +81,9 @@ class Sending:
         """
         with self._batch.lock:
             if not self._batch.is_done:
-                self._batch.waiters.append(lambda: callback(self))
+                self._batch.waiters.append(partial(call_back, callback, self))
                 return
-        callback(self)
+        call_back(callback, self)
 
 
 class AwaitableSending(Sending):
@@ -121,6 +122,18 @@ class AwaitableSending(Sending):
         if is_done:
             _keep_promises(batch)
         return future
+
+
+def call_back(callback: Callable[..., object], *arguments: object) -> None:
+    """An application's mistake is reported as Python does for threads; the rest goes its way."""
+    try:
+        callback(*arguments)
+    except Exception:
+        import sys
+
+        threading.excepthook(
+            threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread()))
+        )
 
 
 def _keep_in_loop(loop: Any, batch: RecordBatchInMaking) -> None:
