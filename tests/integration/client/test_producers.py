@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +16,19 @@ from ottla.client.producing.core import BufferFullError, TransactionError
 from ottla.client.producing.partitioners import Partitioning
 from ottla.client.producing.sender import DeliveryTimeoutError
 from ottla.client.refusals import RefusedError, UnknownTopicError
+from ottla.config.producer import CODECS
 from ottla.embedded.log import Log
 from ottla.record.partitioner import partition_for_key
 from ottla.runtime.loops import BlockingCallError
-from tests.support.patience import PATIENCE_S
+from ottla.testing import LocalBroker
+from tests.integration.client.styles import AwaitedProducer, Place
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
 
 Target = Log | str
+
+
+ONE = TopicPartition("one", 0)
 
 
 def values(log: Log, topic: str = "t") -> list[bytes | None]:
@@ -35,8 +42,26 @@ def topic(log: Log) -> str:
     return "t"
 
 
-def test_records_are_sent_with_all_they_have(target: Target, log: Log) -> None:
-    with ottla.Producer(target) as producer:
+ROUTES = {
+    "in process": ottla.Producer,
+    "in process beside a server": ottla.Producer,
+    "socket": ottla.Producer,
+    "in process, awaited": AwaitedProducer,
+    "socket, awaited": AwaitedProducer,
+}
+
+
+@pytest.fixture(params=ROUTES.items(), ids=ROUTES)
+def place(request: pytest.FixtureRequest, log: Log) -> Place:
+    (route, make) = request.param
+    if route.startswith("in process") and "beside" not in route:
+        return Place(log, make)
+    listening = log.listen("127.0.0.1:0")
+    return Place(listening.address if route.startswith("socket") else log, make)
+
+
+def test_records_are_sent_with_all_they_have(place: Place, log: Log) -> None:
+    with place.producer() as producer:
         sent = producer.send("t", b"tea", b"k", headers=[("a", b"1")], timestamp_ms=9_000)
         found = sent.result(PATIENCE_S)
         assert sent.done()
@@ -49,41 +74,42 @@ def test_records_are_sent_with_all_they_have(target: Target, log: Log) -> None:
     assert record.headers == (("a", b"1"),)
 
 
-def test_a_function_of_the_application_chooses_partitions(target: Target) -> None:
-    with ottla.Producer(target, partitioner=lambda key, count: count - 1) as producer:
+def test_a_function_of_the_application_chooses_partitions(place: Place) -> None:
+    with place.producer(partitioner=lambda key, count: count - 1) as producer:
         assert producer.send("t", b"x", b"k").result(PATIENCE_S).partition == 1
     refused = pytest.raises(UserError, match="chose partition 2 of t, which has 2")
-    with ottla.Producer(target, partitioner=lambda key, count: count) as producer, refused:
+    with place.producer(partitioner=lambda key, count: count) as producer, refused:
         producer.send("t", b"x")
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_many_records_keep_their_order_in_many_batches(
-    target: Target, log: Log, compression: str
+    place: Place, log: Log, compression: str
 ) -> None:
-    settings = {"batch.size": 2_000, "linger.ms": 0, "compression.type": compression}
-    with ottla.Producer(target, settings=settings) as producer:
-        sent = [producer.send("one", b"%d" % number) for number in range(2_000)]
+    settings = {"batch.size": 500, "linger.ms": 0, "compression.type": compression}
+    with place.producer(settings=settings) as producer:
+        sent = [producer.send("one", b"%d" % number) for number in range(500)]
         assert producer.flush(20) == 0
-        assert [one.result().offset for one in sent] == list(range(2_000))
+        assert [one.result().offset for one in sent] == list(range(500))
         counts = producer.metrics()
-        assert counts["records_sent"] == 2_000
+        assert counts["records_sent"] == 500
         assert counts["batches_sent"] > 1
         assert counts["records_waiting"] == counts["bytes_waiting"] == len(producer) == 0
-    assert values(log, "one") == [b"%d" % number for number in range(2_000)]
+    assert values(log, "one") == [b"%d" % number for number in range(500)]
 
 
-def test_close_sends_what_lingers(target: Target, log: Log) -> None:
-    with ottla.Producer(target, settings={"linger.ms": 60_000}) as producer:
+def test_close_sends_what_lingers(place: Place, log: Log) -> None:
+    with place.producer(settings={"linger.ms": 60_000}) as producer:
         producer.send("one", b"late")
-    assert values(log, "one") == [b"late"]
-    with pytest.raises(UserError, match="closed"):
-        producer.send("one", b"too late")
+        producer.close()
+        assert values(log, "one") == [b"late"]
+        with pytest.raises(UserError, match="closed"):
+            producer.send("one", b"too late")
 
 
-def test_callbacks_hear_of_each_record(target: Target) -> None:
+def test_callbacks_hear_of_each_record(place: Place) -> None:
     heard: list[Any] = []
-    with ottla.Producer(target) as producer:
+    with place.producer() as producer:
         for number in range(3):
             producer.produce("one", b"%d" % number, on_delivery=lambda *one: heard.append(one))
         futures: list[Any] = []
@@ -139,16 +165,16 @@ def test_a_callback_may_send(target: Target, log: Log) -> None:
     assert values(log, "one") == [b"first", b"again"]
 
 
-def test_acks_0_waits_for_no_answer(target: Target, log: Log) -> None:
-    with ottla.Producer(target, settings={"acks": "0"}) as producer:
+def test_acks_0_waits_for_no_answer(place: Place, log: Log) -> None:
+    with place.producer(settings={"acks": "0"}) as producer:
         assert producer.send("one", b"x").result(PATIENCE_S).offset == -1
     while values(log, "one") != [b"x"]:
         pass
 
 
-def test_what_the_broker_refuses_fails_alone(target: Target, log: Log) -> None:
+def test_what_the_broker_refuses_fails_alone(place: Place, log: Log) -> None:
     log.create_topic("small", config={"max.message.bytes": 200})
-    with ottla.Producer(target, settings={"batch.size": 1, "linger.ms": 0}) as producer:
+    with place.producer(settings={"batch.size": 1, "linger.ms": 0}) as producer:
         sent = [producer.send("small", b"x" * size) for size in (1, 500, 2, 3)]
         producer.flush(20)
         with pytest.raises(RefusedError, match="MESSAGE_TOO_LARGE"):
@@ -157,20 +183,20 @@ def test_what_the_broker_refuses_fails_alone(target: Target, log: Log) -> None:
         assert producer.metrics()["records_failed"] == 1
 
 
-def test_a_full_buffer_holds_up_senders(target: Target) -> None:
+def test_a_full_buffer_holds_up_senders(place: Place) -> None:
     settings = {"buffer.memory": 1_000, "max.block.ms": 20_000, "linger.ms": 0}
-    with ottla.Producer(target, settings=settings) as producer:
+    with place.producer(settings=settings) as producer:
         for number in range(100):
             producer.send("one", b"%d" % number * 50)
         assert producer.flush(20) == 0
     stuck = {"buffer.memory": 1_000, "max.block.ms": 1, "linger.ms": 60_000}
-    with ottla.Producer(target, settings=stuck) as producer, pytest.raises(BufferFullError):  # noqa: PT012
+    with place.producer(settings=stuck) as producer, pytest.raises(BufferFullError):  # noqa: PT012
         for _ in range(100):
             producer.send("one", b"x" * 100)
 
 
-def test_a_transaction_is_there_whole_or_not_at_all(target: Target, log: Log) -> None:
-    with ottla.Producer(target, settings={"transactional.id": "x"}) as producer:
+def test_a_transaction_is_there_whole_or_not_at_all(place: Place, log: Log) -> None:
+    with place.producer(settings={"transactional.id": "x"}) as producer:
         with pytest.raises(UserError, match="no transaction has begun"):
             producer.send("t", b"outside")
         with producer.transaction():
@@ -186,13 +212,13 @@ def test_a_transaction_is_there_whole_or_not_at_all(target: Target, log: Log) ->
             pass
     assert sorted(one or b"" for one in values(log)) == [b"a", b"b"]
     assert values(log, "one") == [b"c"]
-    with ottla.Consumer(target, group="readers") as consumer:
+    with ottla.Consumer(place.target, group="readers") as consumer:
         assert consumer.committed([TopicPartition("t", 0)])[TopicPartition("t", 0)] == 7
 
 
-def test_a_record_that_fails_aborts_its_transaction(target: Target, log: Log) -> None:
+def test_a_record_that_fails_aborts_its_transaction(place: Place, log: Log) -> None:
     log.create_topic("small", config={"max.message.bytes": 200})
-    with ottla.Producer(target, settings={"transactional.id": "x"}) as producer:
+    with place.producer(settings={"transactional.id": "x"}) as producer:
         with pytest.raises(TransactionError, match="MESSAGE_TOO_LARGE"), producer.transaction():  # noqa: PT012
             producer.send("one", b"dropped with it")
             producer.send("small", b"x" * 500)
@@ -201,19 +227,19 @@ def test_a_record_that_fails_aborts_its_transaction(target: Target, log: Log) ->
     assert values(log, "one") == [b"kept"]
 
 
-def test_a_second_producer_fences_the_first(target: Target, log: Log) -> None:
+def test_a_second_producer_fences_the_first(place: Place, log: Log) -> None:
     settings = {"transactional.id": "x"}
-    with ottla.Producer(target, settings=settings) as first:
+    with place.producer(settings=settings) as first:
         first.begin_transaction()
         first.send("one", b"dropped").result(PATIENCE_S)
-        with ottla.Producer(target, settings=settings) as second, second.transaction():
+        with place.producer(settings=settings) as second, second.transaction():
             second.send("one", b"kept")
         with pytest.raises(TransactionError):
             first.commit_transaction()
     assert values(log, "one") == [b"kept"]
 
 
-def test_serializers_take_what_applications_have(target: Target, log: Log) -> None:
+def test_serializers_take_what_applications_have(place: Place, log: Log) -> None:
     pytest.importorskip("fastavro")
     schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
     for serializer, value, expected in (
@@ -223,7 +249,7 @@ def test_serializers_take_what_applications_have(target: Target, log: Log) -> No
         (ottla.AvroSerializer(schema, schema_id=3), {"n": 5}, b"\0\0\0\0\x03\x0a"),
         (lambda number: b"%d" % number, 7, b"7"),
     ):
-        with ottla.Producer(target, value_serializer=serializer) as producer:
+        with place.producer(value_serializer=serializer) as producer:
             producer.send("one", value)
             assert producer.flush() == 0
         assert values(log, "one")[-1] == expected
@@ -338,6 +364,52 @@ def test_mistakes_say_what_to_do(log: Log) -> None:
         ottla.Producer(log, value_serializer="yaml")
     with pytest.raises(UserError, match=r"bach\.size"):
         ottla.Producer(log, settings={"bach.size": 1})
+
+
+def test_each_codec_is_written_and_read(log: Log) -> None:
+    for codec in CODECS:
+        with ottla.Producer(log, settings={"compression.type": codec}) as producer:
+            producer.send("one", codec.encode() * 100)
+    assert values(log, "one") == [codec.encode() * 100 for codec in CODECS]
+    batches = [batch for region in log.regions(ONE, 0, 5) for batch in region.batches()]
+    assert [one.compression.name.lower() for one in batches] == list(CODECS)
+
+
+@pytest.mark.parametrize("style", [ottla.Producer, AwaitedProducer])
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_a_record_whose_answer_was_lost_is_there_once_if_its_producer_is_idempotent(
+    tmp_path: Path, style: Any, is_idempotent: bool
+) -> None:
+    settings = {"enable.idempotence": is_idempotent, "retry.backoff.ms": 1, "linger.ms": 0}
+    with LocalBroker(tmp_path / "broker") as broker:
+        broker.create_topic("one")
+        with style(broker.address, settings=settings) as producer:
+            for number in range(3):
+                broker.drop("produce", is_handled=True)
+                producer.send("one", b"%d" % number).result(PATIENCE_S)
+        assert [one.value for one in broker.records("one")] == [
+            b"%d" % number for number in range(3) for _ in range(1 if is_idempotent else 2)
+        ]
+
+
+def test_a_producer_outlives_a_broker_that_crashes_and_each_record_is_there_once(
+    tmp_path: Path,
+) -> None:
+    settings = {"retry.backoff.ms": 1, "linger.ms": 0}
+    with LocalBroker(tmp_path / "broker") as broker:
+        broker.create_topic("one")
+        with ottla.Producer(broker.address, settings=settings) as producer:
+            for number in range(0, 30, 10):
+                broker.drop("produce", is_handled=True)
+                before = broker.requests("produce")
+                sent = [producer.send("one", b"%d" % (number + n)) for n in range(10)]
+                wait_until(lambda count=before: broker.requests("produce") > count)
+                broker.crash()
+                broker.reopen()
+                assert [one.result(PATIENCE_S).offset for one in sent] == [
+                    *range(number, number + 10)
+                ]
+        assert [one.value for one in broker.records("one")] == [b"%d" % n for n in range(30)]
 
 
 def test_a_record_that_no_broker_takes_fails_in_time(log: Log) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import ottla.aio
 from ottla.base.partitions import TopicPartition
@@ -26,29 +26,31 @@ SETTINGS = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partit
 class AsyncStyle:
     """An `ottla.aio.Consumer`, each of whose coroutines is run to its end."""
 
+    kind: Any = ottla.aio.Consumer
+
     def __init__(self, *args: Any, **options: Any) -> None:
         self._runner = asyncio.Runner()
         self._runner.get_loop()
         try:
-            self._consumer = ottla.aio.Consumer(*args, **options)
+            self._client = self.kind(*args, **options)
         except BaseException:
             self._runner.close()
             raise
 
-    def __enter__(self) -> "AsyncStyle":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: Any) -> None:
         with self._runner:
-            self._run(self._consumer.__aexit__(*error))
+            self._run(self._client.__aexit__(*error))
 
     def __iter__(self) -> Iterator[Any]:
-        records = aiter(self._consumer)
+        records = aiter(self._client)
         while True:
             yield self._run(anext(records))
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._consumer, name)
+        method = getattr(self._client, name)
 
         def call(*args: Any, **options: Any) -> Any:
             answer = method(*args, **options)

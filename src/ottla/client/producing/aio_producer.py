@@ -42,6 +42,10 @@ class Producer(AsyncClosing):
         encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)
         self._core = ProducerCore(target, settings, encoding, AwaitableSending)
 
+    def __len__(self) -> int:
+        """Records that wait for an answer."""
+        return self._core.metrics()["records_waiting"]
+
     async def send(
         self,
         topic: str,
