@@ -1,5 +1,6 @@
 """The same requests over both transports: a socket, and the handlers of a log in this process."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 import ottla
+import ottla.aio
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
@@ -396,6 +398,29 @@ def test_a_directory_that_is_named_twice_is_opened_once(tmp_path: Path) -> None:
         assert other.topic_names() == ["t"]
     with ottla.open(tmp_path) as log:
         assert log.topics() == {"t": 1}
+
+
+def test_clients_of_a_directory_share_it_and_leave_it_closed(tmp_path: Path) -> None:
+    async def more() -> None:
+        async with ottla.aio.Producer(tmp_path) as producer, ottla.aio.Admin(tmp_path) as admin:
+            assert await admin.list_topics() == ["t"]
+            assert (await producer.send_and_wait("t", b"b")).offset == 1
+
+    settings = {"auto.offset.reset": "earliest"}
+    with (
+        ottla.Admin(tmp_path) as admin,
+        ottla.Producer(str(tmp_path)) as producer,
+        ottla.Consumer(tmp_path, "g", settings=settings) as consumer,
+        ottla.SimpleConsumer(tmp_path) as simple,
+    ):
+        admin.create_topic("t", partitions=1)
+        producer.send("t", b"a").result(PATIENCE_S)
+        asyncio.run(more())
+        consumer.subscribe("t")
+        assert [one.value for one in consumer.consume(2, PATIENCE_S)] == [b"a", b"b"]
+        assert [one.value for one in simple.fetch("t", 0, 1)] == [b"b"]
+    with ottla.open(tmp_path) as log:
+        assert [one.value for one in log.read("t")] == [b"a", b"b"]
 
 
 def test_a_missing_directory_is_made_where_that_is_allowed(tmp_path: Path) -> None:

@@ -31,7 +31,12 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def test_streams_share_the_partitions_among_threads(log: Log) -> None:
+@pytest.fixture(params=["in process", "socket"])
+def target(request: pytest.FixtureRequest, log: Log) -> Log | str:
+    return log if request.param == "in process" else log.listen("127.0.0.1:0").address
+
+
+def test_streams_share_the_partitions_among_threads(target: Log | str) -> None:
     seen: list[ottla.ConsumerRecord] = []
     lock = threading.Lock()
     is_done = threading.Event()
@@ -46,7 +51,7 @@ def test_streams_share_the_partitions_among_threads(log: Log) -> None:
                     if len({one[1:3] for one in seen}) == 20:
                         is_done.set()
 
-    with ottla.Consumer(log, "g", settings=EARLIEST) as consumer:
+    with ottla.Consumer(target, "g", settings=EARLIEST) as consumer:
         streams = consumer.streams(2)
         threads = [threading.Thread(target=run, args=(one,)) for one in streams]
         for thread in threads:
@@ -175,8 +180,8 @@ def test_an_unknown_setting_suggests_the_nearest(log: Log) -> None:
         ottla.Consumer(log, settings={"auto.offset.reset": "smallest"})
 
 
-def test_a_simple_consumer_fetches_without_state(log: Log) -> None:
-    with ottla.SimpleConsumer(log, settings={"fetch.max.wait.ms": 1}) as consumer:
+def test_a_simple_consumer_fetches_without_state(target: Log | str) -> None:
+    with ottla.SimpleConsumer(target, settings={"fetch.max.wait.ms": 1}) as consumer:
         assert [one.offset for one in consumer.fetch("t", 1, 3)] == [3, 4]
         assert consumer.fetch("t", 1, 5) == []
         positions = [ottla.FetchPosition(topic="t", partition=n, offset=4) for n in (0, 3)]
@@ -186,6 +191,7 @@ def test_a_simple_consumer_fetches_without_state(log: Log) -> None:
             T[3]: [b"19"],
         }
         assert consumer.offsets_before("t", 0, max_count=5) == [5, 0]
+        assert [one.offset for one in consumer.fetch("t", 1, 3)] == [3, 4]  # It keeps no place.
         with pytest.raises(ottla.UserError, match=r"t-0 from offset 99: OFFSET_OUT_OF_RANGE"):
             consumer.fetch("t", 0, 99)
         with pytest.raises(ottla.UserError, match="the topic has 4"):
