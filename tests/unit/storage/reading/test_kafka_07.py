@@ -22,6 +22,16 @@ BY_HAND = bytes.fromhex(
 )
 
 
+WRAPPED_BY_HAND = bytes.fromhex(
+    "00000028 01 01 9b3ce183"  # magic 1, GZIP
+    "1f8b 08 00 00000000 00 ff"  # its header, and one block that is stored as it is
+    "01 0b00 f4ff  00000007 00 d8932aac 6869  7aa82e8f 0b000000"  # magic 0, "hi"
+    "00000027 01 02 30dc9c21"  # magic 1, Snappy
+    "82534e4150505900 00000001 00000001 0000000d"  # its header, and a block of 13 bytes
+    "0b 28  00000007 00 d8932aac 6869"  # 11 bytes, all as they are: magic 0, "hi"
+)
+
+
 def read(directory: Path) -> list[tuple[int, bytes]]:
     found = old_messages(OsFileSystem(), str(directory), PLACE)
     return [(one.position, one.payload) for one in found]
@@ -31,6 +41,11 @@ def test_a_file_by_hand_is_read_as_the_page_says(tmp_path: Path) -> None:
     write_log(tmp_path, "my_topic", 1, [BY_HAND])
     assert read(tmp_path) == [(0, b"hello"), (14, b"hello"), (29, b"")]
     assert old_partitions(OsFileSystem(), str(tmp_path)) == [PLACE]
+
+
+def test_wrappers_by_hand_are_read_as_the_page_says(tmp_path: Path) -> None:
+    write_log(tmp_path, "my_topic", 1, [WRAPPED_BY_HAND])
+    assert read(tmp_path) == [(0, b"hi"), (44, b"hi")]
 
 
 def test_positions_continue_over_files_and_wrappers_have_one(tmp_path: Path) -> None:
