@@ -1,6 +1,8 @@
 """The same requests over both transports: a socket, and the handlers of a log in this process."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -381,6 +383,41 @@ def test_a_long_request_lets_appenders_in(log: Log) -> None:
             count += 1
         assert all(one.error_code == 0 for one in making.result(PATIENCE_S).topics)
         assert count > 1
+
+
+ENCODED = """
+import sys
+import ottla
+from ottla.codec.schema import Message
+
+settings = {"auto.offset.reset": "earliest"}
+with ottla.open(":memory:") as log:
+    target = log if sys.argv[1] == "in process" else log.listen("127.0.0.1:0").address
+    with ottla.Admin(target) as admin:
+        admin.create_topic("t", partitions=2)
+    with ottla.Producer(target, settings={"transactional.id": "x"}) as producer:
+        with producer.transaction():
+            producer.send("t", b"tea")
+    with ottla.Consumer(target, "g", settings=settings) as consumer:
+        consumer.subscribe("t")
+        assert consumer.poll(100).value == b"tea"
+        consumer.commit()
+kinds = Message.__subclasses__()
+print(*(one.__name__ for one in kinds if one.API_KEY is not None and (one.WRITERS or one.READERS)))
+"""
+"""Says which messages were written or read as bytes: the first time makes the function for it."""
+
+
+@pytest.mark.slow
+def test_in_process_nothing_is_encoded_for_the_wire() -> None:
+    encoded = {}
+    for transport in ("in process", "socket"):
+        command = [sys.executable, "-c", ENCODED, transport]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        encoded[transport] = done.stdout.split()
+    assert encoded["in process"] == []
+    assert {"ProduceRequest", "FetchResponse", "JoinGroupRequest"} <= set(encoded["socket"])
 
 
 # Targets
