@@ -366,6 +366,27 @@ def test_mistakes_say_what_to_do(log: Log) -> None:
         ottla.Producer(log, settings={"bach.size": 1})
 
 
+@pytest.mark.parametrize("style", [ottla.Producer, AwaitedProducer])
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"headers": [("waiter", 5)]}, "headers are pairs of a name and its bytes"),
+        ({"headers": {"waiter": b"Eva"}}, "headers are pairs of a name and its bytes"),
+        ({"headers": 5}, "headers are pairs of a name and its bytes"),
+        ({"partition": "0"}, "a partition is a whole number or None, not str"),
+    ],
+)
+def test_a_field_that_cannot_be_sent_is_named_and_nothing_else_lost(
+    log: Log, style: Any, field: dict[str, Any], said: str
+) -> None:
+    with style(log) as producer:
+        before = producer.send("one", b"before")
+        with pytest.raises(UserError, match=said):
+            producer.send("one", b"x", **field)
+        assert before.result(PATIENCE_S).offset == 0
+        assert producer.send("one", b"after").result(PATIENCE_S).offset == 1
+
+
 def test_each_codec_is_written_and_read(log: Log) -> None:
     for codec in CODECS:
         with ottla.Producer(log, settings={"compression.type": codec}) as producer:

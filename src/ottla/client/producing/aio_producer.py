@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from ottla.base.closing import AsyncClosing
 from ottla.client.producing.batches import Headers, OnDelivery
-from ottla.client.producing.core import Encoding, Offsets, ProducerCore
+from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import AwaitableSending
 from ottla.client.producing.sent_record import SentRecord
@@ -68,11 +68,15 @@ class Producer(AsyncClosing):
         if core.has_serializers:
             key, value = core.serialized(key, value)
         row = (key, value, timestamp_ms, headers)
-        while (sending := core.append(topic, row, partition, None)) is None:
-            if not core.knows(topic):
-                await asyncio.to_thread(core.look_up, topic)
-            else:
-                await asyncio.to_thread(core.wait_for_room, row)
+        try:
+            while (sending := core.append(topic, row, partition, None)) is None:
+                if not core.knows(topic):
+                    await asyncio.to_thread(core.look_up, topic)
+                else:
+                    await asyncio.to_thread(core.wait_for_room, row)
+        except (TypeError, ValueError):
+            check_fields(row, partition)
+            raise  # It is of the application's own partitioner.
         return sending  # type: ignore[return-value]  # The core makes these.
 
     async def produce(

@@ -1,6 +1,7 @@
 """What both kinds of producers are made of: from an object to a place in a batch."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,18 @@ class Encoding:
     key: Serializer = "bytes"
     value: Serializer = "bytes"
     partitioner: Partitioner | None = None
+
+
+def check_fields(row: Row, partition: object) -> None:
+    """Raises `UserError` for what is no field of a record; keys and values are checked before."""
+    _, _, time_ms, headers = row
+    for name, number in (("partition", partition), ("timestamp_ms", time_ms)):
+        if not isinstance(number, int | None):
+            raise UserError(f"a {name} is a whole number or None, not {type(number).__name__}")
+    with suppress(TypeError, ValueError):
+        if all(isinstance(n, str) and isinstance(v, bytes | None) for n, v in headers):
+            return
+    raise UserError("headers are pairs of a name and its bytes, or None")
 
 
 class ProducerCore:

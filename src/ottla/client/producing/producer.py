@@ -12,7 +12,7 @@ from ottla.base.closing import Closing
 from ottla.base.errors import UserError
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
-from ottla.client.producing.core import Encoding, Offsets, ProducerCore
+from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import Serializer
@@ -71,8 +71,12 @@ class Producer(Closing):
         if core.has_serializers:
             key, value = core.serialized(key, value)
         row = (key, value, timestamp_ms, headers)
-        while (sending := core.append(topic, row, partition, None)) is None:
-            self._make_way(topic, row)
+        try:
+            while (sending := core.append(topic, row, partition, None)) is None:
+                self._make_way(topic, row)
+        except (TypeError, ValueError):
+            check_fields(row, partition)
+            raise  # It is of the application's own partitioner.
         return sending
 
     def produce(
@@ -98,8 +102,12 @@ class Producer(Closing):
         if core.has_serializers:
             key, value = core.serialized(key, value)
         row = (key, value, None, headers)
-        while core.append(topic, row, partition, on_delivery) is None:
-            self._make_way(topic, row)
+        try:
+            while core.append(topic, row, partition, on_delivery) is None:
+                self._make_way(topic, row)
+        except (TypeError, ValueError):
+            check_fields(row, partition)
+            raise
 
     def _make_way(self, topic: str, row: Row) -> None:
         """Waits for what a record lacks: the topic's partitions, or room."""
