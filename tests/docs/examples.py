@@ -25,6 +25,7 @@ import ottla
 import ottla.aio
 import ottla.table
 import ottla.testing
+import ottla.testing.history
 from ottla.base.clock import Clock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
@@ -36,7 +37,7 @@ from ottla.embedded.scanning import Scan, Tail, TopicRecord
 from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.table_directory import TableDirectory
 
-MODULES = (ottla, ottla.aio, ottla.testing, ottla.table)
+MODULES = (ottla, ottla.aio, ottla.testing, ottla.testing.history, ottla.table)
 RETURNED = (Scan, Tail, TopicRecord, Sending, AwaitableSending, SentRecord)
 """Classes whose objects public methods return, and which users call."""
 

@@ -19,6 +19,13 @@ def check(history: Iterable[Operation]) -> list[Finding]:
     Expects topics that neither retention nor compaction takes records from. A producer without
     `enable.idempotence` may duplicate and reorder what it tries again: leave those kinds out.
     Raises `UnusableHistoryError` for a history that cannot be judged.
+
+    >>> from ottla.testing.history import Outcome, Poll, Read, Send, check
+    >>> sent = Send(process="p", began=1, ended=2, partition="orders-0", value="a",
+    ...             outcome=Outcome.OK, offset=0)
+    >>> read = Poll(process="c", began=3, ended=4, records=(Read("orders-0", 0, "a"),))
+    >>> check([sent, read])
+    []
     """
     order = list(FindingKind)
     return sorted(_findings(Facts(history)), key=lambda one: order.index(one.kind))

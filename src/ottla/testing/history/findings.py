@@ -7,7 +7,12 @@ from ottla.testing.history.operations import Operation
 
 
 class FindingKind(Enum):
-    """In the order in which they are reported."""
+    """In the order in which they are reported.
+
+    >>> from ottla.testing.history import FindingKind
+    >>> FindingKind.LOST_WRITE.value
+    'lost write'
+    """
 
     LOST_WRITE = "lost write"
     """What was acknowledged is not in the log."""
@@ -35,7 +40,14 @@ class FindingKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong; `str` is its sentence."""
+    """One thing that is wrong; `str` is its sentence.
+
+    >>> from ottla.testing.history import Poll, Read, check
+    >>> read = Poll(process="c", began=3, ended=4, records=(Read("orders-0", 0, "a"),))
+    >>> [finding] = check([read])
+    >>> print(finding.kind.value)
+    unsent read
+    """
 
     kind: FindingKind
     text: str

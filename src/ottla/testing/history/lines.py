@@ -33,7 +33,15 @@ TYPES: dict[str, type[Operation]] = {
 
 
 class HistoryWriter:
-    """Appends operations to a file; each line is with the operating system when it returns."""
+    """Appends operations to a file; each line is with the operating system when it returns.
+
+    >>> from ottla.testing.history import Crash, HistoryWriter, read_history
+    >>> directory.mkdir()
+    >>> with HistoryWriter(directory / "p") as writer:
+    ...     writer.write(Crash(process="p", began=7, ended=8))
+    >>> read_history([directory / "p"])
+    [Crash(process='p', began=7, ended=8)]
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
@@ -55,7 +63,16 @@ class HistoryWriter:
 
 
 def read_history(paths: Iterable[Path]) -> list[Operation]:
-    """All operations of some files; raises `UnusableHistoryError` for a line that is none."""
+    """All operations of some files; raises `UnusableHistoryError` for a line that is none.
+
+    >>> from ottla.testing.history import read_history
+    >>> directory.mkdir()
+    >>> with (directory / "p").open("w") as file:
+    ...     print("what is this?", file=file)
+    >>> read_history([directory / "p"])
+    Traceback (most recent call last):
+    ottla.testing.history.operations.UnusableHistoryError: ...
+    """
     found: dict[tuple[str, str, int], Operation] = {}
     for path in paths:
         *lines, _torn = path.read_bytes().split(b"\n")

@@ -12,11 +12,23 @@ from enum import Enum
 
 
 class UnusableHistoryError(ValueError):
-    """A history that says too little, or contradicts itself, as its text says how."""
+    """A history that says too little, or contradicts itself, as its text says how.
+
+    >>> from ottla.testing.history import Send, check
+    >>> twice = [Send(process="p", began=n, partition="orders-0", value="a") for n in (1, 2)]
+    >>> check(twice)
+    Traceback (most recent call last):
+    ottla.testing.history.operations.UnusableHistoryError: ...
+    """
 
 
 class Outcome(Enum):
-    """What a process knows of what it asked for."""
+    """What a process knows of what it asked for.
+
+    >>> from ottla.testing.history import Outcome
+    >>> [one.value for one in Outcome]
+    ['ok', 'fail', 'unknown']
+    """
 
     OK = "ok"
     """It happened."""
@@ -28,7 +40,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What all have."""
+    """What all have.
+
+    >>> from ottla.testing.history import Operation, Send
+    >>> sent = Send(process="p", began=1, partition="orders-0", value="a")
+    >>> isinstance(sent, Operation), sent.ended
+    (True, None)
+    """
 
     process: str
     began: int
@@ -40,6 +58,12 @@ class Send(Operation):
     """One record. `began` is when it was handed to the producer, `ended` when it was answered.
 
     `source` is the place, (partition, offset), of the record that it was made from, if any.
+
+    >>> from ottla.testing.history import Outcome, Send
+    >>> sent = Send(process="p", began=1, ended=2, partition="orders-0", value="a",
+    ...             outcome=Outcome.OK, offset=0)
+    >>> sent.offset
+    0
     """
 
     partition: str
@@ -52,7 +76,12 @@ class Send(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One record as a poll returned it."""
+    """One record as a poll returned it.
+
+    >>> from ottla.testing.history import Read
+    >>> Read("orders-0", 7, "a")
+    Read(partition='orders-0', offset=7, value='a')
+    """
 
     partition: str
     offset: int
@@ -65,6 +94,11 @@ class Poll(Operation):
 
     `positions` are where the consumer stands after it, by partition, as far as the client reports:
     after the records there may be markers, and records of aborted transactions.
+
+    >>> from ottla.testing.history import Poll, Read
+    >>> poll = Poll(process="c", began=3, ended=4, records=(Read("orders-0", 0, "a"),))
+    >>> poll.is_committed
+    False
     """
 
     records: tuple[Read, ...] = ()
@@ -78,6 +112,10 @@ class Assign(Operation):
 
     Partitions that are not named are no longer read. A position of `None` is one that the client
     does not say. With `group`, the positions are those that the group had committed.
+
+    >>> from ottla.testing.history import Assign
+    >>> Assign(process="c", began=1, ended=2, positions={"orders-0": 5}, group="billing").group
+    'billing'
     """
 
     positions: Mapping[str, int | None]
@@ -86,14 +124,24 @@ class Assign(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin(Operation):
-    """A transaction begins; its name is the test's own, and no other attempt has it."""
+    """A transaction begins; its name is the test's own, and no other attempt has it.
+
+    >>> from ottla.testing.history import Begin
+    >>> Begin(process="p", began=1, ended=2, transaction="p 1").transaction
+    'p 1'
+    """
 
     transaction: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End(Operation):
-    """An attempt to commit or to abort a transaction."""
+    """An attempt to commit or to abort a transaction.
+
+    >>> from ottla.testing.history import End
+    >>> End(process="p", began=5, transaction="p 1", is_commit=True).outcome.value
+    'unknown'
+    """
 
     transaction: str
     is_commit: bool
@@ -105,6 +153,9 @@ class CommitOffsets(Operation):
     """The next offsets to be read, by partition, committed for a group.
 
     In a transaction the outcome is that of sending them: whether they hold, its end decides.
+
+    >>> from ottla.testing.history import CommitOffsets
+    >>> CommitOffsets(process="c", began=5, group="billing", offsets={"orders-0": 1}).transaction
     """
 
     group: str
@@ -115,7 +166,12 @@ class CommitOffsets(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd(Operation):
-    """What a broker said where a partition's log ends."""
+    """What a broker said where a partition's log ends.
+
+    >>> from ottla.testing.history import LogEnd
+    >>> LogEnd(process="admin", began=9, ended=10, partition="orders-0", offset=3).offset
+    3
+    """
 
     partition: str
     offset: int
@@ -123,4 +179,9 @@ class LogEnd(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash(Operation):
-    """A process ended and has forgotten all; under the same name it starts from nothing."""
+    """A process ended and has forgotten all; under the same name it starts from nothing.
+
+    >>> from ottla.testing.history import Crash
+    >>> Crash(process="p", began=7, ended=8).process
+    'p'
+    """
