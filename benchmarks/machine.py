@@ -128,5 +128,16 @@ def first_thread_seconds(pid: int) -> float | None:
         return None
 
 
+def queued_seconds(pid: int, thread: int | None = None) -> float:
+    """How long the threads of a process that are alive, or one, could have run so far while all
+    cores were others'; 0 where the kernel does not say."""
+    seconds = 0.0
+    for one in os.listdir(f"/proc/{pid}/task") if thread is None else [thread]:
+        with suppress(OSError, IndexError):  # a thread that has ended, or no such file
+            fields = Path(f"/proc/{pid}/task/{one}/schedstat").read_text().split()
+            seconds += int(fields[1]) / 1e9
+    return seconds
+
+
 def _sleeps(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
