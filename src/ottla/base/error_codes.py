@@ -151,49 +151,6 @@ class ErrorCode(IntEnum):
         """One sentence; where we never send the code, its name in words."""
         return _DESCRIPTIONS.get(self) or self.name.replace("_", " ").capitalize() + "."
 
-    @property
-    def is_retriable(self) -> bool:
-        """Whether a client may send the same request again (Kafka's `RetriableException`)."""
-        return self in _RETRIABLE
-
-
-_RETRIABLE = frozenset(
-    ErrorCode(code)
-    for code in (
-        2,
-        3,
-        5,
-        6,
-        7,
-        9,
-        13,
-        14,
-        15,
-        16,
-        19,
-        20,
-        41,
-        51,
-        56,
-        70,
-        71,
-        72,
-        74,
-        75,
-        78,
-        80,
-        83,
-        84,
-        88,
-        89,
-        100,
-        103,
-        106,
-        122,
-        123,
-        133,
-    )
-)
 
 _DESCRIPTIONS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The broker met an error that it did not expect; see its log.",

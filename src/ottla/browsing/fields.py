@@ -45,11 +45,6 @@ class Field:
     root: str
     steps: tuple[Step, ...] = ()
 
-    @property
-    def is_bytes(self) -> bool:
-        """Whether the field is bytes, or null, and not what a path leads to."""
-        return self.root == "header" or (self.root in ("key", "value") and not self.steps)
-
 
 def parse_field(text: str, position: int = 0) -> tuple[Field, int]:
     """The field that begins at a position, and where it ends; raises `UserError`."""

@@ -81,10 +81,6 @@ class FollowerSession:
             self._changed.pop(partition, None)
             self._without_id.discard(partition)
 
-    def fetch_of(self, partition: TopicPartition) -> Fetch | None:
-        """As it was last asked."""
-        return self._fetches.get(partition)
-
     def partitions(self) -> list[TopicPartition]:
         return list(self._fetches)
 

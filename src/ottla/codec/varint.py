@@ -89,8 +89,3 @@ def write_varlong(out: bytearray, value: int) -> None:
 
 def unsigned_varint_size(value: int) -> int:
     return max(1, (value.bit_length() + 6) // 7)
-
-
-def varint_size(value: int) -> int:
-    """The bytes that `write_varint` or `write_varlong` appends."""
-    return unsigned_varint_size((value << 1) ^ (value >> 63))

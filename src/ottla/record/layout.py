@@ -63,7 +63,6 @@ TIMESTAMP: Final = struct_of("max_timestamp")
 LENGTH_END: Final[int] = OFFSET_AND_LENGTH.size
 """How many bytes of a batch, or of an older log entry, its length does not count."""
 
-LENGTH_POSITION: Final[int] = position_of("length")
 LEADER_EPOCH_POSITION: Final[int] = position_of("leader_epoch")
 MAGIC_POSITION: Final[int] = position_of("magic")
 MAGIC_END: Final[int] = MAGIC_POSITION + 1
@@ -71,7 +70,5 @@ MAGIC_END: Final[int] = MAGIC_POSITION + 1
 
 CRC_POSITION: Final[int] = position_of("crc")
 ATTRIBUTES_POSITION: Final[int] = position_of("attributes")
-ATTRIBUTES_END: Final[int] = ATTRIBUTES_POSITION + ATTRIBUTES.size
 LAST_OFFSET_DELTA_POSITION: Final[int] = position_of("last_offset_delta")
 MAX_TIMESTAMP_POSITION: Final[int] = position_of("max_timestamp")
-PRODUCER_POSITION: Final[int] = position_of("producer_id")

@@ -21,7 +21,6 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 EARLIEST_LOCAL = -4
 """In place of a time: the first offset that is not in remote storage alone (KIP-405)."""
-SEGMENTS_SHOWN = 200
 
 
 def log_picture(ask: Ask) -> Page:

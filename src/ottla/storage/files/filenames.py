@@ -40,7 +40,6 @@ NAMES_KNOWN = 4096
 MAX_NAME_SIZE = 255
 """What common file systems take as one name; Kafka cuts topics in `-delete` names to fit."""
 
-MAX_TOPIC_SIZE = 249
 MAX_OFFSET = (1 << 63) - 1
 MAX_PARTITION = (1 << 31) - 1
 

@@ -115,10 +115,6 @@ class SparseIndex(IndexFile):
             self._open()
         return self._entry_count >= self._max_entry_count
 
-    def can_append_offset(self, offset: int) -> bool:
-        """Whether the offset's distance from the base fits the 4 bytes an entry has for it."""
-        return 0 <= offset - self.base_offset <= INT32_MAX
-
     def resize(self, size: int) -> bool:
         """Makes the file `size` long, rounded down to whole entries; returns whether it changed."""
         file = self._opened()
