@@ -23,7 +23,7 @@ ELSEWHERE = {
     # A log's state has three owners, and each says what the others did.
     LOG: "log: log_copy reader state writer",
     LOADER: "directory: log_loader open_options",
-    READER: "reading: aborted_reading listed_segments read_only_directory",
+    READER: "reading: aborted_reading read_only_directory",
     # The phases of one recovery, in which each begins with what the one before has left.
     RECOVERY: "recovery: ending opened_log opening reconciling replaying",
     "segment/test_segment_view.py": "segment: segment",
