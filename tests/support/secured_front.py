@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.tls import in_tls
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
@@ -49,8 +50,9 @@ class SecuredFront(ThreadedServer):
     def serve(self, plain: socket.socket) -> None:
         peer = plain
         if self._context is not None:
-            peer = self._context.wrap_socket(plain, server_side=True)
+            peer = in_tls(self._context, plain, is_server=True)
             self._open.append(peer)
+            peer.do_handshake()
         broker = socket.create_connection(("127.0.0.1", self.broker_port))
         with peer, broker, peer.makefile("rb") as asked, broker.makefile("rb") as answered:
             session = _Session(self._mechanism)

@@ -14,6 +14,7 @@ from typing import Any
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid
+from ottla.base.tls import in_tls
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
@@ -74,7 +75,7 @@ class WireClient:
         if context is not None:
             plain = self.socket
             try:
-                self.socket = context.wrap_socket(plain, server_hostname="localhost")
+                self.socket = in_tls(context, plain, server_hostname="localhost")
             finally:
                 if self.socket is plain:
                     plain.close()

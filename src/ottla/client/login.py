@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError, UserError
+from ottla.base.tls import in_tls
 from ottla.client.scram import ScramClient
 from ottla.client.security import OAUTHBEARER, AuthenticationError, Security
 from ottla.codec.schema import Message
@@ -35,7 +36,7 @@ class Asks(Protocol):
 
 def wrapped(security: Security, plain: socket.socket, host: str) -> socket.socket:
     """The connection in TLS; raises `OSError`."""
-    return tls_context(security).wrap_socket(plain, server_hostname=host)
+    return in_tls(tls_context(security), plain, server_hostname=host)
 
 
 def log_in(security: Security, connection: Asks) -> int:

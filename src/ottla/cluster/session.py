@@ -17,6 +17,7 @@ from warnings import catch_warnings, simplefilter
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.tls import in_tls
 from ottla.controller.operations import (
     Batch,
     Children,
@@ -58,7 +59,7 @@ class SecuredConnections:
         plain = socket.create_connection(address, timeout)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._tls().wrap_socket(plain, server_hostname=hostname)
+            return in_tls(self._tls(), plain, server_hostname=hostname)
         except BaseException as error:
             self.failure = error if isinstance(error, OSError) else None
             plain.close()

@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Final
 
 from ottla.base.principal import Principal
+from ottla.base.tls import in_tls
 from ottla.server.acceptors import Arrival, RenewedTls
 from ottla.server.stranger_log import StrangerLog
 from ottla.server.tls.contexts import ListenerTls, Tls
@@ -62,9 +63,7 @@ class Handshake:
         """In the thread, as far as what has come allows."""
         try:
             if not isinstance(self.peer, ssl.SSLSocket):
-                self.peer = self.tls.context.wrap_socket(
-                    self.peer, server_side=True, do_handshake_on_connect=False
-                )
+                self.peer = in_tls(self.tls.context, self.peer, is_server=True)
             self.peer.do_handshake()
             self.outcome = None
         except ssl.SSLWantReadError:
