@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import ottla
@@ -67,12 +67,16 @@ class Reader:
         if self._thread.ident is not None:
             self._thread.join()
 
+    def check(self) -> None:
+        """Raises what the thread ended with, if it was a failure."""
+        if self.failure is not None:
+            raise self.failure
+
 
 @contextmanager
 def reader(address: str, group: str, topic: str, settings: Mapping[str, str]) -> Iterator[Reader]:
     one = Reader(address, group, topic, settings).start()
-    try:
+    with ExitStack() as stack:
+        stack.callback(one.check)
+        stack.callback(one.stop)
         yield one
-    finally:
-        one.stop()
-    assert one.failure is None, one.failure

@@ -14,6 +14,7 @@ from tests.support.zookeeper_groups import SESSION_MS, Registry, reader
 from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
 
 kazoo_client = pytest.importorskip("kazoo.client")
+ConnectionLoss = pytest.importorskip("kazoo.exceptions").ConnectionLoss
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,10 @@ def test_members_share_partitions_and_take_over_from_one_that_leaves(
         assert json.loads(content)["subscription"] == {"t": 1}
         assert registry.owners("t") == {f"{one}-0": 4}
         with reader(address, "shared", "t", settings) as second:
-            wait_until(lambda: sorted(registry.owners("t").values()) == [2, 2])
+            wait_until(
+                lambda: sorted(registry.owners("t").values()) == [2, 2],
+                lambda: str(registry.nodes("owners/t") | registry.nodes("ids")),
+            )
             for number in range(40):
                 log.append("t", b"y", partition=number % 4)
             wait_until(lambda: len(first.seen) + len(second.seen) == 80)
@@ -73,6 +77,34 @@ def test_members_share_partitions_and_take_over_from_one_that_leaves(
     offsets = registry.nodes("offsets/t")
     assert sorted(offsets.values()) == ["20"] * 4
     assert {name.rpartition("-")[2] for name in offsets} == {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize("end", ["connection", "session"])
+def test_what_was_written_as_a_connection_or_session_ended_is_given_up_when_another_comes(
+    end: str, zookeeper: str, tools: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, create = Registry(tools, end), kazoo_client.KazooClient.create
+    other = {"version": 1, "subscription": {"t": 1}, "pattern": "static", "timestamp": "1"}
+
+    def create_and_lose(client: Any, path: str, *arguments: Any, **options: Any) -> None:
+        create(client, path, *arguments, **options)
+        if client is not tools and path.endswith("-3"):
+            monkeypatch.undo()
+            tools.create(f"{registry.path}/ids/~", json.dumps(other).encode(), ephemeral=True)
+            if end == "session":
+                for listener in client.state_listeners.copy():
+                    listener("LOST")
+            else:
+                raise ConnectionLoss
+
+    monkeypatch.setattr(kazoo_client.KazooClient, "create", create_and_lose)
+    address = log.listen("127.0.0.1:0").address
+    with reader(address, end, "t", settings_of(zookeeper)):
+        wait_until(lambda: len(registry.nodes("ids")) == 2)
+        wait_until(
+            lambda: {name[-1] for name in registry.nodes("owners/t")} == {"0", "1"},
+            lambda: f"the half of ~ is left to it: {registry.nodes('owners/t')}",
+        )
 
 
 def test_a_group_continues_where_somebody_left_it_in_zookeeper(

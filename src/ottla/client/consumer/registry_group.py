@@ -100,6 +100,9 @@ class RegistryGroup:
         self._must_balance = True
         self._is_lost = False
         self._registered: bytes | None = None
+        self._written: Owned = {}
+        """What may stand in ZooKeeper as owned by this consumer, in whichever of its sessions: of a
+        write before a lost connection nobody knows, and one may come after a new session began."""
         self._thread: threading.Thread | None = None
 
     @property
@@ -240,11 +243,12 @@ class RegistryGroup:
         wanted = shares(self._leaders(topics), self._consumers(topics), self._own_id)
         with self._changed:
             claims = dict(self.member.claims)
-        leaving = {one: name for one, name in claims.items() if wanted.get(one) != name}
+        leaving = [one for one, name in claims.items() if wanted.get(one) != name]
         if not self._tell(EventKind.REVOKED, leaving):
             return
-        for place, name in leaving.items():
-            self._release(place, name)
+        for place, name in [*self._written.items()]:
+            if wanted.get(place) != name:
+                self._release(place, name)
         gained = {one: name for one, name in wanted.items() if claims.get(one) != name}
         taken = [one for one, name in gained.items() if self._claim(one, name)]
         self._tell(EventKind.ASSIGNED, taken)
@@ -279,8 +283,10 @@ class RegistryGroup:
         path = f"{consumer_ids_path(self._group)}/{self.consumer_id}"
         key = b"\0".join(sorted(one.encode() for one in topics))
         if self._registered is None:
-            with suppress(self._errors.NodeExistsError):
+            try:
                 self._client.create(path, content, ephemeral=True, makepath=True)
+            except self._errors.NodeExistsError:  # Written before the connection was lost.
+                self._client.set(path, content)
         elif self._registered != key:
             self._client.set(path, content)
         self._registered = key
@@ -324,6 +330,7 @@ class RegistryGroup:
     def _claim(self, place: TopicPartition, name: str) -> bool:
         """Whether the partition is this consumer's now."""
         own = self._own_id.encode()
+        self._written[place] = name
         for path in self._owner_paths(place, name):
             try:
                 self._client.create(path, own, ephemeral=True, makepath=True)
@@ -346,6 +353,7 @@ class RegistryGroup:
             if self._owner_at(path) == self._own_id.encode():
                 with suppress(self._errors.NoNodeError):
                     self._client.delete(path)
+        self._written.pop(place, None)
         with self._changed:
             self.member.claims.pop(place, None)
 
