@@ -79,6 +79,27 @@ def test_members_share_partitions_and_take_over_from_one_that_leaves(
     assert {name.rpartition("-")[2] for name in offsets} == {"0", "1", "2", "3"}
 
 
+def test_a_partition_that_is_let_go_as_another_looks_who_has_it_is_claimed_again(
+    zookeeper: str, tools: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, get = Registry(tools, "late"), kazoo_client.KazooClient.get
+    (broker,) = ottla.Admin(log).describe_cluster().brokers
+    theirs = f"{registry.path}/owners/t/{broker}-3"
+    tools.create(theirs, b"~", makepath=True)
+
+    def let_go_and_get(client: Any, path: str, *arguments: Any, **options: Any) -> Any:
+        if client is not tools and path == theirs:
+            monkeypatch.undo()
+            tools.delete(path)
+        return get(client, path, *arguments, **options)
+
+    monkeypatch.setattr(kazoo_client.KazooClient, "get", let_go_and_get)
+    address = log.listen("127.0.0.1:0").address
+    with reader(address, "late", "t", settings_of(zookeeper)) as one:
+        wait_until(lambda: len(one.seen) == 40)
+        assert list(registry.owners("t").values()) == [4]
+
+
 @pytest.mark.parametrize("end", ["connection", "session"])
 def test_what_was_written_as_a_connection_or_session_ended_is_given_up_when_another_comes(
     end: str, zookeeper: str, tools: Any, log: Log, monkeypatch: pytest.MonkeyPatch

@@ -335,7 +335,7 @@ class RegistryGroup:
             try:
                 self._client.create(path, own, ephemeral=True, makepath=True)
             except self._errors.NodeExistsError:
-                if self._owner_at(path) not in (own, None):
+                if self._owner_at(path) != own:  # With none, the owner before has just let go.
                     self._release(place, name)
                     return False
         with self._changed:
