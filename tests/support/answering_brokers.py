@@ -67,7 +67,16 @@ class AnsweringBrokers:
     def close(self) -> None: ...
 
     def admin(self) -> Admin:
-        return Admin(Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=self))
+        """One whose patience ends after as many questions on every host."""
+        return Admin(
+            Cluster(
+                [("b", 1)],
+                sleep=lambda _: None,
+                topics=[],
+                clock=lambda: 0.0,
+                transport=self,
+            )
+        )
 
 
 class _Answering:
