@@ -1,6 +1,7 @@
 """A fetch that waits while what its client may read is changed."""
 
 from ottla.broker.security.acls import Permission
+from ottla.protocol.messages.fetch import FetchRequest
 from tests.unit.server.authorization.judge import Judge
 from tests.unit.server.authorization.record_rows import fetch_request
 from tests.unit.server.authorization.row import TOPIC_DENIED, Op, T, acl, error_codes
@@ -19,3 +20,26 @@ def test_a_fetch_that_waits_brings_nothing_once_reading_is_denied() -> None:
     judge.broker.authorizer.change([acl((Op.READ, T), Permission.DENY)])
     assert judge.broker.take_answered(1e9) == [later.pending_id]
     assert TOPIC_DENIED in error_codes(judge.asker.finish(later, request, 13))
+
+
+def test_a_session_that_was_begun_when_reading_was_allowed_is_refused_once_it_is_denied() -> None:
+    judge = Judge()
+    assert judge.broker.authorizer is not None
+    judge.broker.authorizer.change([acl((Op.READ, T))])
+    request = fetch_request()
+    assert isinstance(request, FetchRequest)
+    request.session_epoch = 0
+    begun = judge.asker.ask(request, 13)
+    assert begun.session_id
+    assert error_codes(begun) == {0}
+
+    def further(epoch: int) -> set[int]:
+        request = FetchRequest(session_id=begun.session_id, session_epoch=epoch, topics=[])
+        return error_codes(judge.asker.ask(request, 13))
+
+    assert further(1) == {0}
+    judge.broker.authorizer.change([acl((Op.READ, T), Permission.DENY)])
+    for epoch in (2, 3):
+        assert further(epoch) == {0, TOPIC_DENIED}, "each time, as what is new"
+    judge.broker.authorizer.change([acl((Op.READ, T))])
+    assert further(4) == {0}
