@@ -268,3 +268,12 @@ def test_settings_of_a_topic_are_shown_changed_and_taken_back(tmp_path: Path) ->
         assert log.topics() == {"orders": 3}
         with pytest.raises(ottla.ApiError):
             log.create_partitions("orders", 2)
+
+
+def test_a_directory_that_cannot_be_locked_is_refused_once_and_not_logged_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(UserError, match="name a directory that can be written"):
+        ottla.open(tmp_path)
+    assert not caplog.records

@@ -191,8 +191,13 @@ class _Opener:
         directories: list[LogDirectory] = []
         known = settings.known
         try:
-            directories += [self._claim(path) for path in paths]
-            self._check_any_left(directories)
+            for path in paths:
+                claimed = self._claim(path)
+                directories += [] if claimed is None else [claimed]
+            if not directories:
+                raise _none_left([self._failures[path] for path in paths])
+            by_path = {one.path: one for one in directories}
+            directories[:] = [by_path.get(path) or self._offline(path) for path in paths]
             _check_ids(directories)
             found = [self._find_logs(directory) for directory in directories]
             if settings.place is SettingsPlace.NOWHERE:
@@ -217,13 +222,16 @@ class _Opener:
             raise
         return directories, refused
 
-    def _claim(self, path: str) -> LogDirectory:
-        reason = self._failures.get(path)
-        if reason is None:
+    def _claim(self, path: str) -> LogDirectory | None:
+        if path not in self._failures:
             try:
                 return LogDirectory.claim(path, self._file_system, self._options)
             except (UnusableDirectoryError, StorageError) as error:
-                reason = self._failures[path] = str(error)
+                self._failures[path] = str(error)
+        return None
+
+    def _offline(self, path: str) -> LogDirectory:
+        reason = self._failures[path]
         return LogDirectory.offline(path, self._file_system, self._options, reason)
 
     def _find_logs(self, directory: LogDirectory) -> list[FoundLog]:

@@ -34,7 +34,9 @@ class DirectoryHealth:
         `is_half_done`: what failed had begun to change something, so that also a shortage leaves
         it unsure what is on the disk.
         """
-        reason = f"{error.strerror or error} ({error.filename or 'no file named'})"
+        reason = str(error.strerror or error)
+        if error.filename:
+            reason += f" ({error.filename})"
         if is_shortage(error) and not is_half_done:
             reason += "; let the process have more open files (ulimit -n) or memory"
             self.shortages += 1
