@@ -30,6 +30,13 @@ EXIT_INTERRUPTED = 130
 
 TRACEBACK_VARIABLE = "OTTLA_TRACEBACK"
 
+REMEDIES = {
+    errno.ENOSPC: "make room on the disk",
+    errno.EACCES: "give this user the right to it, or name another place",
+    errno.EPERM: "give this user the right to it, or name another place",
+    errno.EROFS: "name a place that can be written",
+}
+
 
 @contextmanager
 def ended() -> Iterator[None]:
@@ -89,8 +96,9 @@ def _judged(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         # What a file is that cannot be read (a FIFO, a link, a folder) is said by its opener.
         reason = error.strerror or str(error)
-        if error.errno == errno.ENOSPC:
-            reason += "; make room on the disk"
-        return f"{error.filename or 'a file'}: {reason}", EXIT_FAILED
+        if error.errno in REMEDIES:
+            reason += f"; {REMEDIES[error.errno]}"
+        unnamed = "a file" if error.errno != errno.ENOSPC else "standard output or a file"
+        return f"{error.filename or unnamed}: {reason}", EXIT_FAILED
     where = f"{TRACEBACK_VARIABLE}=1 shows where"
     return f"a fault of ours, {type(error).__name__}: {error}; {where}", EXIT_FAILED

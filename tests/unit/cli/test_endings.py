@@ -39,7 +39,12 @@ def ending(error: BaseException) -> Result:
         ),
         (ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, "there is one"), 1, "ottla: there is one"),
         (CorruptionError("a.log", 7, "torn"), 1, "ottla: a.log at byte 7: torn"),
-        (OSError(errno.EACCES, "Permission denied", "a"), 1, "ottla: a: Permission denied"),
+        (
+            OSError(errno.EACCES, "Permission denied", "a"),
+            1,
+            "ottla: a: Permission denied; give this user the right to it, or name another place",
+        ),
+        (OSError(errno.EISDIR, "Is a directory", "a"), 1, "ottla: a: Is a directory"),
         (
             ModuleNotFoundError("no", name="kazoo.client"),
             2,
@@ -103,5 +108,8 @@ def test_no_encoding_and_no_closed_stream_ends_in_a_fault(tmp_path: Path) -> Non
     code, text = end("log dump --deep d/t-0", PYTHONIOENCODING="latin-1")
     assert (code, "tea \\u2615" in text) == (0, True), text
     assert end("topics list d >&- 2>&-") == (0, "")
+    if Path("/dev/full").exists():
+        full = "ottla: standard output or a file: No space left on device; make room on the disk\n"
+        assert end("topics list d > /dev/full") == (1, full)
     code, text = end("produce d t <&-")
     assert (code, text) == (2, "ottla: standard input is closed; name files to send\n")
