@@ -8,7 +8,7 @@ what else the machine does changes little.
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,6 +17,7 @@ from benchmarks.brokers import Ottla, source_environment
 from benchmarks.machine import cost_of
 from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
+from ottla.base.closing import Closing
 
 TURNS_PER_ROUND = 4
 """Starts are short and noisy: more of them than of anything else."""
@@ -85,8 +86,14 @@ def run(scale: Scale) -> Iterator[Report]:
         times=scale.of(TURNS_PER_ROUND, 1),
     )
     with scale.data_directory() as directory:
-        ready = (partial(_fixture_ms, directory / f"{number}") for number in count())
-        fixture = scale.sampled({"fixture": lambda: next(ready)()}, times=scale.of(FIXTURES, 1))
+        places = (directory / f"{number}" for number in count())
+        fixtures = scale.sampled(
+            {
+                "ottla_broker": lambda: _fixture_ms(_broker_of_tests, next(places)),
+                "ottla_log": lambda: _fixture_ms(_log_of_tests, next(places)),
+            },
+            times=scale.of(FIXTURES, 1),
+        )
     report = figures_report("Start-up")
     bare = samples["bare"]
     add_figure(report, "python -c pass", bare, "ms")
@@ -99,7 +106,8 @@ def run(scale: Scale) -> Iterator[Report]:
     if resident:
         memory = Samples(tuple(resident))
         add_figure(report, "ottla serve, idle memory", memory, "MB", MEMORY_TARGET)
-    add_figure(report, "ottla_broker, ready", fixture["fixture"], "ms", FIXTURE_TARGET)
+    for name, taken in fixtures.items():
+        add_figure(report, f"{name}, ready", taken, "ms", FIXTURE_TARGET)
     yield report
     yield _commands(scale)
 
@@ -133,15 +141,26 @@ def _with(command: str, target: str) -> str:
     return command.format(target) if "{}" in command else f"{command} {target}"
 
 
-def _fixture_ms(directory: Path) -> float:
-    """Until a test has its broker, in a process that has had one."""
+def _fixture_ms(make: Callable[[Path], Closing], directory: Path) -> float:
+    """Until a test has what its fixture makes, in a process that has had one."""
+    made: list[Closing] = []
+    taken_s = seconds_of(lambda: made.append(make(directory)))
+    made[0].close()
+    return 1000 * taken_s
+
+
+def _broker_of_tests(directory: Path) -> Closing:
     from ottla.testing import LocalBroker
     from ottla.testing.pytest_plugin import SETTINGS
 
-    brokers: list[LocalBroker] = []
-    taken_s = seconds_of(lambda: brokers.append(LocalBroker(directory, SETTINGS)))
-    brokers[0].close()
-    return 1000 * taken_s
+    return LocalBroker(directory, SETTINGS)
+
+
+def _log_of_tests(directory: Path) -> Closing:
+    import ottla
+    from ottla.testing.pytest_plugin import SETTINGS
+
+    return ottla.open(directory, SETTINGS)
 
 
 def _with_byte_code(folder: Path) -> dict[str, str]:
