@@ -34,12 +34,12 @@ class ManyAppends:
     """One call of `Log.append_many`. `written` are the offsets by partition."""
 
     def __init__(
-        self, log: "Log", topic: str, partition: int | None, compression: Compression
+        self, log: "Log", topic: str, partition: int | None, compression: Compression | str
     ) -> None:
         self._log = log
         self._topic = topic
         self._partition = partition
-        self._compression = compression
+        self._compression = _codec(compression)
         self._now_ms = log.environment.clock.now_ms()
         with log.looking():
             found = log.find_topic(topic)
@@ -220,6 +220,17 @@ def _table(records: Any) -> Any | None:
         return records if isinstance(records, pa.Table) else pa.table(records)
     except (TypeError, ValueError) as error:  # Arrow's own errors are ValueErrors.
         raise UserError(f"append_many takes columns of one length: {error}") from error
+
+
+def _codec(name: Compression | str) -> Compression:
+    """By its name in `compression.type`."""
+    if isinstance(name, Compression):
+        return name
+    for one in Compression:
+        if one.kafka_name == name:
+            return one
+    names = ", ".join(one.kafka_name for one in Compression)
+    raise UserError(f"there is no codec {name}; there are {names}")
 
 
 def _has_columns() -> bool:

@@ -319,15 +319,16 @@ class Log(HeldBroker, ReadableLog):
         records: Any,
         *,
         partition: int | None = None,
-        compression: Compression = Compression.NONE,
+        compression: Compression | str = Compression.NONE,
     ) -> dict[int, OffsetRange]:
         """Appends records in batches; returns the first offset and the end, by partition.
 
         `records` are values, tuples of key and value, objects with `key`, `value`, `timestamp_ms`
         and `headers`, or an Arrow table or a frame of pandas or polars with columns of `value`,
-        and if there are any `key`, `headers`, `timestamp`, `partition`. Other threads may append
-        in between, so that not all offsets of a range need be this call's. Raises `ApiError` and
-        `UserError`; what was appended before stays.
+        and if there are any `key`, `headers`, `timestamp`, `partition`. `compression` is a codec's
+        name: "gzip", "snappy", "lz4" or "zstd". Other threads may append in between, so that not
+        all offsets of a range need be this call's. Raises `ApiError` and `UserError`; what was
+        appended before stays.
 
         >>> log.append_many("orders", [b"tea", (b"table 4", b"coffee")], partition=0)
         {0: OffsetRange(from_offset=3, until_offset=5)}
