@@ -443,17 +443,16 @@ def test_clients_of_a_directory_share_it_and_leave_it_closed(tmp_path: Path) -> 
             assert await admin.list_topics() == ["t"]
             assert (await producer.send_and_wait("t", b"b")).offset == 1
 
-    settings = {"auto.offset.reset": "earliest"}
     with (
         ottla.Admin(tmp_path) as admin,
         ottla.Producer(str(tmp_path)) as producer,
-        ottla.Consumer(tmp_path, "g", settings=settings) as consumer,
+        ottla.Consumer(tmp_path) as consumer,
         ottla.SimpleConsumer(tmp_path) as simple,
     ):
         admin.create_topic("t", partitions=1)
         producer.send("t", b"a").result(PATIENCE_S)
         asyncio.run(more())
-        consumer.subscribe("t")
+        consumer.assign({TopicPartition("t", 0): 0})
         assert [one.value for one in consumer.consume(2, PATIENCE_S)] == [b"a", b"b"]
         assert [one.value for one in simple.fetch("t", 0, 1)] == [b"b"]
     with ottla.open(tmp_path) as log:

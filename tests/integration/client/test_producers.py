@@ -126,7 +126,8 @@ def test_flush_returns_after_the_callbacks_of_what_it_waited_for(target: Target)
         assert may_end.wait(PATIENCE_S)
         heard.append("the record")
 
-    with ottla.Producer(target) as producer:
+    # Nothing is sent before it is flushed, and both are in one batch.
+    with ottla.Producer(target, settings={"linger.ms": 3_600_000}) as producer:
         producer.produce("one", b"tea", on_delivery=slow)
         producer.send("one", b"cake").add_done_callback(slow)
         flushing = threading.Thread(target=lambda: heard.append(f"{producer.flush()} left"))
