@@ -297,16 +297,17 @@ def test_neither_a_slice_nor_the_garbage_of_a_request_grows_with_its_elements(
 @pytest.mark.slow
 @pytest.mark.parametrize("key", OF_A_CLUSTER, ids=lambda one: one.name)
 def test_no_slice_of_a_request_to_a_member_of_a_cluster_grows_with_its_elements(
-    key: ApiKey, monkeypatch: pytest.MonkeyPatch
+    key: ApiKey, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     member = BusyMember(2, 3)
     known = {**KNOWN, "controller_id": ME, "controller_epoch": 1, "leader": 2}
     known["broker_epoch"] = member.broker_of(ME).epoch
     with serving(member.broker) as server:
-        burdens = largest_of(CLUSTER_APIS.get(key) or APIS[key], "t", COUNT, known)
+        count = LARGEST if pytestconfig.getoption("--largest-requests") else COUNT
+        burdens = largest_of(CLUSTER_APIS.get(key) or APIS[key], "t", count, known)
         stretches = Stretches(server, monkeypatch)
         with without_collections():
-            check_stretches(burdens, COUNT, stretches.of)
+            check_stretches(burdens, count, stretches.of)
 
 
 class BusyMember(LonelyMember):
