@@ -34,7 +34,7 @@ def commands(group: click.Group = cli, words: str = "ottla") -> Iterator[tuple[s
 
 
 def _index() -> list[str]:
-    lines = ["| command | |", "|---|---|"]
+    lines = ["| command | purpose |", "|---|---|"]
     for words, command in commands():
         anchor = words.replace(" ", "-")
         lines.append(f"| [`{words}`](#{anchor}) | {command.get_short_help_str(200)} |")

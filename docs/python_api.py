@@ -38,7 +38,7 @@ def page_text() -> str:
 
 
 def _index() -> Iterator[str]:
-    yield "| name | |\n|---|---|"
+    yield "| name | meaning |\n|---|---|"
     for module, place in MODULES:
         for name in sorted(module.__all__):
             anchor = f"{place}.{name}".replace(".", "").lower()
