@@ -253,6 +253,10 @@ NOT_THERE = (
     ("/topics/orders/messages?where=((", 400, "begins with no field"),
     ("/topics/orders/messages?from=tea", 400, "name beginning"),
     ("/topics/orders/messages?partition=9", 400, "no partition 9"),
+    ("/topics/order/messages", 404, "did you mean orders?"),
+    ("/topics/order/tail", 404, "did you mean orders?"),
+    ("/topics/order/tail-stream", 404, "did you mean orders?"),
+    ("/topics/order/messages-stream?text=tea", 404, "did you mean orders?"),
     ("/topics/orders/messages/0/99", 404, "offset 99"),
     ("/group?name=nobody", 404, "nobody"),
     ("/nowhere", 404, "no page"),
@@ -270,6 +274,14 @@ def test_a_large_text_is_cut_where_its_page_says_so_and_json_never_in_the_middle
     assert (text["kind"], text["text"], text["is_cut"]) == ("text", "tea tea te", True)
     document = shown(b'{"tea":1}', size=4, is_pretty=True)
     assert (document["kind"], json.loads(document["text"])) == ("json", {"tea": 1})
+
+
+def test_the_overview_counts_the_topics_of_the_list_and_internal_ones_apart(
+    browser: Browser,
+) -> None:
+    found = browser.json("/")
+    assert (found["topic_count"], found["internal_count"]) == (2, 1)
+    assert "+ 1 internal" in browser.text("/")
 
 
 def test_what_is_not_there_is_one_line_and_a_status(browser: Browser) -> None:

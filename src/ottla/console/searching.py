@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import merge
 
-from ottla.base.errors import UserError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Filter, all_of, parse_filter
@@ -202,7 +202,7 @@ class Search:
         query = self.query
         there = self._source.partitions(query.topic)
         if not there:
-            raise UserError(f"there is no topic {query.topic}, or you may not read it")
+            raise UnknownNameError("topic", query.topic, self._source.topics())
         unknown = sorted(set(query.partitions).difference(there))
         if unknown:
             raise UserError(f"topic {query.topic} has no partition {unknown[0]}")

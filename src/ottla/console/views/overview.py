@@ -1,10 +1,12 @@
 """The first page: what doctor finds, then what there is."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.places import Place
+from ottla.console.views.topics import INTERNAL
 from ottla.console.views.view import View
 from ottla.diagnosis.complaints import Complaint
 from ottla.diagnosis.words.remedies import remedy_text
@@ -69,6 +71,7 @@ def _of_broker(place: Place) -> Fields:
             for number, (host, port) in sorted(cluster.brokers.items())
         ],
         "topic_count": len(topics),
+        "internal_count": _internal_count(topics),
         "partition_count": sum(map(len, topics.values())),
         "directories": [
             {
@@ -84,6 +87,10 @@ def _of_broker(place: Place) -> Fields:
         ],
         "groups": dict(sorted(states.items())),
     }
+
+
+def _internal_count(topics: Iterable[str]) -> int:
+    return sum(one.startswith(INTERNAL) for one in topics)
 
 
 def _of_files(place: Place) -> Fields:
@@ -111,6 +118,7 @@ def _of_files(place: Place) -> Fields:
         "cluster_id": None,
         "brokers": [],
         "topic_count": len(files.topics),
+        "internal_count": _internal_count(files.topics),
         "partition_count": sum(partitions),
         "directories": directories,
         "groups": {},

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 
+from ottla.base.errors import UnknownNameError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.browsing.fields import Entry
 from ottla.console.contents import message_fields
@@ -61,9 +62,10 @@ class TailStream:
         self._source = self._opened.__enter__()
         try:
             wanted = parse_partitions(ask.query.get("partition", ""))
-            self._places = [
-                TopicPartition(name, one) for one in wanted or self._source.partitions(name)
-            ]
+            there = self._source.partitions(name)
+            if not there:
+                raise UnknownNameError("topic", name, self._source.topics())
+            self._places = [TopicPartition(name, one) for one in wanted or there]
             bounds = self._source.bounds(self._places)
         except BaseException as error:
             self._opened.__exit__(type(error), error, None)
