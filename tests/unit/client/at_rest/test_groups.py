@@ -85,12 +85,15 @@ def test_members_are_those_of_the_broker(protocol: str, log: Log, tmp_path: Path
 
 def test_what_a_transaction_commits_counts_once_it_is_committed(log: Log, tmp_path: Path) -> None:
     with (
-        ottla.Producer(log, settings={"transactional.id": "t"}) as producer,
+        ottla.Producer(
+            log, settings={"transactional.id": "t", "transaction.timeout.ms": 600_000}
+        ) as producer,
         ottla.Admin(log) as admin,
     ):
         with producer.transaction():
             producer.send_offsets_to_transaction({ORDERS: 7}, "billing")
             assert seen(GroupsAtRest([str(tmp_path)])) == seen(admin)
+        wait_until(admin.list_groups)  # until the marker is there
         assert seen(GroupsAtRest([str(tmp_path)])) == seen(admin)
         (billing,) = GroupsAtRest([str(tmp_path)]).describe_groups(["billing"])
         (lag,) = GroupsAtRest([str(tmp_path)]).group_lag(billing)

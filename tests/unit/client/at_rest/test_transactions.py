@@ -1,5 +1,6 @@
 """The transactional ids of a directory by its files are those that its broker lists."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,10 @@ import ottla
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.client.at_rest.topics import TopicsAtRest
 from ottla.client.at_rest.transactions import TransactionsAtRest
+from tests.support.patience import wait_until
+
+PATIENT = {"transaction.timeout.ms": 600_000}
+"""None is aborted on a slow machine while it is looked at."""
 
 
 def test_transactions_and_producers_are_those_of_the_broker(tmp_path: Path) -> None:
@@ -15,14 +20,16 @@ def test_transactions_and_producers_are_those_of_the_broker(tmp_path: Path) -> N
     with (
         ottla.open(tmp_path, {"transaction.state.log.num.partitions": 2}) as log,
         ottla.Admin(log) as admin,
-        ottla.Producer(log, settings={"transactional.id": "open"}) as producer,
-        ottla.Producer(log, settings={"transactional.id": "done"}) as done,
+        ottla.Producer(log, settings={"transactional.id": "open", **PATIENT}) as producer,
+        ottla.Producer(log, settings={"transactional.id": "done", **PATIENT}) as done,
     ):
         log.create_topic("orders", partitions=2)
         with done.transaction():
             done.send("orders", b"x", partition=0).result()
         with producer.transaction():
             producer.send("orders", b"x", partition=0).result()
+            is_done = partial(admin.list_transactions, states=["CompleteCommit"])
+            wait_until(is_done)  # until the markers are there
             at_rest = TransactionsAtRest(paths)
             assert at_rest.list_transactions() == admin.list_transactions()
             assert [
