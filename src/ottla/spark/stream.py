@@ -157,6 +157,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         log = self._source()
         if self._first is None:
             present = log.partitions()
+            # What is deleted after this look is lost, and nothing that was before.
+            self._seen = self._clock.monotonic_ms(), present
             offsets = resolve_bound(self._start, log, present, self._options.no_match)
             self._first = {
                 one.place: Position(offset=offsets[one.place], topic_id=one.topic_id)
