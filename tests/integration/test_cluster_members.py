@@ -16,7 +16,7 @@ from ottla.cluster.member import Callbacks, ClusterMember, MemberOptions
 from ottla.controller.acls import ChangedAcls, change_acls, read_all_acls
 from ottla.controller.events import CreateTopic, ElectLeaders
 from ottla.controller.parts import ControllerOptions
-from ottla.controller.requests import LeaderAndIsr, Outgoing
+from ottla.controller.requests import LeaderAndIsr, Outgoing, UpdateMetadata
 from ottla.controller.settings import change_settings, read_clients
 from ottla.registries import paths
 from ottla.registries.access import AclEntry, ResourceName
@@ -103,6 +103,11 @@ class Member:
         self.member.start(BrokerRegistration(endpoints=(endpoint,)))
 
 
+def knows(controller: Member, broker_id: int) -> bool:
+    orders = [one.order for one in controller.outgoing]
+    return any(broker_id in one.brokers for one in orders if isinstance(one, UpdateMetadata))
+
+
 def address_of(tools: object) -> str:
     host, port = tools.hosts[0]  # type: ignore[attr-defined]
     return f"{host}:{port}{tools.chroot}"  # type: ignore[attr-defined]
@@ -130,6 +135,7 @@ def test_brokers_register_and_one_of_them_is_the_controller(
     assert second.epochs == [stat.czxid]
     assert decode_cluster_id(get(paths.CLUSTER_ID)[0]) == first.member.cluster_id == CLUSTER
     assert decode_controller(get(paths.CONTROLLER)[0]).broker_id == 1
+    wait_until(lambda: knows(first, 2), "the controller has not heard of the other broker")
     created = first.member.ask(
         CreateTopic(pending_id=0, topic="orders", assignment={0: (2, 1)}), TIMEOUT_S
     )

@@ -16,7 +16,10 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from ottla.testing import LocalBroker
 from ottla.testing.pytest_plugin import SETTINGS
+from tests.support.leftovers import collect_leftovers, of_clients
 from tests.support.patience import PATIENCE_S
+
+pytestmark = of_clients
 
 Application = Callable[[str, threading.Event], None]
 """Runs against an address until it is to stop."""
@@ -104,6 +107,7 @@ def running(application: Application, address: str) -> Iterator[None]:
     finally:
         is_over.set()
         thread.join(PATIENCE_S)
+        collect_leftovers()
 
 
 @pytest.mark.slow
