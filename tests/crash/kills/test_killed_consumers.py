@@ -1,6 +1,7 @@
 """Workers that keep offsets with their results, killed at any moment: each payment counts once."""
 
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from examples.exactly_once import TOPIC, Database, open_database
+from examples.exactly_once import GROUP, TOPIC, Database, open_database
 
 import ottla
 from ottla.embedded.log import Log
@@ -37,12 +38,18 @@ KILLS = 4
 KILLS_AT_LENGTH = 100
 WORKERS = ("a", "b")
 
+WORKER = """
+import faulthandler, runpy, signal
+faulthandler.register(signal.SIGUSR1)
+runpy.run_module("examples.exactly_once", run_name="__main__", alter_sys=True)
+"""
+
 
 class Workers:
     """Two of them, one of which is killed and started again now and then."""
 
     def __init__(self, address: str, database: str) -> None:
-        self._command = [sys.executable, "-m", "examples.exactly_once", address, database]
+        self._command = [sys.executable, "-c", WORKER, address, database]
         self._running = {name: self._start(name) for name in WORKERS}
 
     def _start(self, name: str) -> "subprocess.Popen[bytes]":
@@ -64,6 +71,16 @@ class Workers:
     def check(self) -> None:
         for worker in self._running.values():
             assert worker.poll() is None, worker.communicate()[1].decode()
+
+    def stacks(self) -> str:
+        """Where each of them is at work, or waits."""
+        found = []
+        for name, worker in self._running.items():
+            worker.send_signal(signal.SIGUSR1)
+            time.sleep(1)
+            worker.kill()
+            found.append(f"worker {name}:\n{worker.communicate()[1].decode()}")
+        return "\n".join(found)
 
     def close(self) -> None:
         for worker in self._running.values():
@@ -105,19 +122,33 @@ def test_each_payment_counts_once_however_often_workers_are_killed(
         stack.callback(workers.close)
         database = open_database(url)
         stack.callback(database.close)
+        before = 0
         for _ in range(KILLS_AT_LENGTH if crash_seconds else KILLS):
-            before = counted(database)
 
             def has_grown(before: int = before) -> bool:
                 workers.check()
                 return counted(database) > before
 
-            wait_until(has_grown)
+            wait_until(has_grown, lambda: standstill(log, workers, database))
             time.sleep(chance.random() / 20)  # Any moment of a transaction.
             workers.kill(chance.choice(WORKERS))
+            before = counted(database)  # All may be counted as soon as they are paid.
             pay(log, chance, PAYMENTS, paid)
         wait_until(lambda: counted(database) == sum(log.offsets(TOPIC)[n][1] for n in (0, 1)))
         assert dict(database.execute("SELECT account, amount FROM balances").fetchall()) == paid
+
+
+def standstill(log: Log, workers: Workers, database: Database) -> str:
+    """What holds them up, by the broker, the database and themselves."""
+    with ottla.Admin(log) as admin:
+        group = admin.describe_groups([GROUP])
+    rows = database.execute("SELECT * FROM offsets").fetchall()
+    ends = {number: log.offsets(TOPIC)[number] for number in range(PARTITION_COUNT)}
+    held = ""
+    if hasattr(database, "_connection") and "psycopg" in type(database._connection).__module__:
+        query = "SELECT pid, state, wait_event_type, wait_event, query FROM pg_stat_activity"
+        held = str(database.execute(query).fetchall())
+    return f"no payment counts any more: {group}\n{rows} of {ends}\n{held}\n{workers.stacks()}"
 
 
 def counted(database: Database) -> int:
