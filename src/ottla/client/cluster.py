@@ -24,7 +24,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 
 T = TypeVar("T")
 
-PASSING = frozenset(
+LEADS_NOT = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -32,6 +32,12 @@ PASSING = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""What a broker says of a partition that it leads no more, or not yet as far as it knows."""
+
+PASSING = LEADS_NOT.union(
+    {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,

@@ -6,25 +6,15 @@ from typing import Protocol, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import LEADS_NOT, Cluster
 from ottla.client.connection import Connection
 from ottla.client.refusals import RefusedError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_MS = 30_000
 
-MOVED = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
-)
-"""What a broker says of a partition that it leads no more, or not yet as far as it knows."""
+MOVED = LEADS_NOT | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+"""The same of a partition that is known to be there."""
 
 
 class Answered(Protocol):
