@@ -1,5 +1,6 @@
 """A connection whose client is too fast is muted for the time that its answer told."""
 
+import contextlib
 import select
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from ottla.server.connection_events import Refusal
 from ottla.server.listener import Server
 from tests.support.altering import alter_quota
 from tests.support.brokers import batch
@@ -29,6 +31,7 @@ FREE_SIZE = 10 * LIMIT
 """What all whole windows allow, at once too."""
 
 EXCESS = 3000
+PATIENCE_S = 60
 PRODUCE, METADATA = 0, 3
 PRODUCE_VERSION, METADATA_VERSION = 9, 5
 
@@ -77,3 +80,19 @@ def test_a_client_that_goes_while_it_is_held_back_is_let_go(server: Server, brok
         assert len(broker.throttled_clients) == 1
     with WireClient(server.address) as other:
         other.ask(MetadataRequest(topics=[]), METADATA_VERSION)
+
+
+def test_an_address_that_connects_too_fast_is_closed_after_a_while(
+    server: Server, broker: Broker
+) -> None:
+    names = quota_entity({"ip": "127.0.0.1"})
+    alter_quota(broker, QuotaAlteration(names=names, limits={"connection_creation_rate": 1.0}))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(WireClient(server.address))]
+        clients[0].ask(MetadataRequest(topics=[]), METADATA_VERSION)
+        while not server.connection_counts.refused[Refusal.HOST_RATE]:
+            clients.append(stack.enter_context(WireClient(server.address)))
+            assert len(clients) < 1000
+        closed, _, _ = select.select([one.socket for one in clients], [], [], PATIENCE_S)
+        assert {one.recv(1) for one in closed} == {b""}
+        clients[0].ask(MetadataRequest(topics=[]), METADATA_VERSION)

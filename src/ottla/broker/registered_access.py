@@ -40,7 +40,7 @@ class FoundClients:
 
 
 def found_clients(settings: Settings) -> FoundClients:
-    """What settings of users and client ids say."""
+    """What settings of users, client ids and addresses say."""
     quotas: dict[QuotaEntity, Mapping[str, float]] = {}
     credentials: dict[str, Credentials] = {}
     errors: list[str] = []

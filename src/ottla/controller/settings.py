@@ -45,9 +45,13 @@ def read_settings(entities: Iterable[str]) -> Steps[Settings]:
 
 
 def read_clients() -> Steps[Settings]:
-    """Of all users and client ids: of `users/alice`, `clients/app`, `users/alice/clients/app`."""
-    users, clients = yield Batch(
-        operations=(Children(paths.config_path("users")), Children(paths.config_path("clients")))
+    """Of all users, client ids and addresses.
+
+    Of `users/alice`, `clients/app`, `users/alice/clients/app`, `ips/10.0.0.7`.
+    """
+    folders = ("users", "clients", "ips")
+    users, clients, addresses = yield Batch(
+        operations=tuple(Children(paths.config_path(folder)) for folder in folders)
     )
     of_users = yield Batch(
         operations=tuple(
@@ -58,6 +62,7 @@ def read_clients() -> Steps[Settings]:
         yield from read_settings(
             [f"users/{user}" for user in users.children]
             + [f"clients/{client}" for client in clients.children]
+            + [f"ips/{address}" for address in addresses.children]
             + [
                 f"users/{user}/clients/{client}"
                 for user, folder in zip(users.children, of_users, strict=True)

@@ -6,7 +6,7 @@ Kafka's counterparts: `Acceptor`, `DataPlaneAcceptor`, `ConnectionQuotas`.
 import contextlib
 import logging
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from selectors import EVENT_READ, BaseSelector
@@ -18,7 +18,7 @@ from ottla.base.open_files import descriptor_limit, max_connections
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener, client_listeners
-from ottla.server.arrivals import CreationRates, HostLimits
+from ottla.server.arrivals import CreationRates, HostLimits, HostRates
 from ottla.server.connection import Connection, address_of, host_of
 from ottla.server.connection_events import ConnectionCounts, Refusal
 from ottla.server.request_context import Client
@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
 ACCEPTS_PER_ROUND = 64
+
+KEPT_PEERS = 256
+"""Peers that have come too fast and are kept for a while before they are closed."""
 
 RENEWAL_MS = 10_000.0
 """How often the files of certificates are looked at."""
@@ -135,6 +138,7 @@ class Acceptors:
         selector: BaseSelector,
         on_connection: Callable[[Connection], None],
         wake: Callable[[], None],
+        rate_of_host: Callable[[str], float | None],
     ) -> None:
         self._wake = wake
         self._listeners = listeners
@@ -143,6 +147,8 @@ class Acceptors:
         self._on_connection = on_connection
         self._share = max_connections()
         self._host_limits = HostLimits(config)
+        self._host_rates = HostRates(config, rate_of_host)
+        self._too_fast: deque[tuple[float, socket.socket]] = deque()
         self._creation_rates = CreationRates(config)
         self._all: list[Acceptor] = []
         self._counts: Counter[str] = Counter()
@@ -179,6 +185,8 @@ class Acceptors:
 
     def work(self, now_ms: float) -> None:
         """Accepts again where a pause is over, and takes what handshakes have come to."""
+        while self._too_fast and self._too_fast[0][0] <= now_ms:
+            self._too_fast.popleft()[1].close()
         for acceptor in self._all:
             if acceptor.resumes_ms is not None and acceptor.resumes_ms <= now_ms:
                 acceptor.resumes_ms = None
@@ -199,6 +207,7 @@ class Acceptors:
             self._watch_all()
 
     def close(self) -> None:
+        self._close_too_fast()
         if self._handshakes is not None:
             self._handshakes.close()
         for acceptor in self._all:
@@ -206,6 +215,7 @@ class Acceptors:
 
     def abandon(self) -> None:
         """In a child of a fork: see `Server.abandon`."""
+        self._close_too_fast()
         if self._handshakes is not None:
             self._handshakes.abandon()
         for acceptor in self._all:
@@ -333,6 +343,10 @@ class Acceptors:
         self, peer: socket.socket, peer_name: str, acceptor: Acceptor, now_ms: float
     ) -> None:
         host = host_of(peer_name)
+        kept_ms = self._host_rates.enter(host, now_ms)
+        if kept_ms > 0:
+            self._keep(peer, now_ms + kept_ms)
+            return
         if not self._host_limits.enter(host):
             limit = self._host_limits.limit_of(host)
             logger.warning("refusing %s: %s may have %d connections", peer_name, host, limit)
@@ -355,6 +369,18 @@ class Acceptors:
             # Reset before we came to it, or there is no memory for a buffer.
             peer.close()
             self._refuse(client, Refusal.RESET)
+
+    def _keep(self, peer: socket.socket, until_ms: float) -> None:
+        """It is closed later, so that its client is slow to come again (KIP-612)."""
+        self.connection_counts.refused[Refusal.HOST_RATE] += 1
+        if len(self._too_fast) >= KEPT_PEERS:
+            self._too_fast.popleft()[1].close()
+        self._too_fast.append((until_ms, peer))
+
+    def _close_too_fast(self) -> None:
+        for _, peer in self._too_fast:
+            peer.close()
+        self._too_fast.clear()
 
     def _secured(self, transport: Transport, arrival: Arrival, principal: Principal) -> None:
         """A handshake is done."""
@@ -401,6 +427,8 @@ class Acceptors:
 
     def _look_ahead(self) -> None:
         times = [one.resumes_ms for one in self._all if one.resumes_ms is not None]
+        if self._too_fast:
+            times.append(self._too_fast[0][0])
         if self._handshakes is not None:
             times.append(self._renews_ms)
             if self._handshakes.deadline_ms is not None:

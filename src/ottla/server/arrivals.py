@@ -3,10 +3,11 @@
 Kafka's counterpart: `ConnectionQuotas`; the hint has none.
 """
 
+from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from ottla.broker.quotas.client_quotas import WindowedRate
+from ottla.broker.quotas.client_quotas import RATES_TO_KEEP, WindowedRate
 from ottla.config.broker import BrokerConfig
 from ottla.config.connections import connection_overrides
 from ottla.config.setting import INT32_MAX
@@ -86,18 +87,43 @@ class CreationRates:
             rate = self._rates[listener] = self._new_rate()
         config = self._config
         wait_ms = max(
-            self._record(self._rate, config.max_connection_creation_rate, now_ms),
-            self._record(rate, self._limit_of(listener), now_ms),
+            _record(self._rate, config.max_connection_creation_rate, now_ms),
+            _record(rate, self._limit_of(listener), now_ms),
         )
         return min(wait_ms, float(self._window_size_ms))
 
-    @staticmethod
-    def _record(rate: WindowedRate, limit: int, now_ms: float) -> float:
-        rate.record(1, now_ms)
-        excess = rate.per_second(now_ms) - limit
-        if excess <= 0:
+
+class HostRates:
+    """How fast connections come from each address that has a quota; others are not measured.
+
+    Kafka's counterpart: `ConnectionQuotas.recordIpConnectionMaybeThrottle` (KIP-612).
+    """
+
+    def __init__(self, config: BrokerConfig, limit_of: Callable[[str], float | None]) -> None:
+        self._window_size_ms = config.quota_window_size_seconds * 1000
+        self._new_rate = partial(WindowedRate, config.quota_window_num, self._window_size_ms)
+        self._limit_of = limit_of
+        self._rates: dict[str, WindowedRate] = {}
+
+    def enter(self, host: str, now_ms: float) -> float:
+        """Counts one more, unless it comes too soon; then, for how many ms it is to be kept."""
+        limit = self._limit_of(host)
+        if limit is None:
             return 0.0
-        return round(excess / limit * rate.measured_ms(now_ms)) if limit else inf
+        rate = self._rates.get(host)
+        if rate is None:
+            if len(self._rates) >= RATES_TO_KEEP:
+                self._forget_resting(now_ms)
+            rate = self._rates[host] = self._new_rate()
+        wait_ms = _record(rate, limit, now_ms)
+        if wait_ms > 0:
+            rate.record(-1, now_ms)
+        return min(wait_ms, float(self._window_size_ms))
+
+    def _forget_resting(self, now_ms: float) -> None:
+        self._rates = {
+            host: rate for host, rate in self._rates.items() if not rate.is_at_rest(now_ms)
+        }
 
 
 class AdvertisedAddressHint:
@@ -129,3 +155,12 @@ class AdvertisedAddressHint:
             "left without another request. If it cannot reach that address, set "
             f"advertised.listeners=PLAINTEXT://HOST:{sent_to[1]} with a HOST that it can reach"
         )
+
+
+def _record(rate: WindowedRate, limit: float, now_ms: float) -> float:
+    """One more; for how many milliseconds it is too soon."""
+    rate.record(1, now_ms)
+    excess = rate.per_second(now_ms) - limit
+    if excess <= 0:
+        return 0.0
+    return round(excess / limit * rate.measured_ms(now_ms)) if limit else inf

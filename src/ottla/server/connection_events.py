@@ -26,6 +26,7 @@ class CloseReason(Enum):
 
 class Refusal(Enum):
     HOST_LIMIT = "its host has max.connections.per.ip"
+    HOST_RATE = "its host has a quota of connection_creation_rate, and came too fast"
     RESET = "it was reset before it was served"
     HANDSHAKE = "its TLS handshake failed"
 

@@ -104,7 +104,14 @@ class Server:
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
         self._listeners = listeners
-        self._acceptors = Acceptors(listeners, broker.config, self._selector, self._add, self.wake)
+        self._acceptors = Acceptors(
+            listeners,
+            broker.config,
+            self._selector,
+            self._add,
+            self.wake,
+            broker.quotas.connection_rate_of,
+        )
         self.connection_counts = self._acceptors.connection_counts
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False

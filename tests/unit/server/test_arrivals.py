@@ -1,7 +1,14 @@
 """Who is let in, and who is told of as lost."""
 
+from ottla.broker.quotas.client_quotas import RATES_TO_KEEP
 from ottla.config.broker import broker_config
-from ottla.server.arrivals import REMEMBERED_HOSTS, AdvertisedAddressHint, CreationRates, HostLimits
+from ottla.server.arrivals import (
+    REMEMBERED_HOSTS,
+    AdvertisedAddressHint,
+    CreationRates,
+    HostLimits,
+    HostRates,
+)
 
 HERE, ELSEWHERE = ("10.0.0.1", 9092), ("broker.example", 9093)
 
@@ -70,3 +77,24 @@ def test_who_came_before_a_limit_was_set_counts() -> None:
         assert rates.enter("PLAINTEXT", 0.0) == 0.0
     rates.follow(broker_config({"max.connection.creation.rate": "2"}))
     assert rates.enter("PLAINTEXT", 0.0) == 1000.0
+
+
+def test_an_address_that_is_too_fast_is_refused_until_it_was_slow_enough() -> None:
+    limits = {"a": 2.0}
+    rates = HostRates(broker_config({}), limits.get)
+    # 2 per second over ten full windows, as for a listener; what is refused does not count.
+    assert [rates.enter("a", 0.0) for _ in range(20)] == [0.0] * 20
+    assert [rates.enter("a", 0.0) for _ in range(3)] == [500.0] * 3
+    assert rates.enter("a", 500.0) == 0.0
+    assert [rates.enter("b", 0.0) for _ in range(40)] == [0.0] * 40
+    limits["a"] = 0.0
+    assert rates.enter("a", 60_000.0) == 1000.0
+    del limits["a"]
+    assert rates.enter("a", 60_000.0) == 0.0
+
+
+def test_only_so_many_rates_of_addresses_are_kept() -> None:
+    rates = HostRates(broker_config({}), lambda _: 1.0)
+    for number in range(2 * RATES_TO_KEEP):
+        rates.enter(str(number), 20_000.0 * (number // RATES_TO_KEEP))
+    assert len(rates._rates) <= RATES_TO_KEEP

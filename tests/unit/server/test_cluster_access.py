@@ -171,6 +171,20 @@ def test_quotas_are_settings_of_users_and_clients(member: LonelyMember) -> None:
     assert len(member.request(DescribeClientQuotasRequest(), 1).entries) == 2
 
 
+def test_quotas_of_addresses_are_settings_of_theirs(member: LonelyMember) -> None:
+    rate = {"connection_creation_rate": 5.0}
+    assert alter_quotas(member, rate, ip="10.0.0.7") == 0
+    assert alter_quotas(member, rate, ip=None) == 0
+    assert member.zookeeper.children("/config/ips") == ["10.0.0.7", "<default>"]
+    assert config_at(member, "ips/10.0.0.7") == {"connection_creation_rate": "5"}
+    assert member.broker.quotas.connection_rate_of("10.0.0.7") == 5.0
+    assert alter_quotas(member, {"connection_creation_rate": None}, ip="10.0.0.7") == 0
+    assert member.broker.quotas.connection_rate_of("10.0.0.7") == 5.0, "that of all others"
+    # As an administrator may have written it with Kafka's tools: nobody is let in from there.
+    none = found_clients({"ips/10.0.0.8": {"connection_creation_rate": "0"}})
+    assert (none.errors, list(none.quotas.values())) == ((), [{"connection_creation_rate": 0.0}])
+
+
 def test_quotas_that_cannot_be_change_nothing(member: LonelyMember) -> None:
     invalid = ErrorCode.INVALID_REQUEST
     assert alter_quotas(member, {"producer_byte_rate": 1.5}, user="ana") == invalid

@@ -251,6 +251,6 @@ def test_quotas_that_cannot_be_are_refused(asker: Asker) -> None:
     assert alter(asker, ({"ip": "1.2.3.4"}, [rate]), ({"user": "b"}, [rate])) == [refused, 0]
     assert alter(asker, ({"user": "c"}, [rate]), validate_only=True) == [0]
     assert list(described(asker)) == [(("user", "b"),)]
-    wrong = ComponentData(entity_type="ip", match_type=2, match=None)
+    wrong = ComponentData(entity_type="port", match_type=2, match=None)
     answer = asker.ask(DescribeClientQuotasRequest(components=[wrong]), 1)
     assert (answer.error_code, answer.entries) == (ErrorCode.UNSUPPORTED_VERSION, None)

@@ -14,7 +14,10 @@ from enum import Enum
 
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 
-USER, CLIENT_ID = "user", "client-id"
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+
+CONNECTION_RATE = "connection_creation_rate"
+"""The one limit of an address: how many connections it may make in a second (KIP-612)."""
 
 ANONYMOUS = "ANONYMOUS"
 """The principal of clients that have not authenticated (`KafkaPrincipal.ANONYMOUS`)."""
@@ -120,6 +123,11 @@ class ClientQuotas:
         return [
             (kind, entity, rate.per_second(now_ms)) for (kind, entity), rate in self._rates.items()
         ]
+
+    def connection_rate_of(self, host: str) -> float | None:
+        """How many connections an address may make in a second; `None`: any number."""
+        limits = self._quotas.get(((IP, host),)) or self._quotas.get(((IP, None),)) or {}
+        return limits.get(CONNECTION_RATE)
 
     def max_fetch_size(self, client_id: str, user: str = ANONYMOUS) -> int | None:
         """The most that one fetch may bring: what the quota allows in all whole windows.

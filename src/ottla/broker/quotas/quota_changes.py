@@ -7,16 +7,22 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from ipaddress import ip_address
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
-from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
+from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER, QuotaKind
 
-ENTITY_TYPES = (USER, CLIENT_ID)
-WHOLE_NUMBERS = (QuotaKind.PRODUCE.value, QuotaKind.FETCH.value)
-KEYS = tuple(kind.value for kind in QuotaKind)
+ENTITY_TYPES = (USER, CLIENT_ID, IP)
+WHOLE_NUMBERS = {
+    QuotaKind.PRODUCE.value: "Long",
+    QuotaKind.FETCH.value: "Long",
+    CONNECTION_RATE: "Integer",
+}
+KEYS_OF_CLIENTS = tuple(kind.value for kind in QuotaKind)
+KEYS = (*KEYS_OF_CLIENTS, CONNECTION_RATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +36,9 @@ class QuotaAlteration:
         """The entity and its limits after it, none to take the entity away; raises `ApiError`."""
         entity = self.entity()
         limits = dict(quotas.get(entity, {}))
+        keys = (CONNECTION_RATE,) if entity[0][0] == IP else KEYS_OF_CLIENTS
         for key, value in self.limits.items():
-            if key not in KEYS:
+            if key not in keys:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}")
             if value is None:
                 limits.pop(key, None)
@@ -54,6 +61,8 @@ class QuotaAlteration:
                 )
             if name == "":
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Empty {kind} not supported")
+        if IP in names:
+            _check_address(names)
         return quota_entity(names)
 
 
@@ -70,7 +79,21 @@ def _check_limit(key: str, value: float) -> None:
     if not math.isfinite(value) or value <= 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")
     if key in WHOLE_NUMBERS and value != math.floor(value):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a Long value")
+        kind = WHOLE_NUMBERS[key]
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {kind} value")
+
+
+def _check_address(names: Mapping[str, str | None]) -> None:
+    """Kafka resolves names of hosts too, each broker for itself."""
+    if len(names) > 1:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid client quota entity: an ip stands alone, without user or client-id",
+        )
+    try:
+        ip_address(names[IP] or "0.0.0.0")
+    except ValueError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{names[IP]} is not a valid IP") from error
 
 
 class MatchType(IntEnum):
@@ -120,6 +143,11 @@ class QuotaFilter:
                     ErrorCode.INVALID_REQUEST,
                     "A name belongs to an exact match, and to no other.",
                 )
+        if IP in types and len(types) > 1:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "Invalid entity filter component combination: ip goes with no other type.",
+            )
 
     def select(self, quotas: Quotas) -> Iterator[tuple[QuotaEntity, Mapping[str, float]]]:
         """The entities that it matches, with their limits."""

@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from math import isfinite
+from sys import float_info
 from typing import Final, TypeVar
 
 from ottla.base.principal import parse_principal
 from ottla.base.scram import HASHES, ScramCredential
 from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
-from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
+from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER
 from ottla.broker.security.acls import (
     Acl,
     Entry,
@@ -34,13 +35,18 @@ Kind = TypeVar("Kind", bound=IntEnum)
 
 USERS: Final = "users"
 CLIENTS: Final = "clients"
+ADDRESSES: Final = "ips"
+MORE_THAN_ZERO: Final = float_info.min
 
 
-# Users and client ids
+# Users, client ids and addresses
 
 
 def entity_of(path: str) -> QuotaEntity | None:
-    """Of `users/alice`, `clients/app` or `users/alice/clients/app`; `None` for another path."""
+    """Of `users/alice`, `clients/app`, `users/alice/clients/app` or `ips/10.0.0.7`.
+
+    `None` for another path.
+    """
     match path.split("/"):
         case ["users", user]:
             return quota_entity({USER: desanitized(user)})
@@ -48,13 +54,15 @@ def entity_of(path: str) -> QuotaEntity | None:
             return quota_entity({CLIENT_ID: desanitized(client)})
         case ["users", user, "clients", client]:
             return quota_entity({USER: desanitized(user), CLIENT_ID: desanitized(client)})
+        case ["ips", address]:
+            return quota_entity({IP: desanitized(address)})
     return None
 
 
 def entity_path(entity: QuotaEntity) -> str:
     """The inverse of `entity_of`."""
     names = dict(entity)
-    folders = ((USER, USERS), (CLIENT_ID, CLIENTS))
+    folders = ((USER, USERS), (CLIENT_ID, CLIENTS), (IP, ADDRESSES))
     return "/".join(
         f"{folder}/{sanitized(names[kind])}" for kind, folder in folders if kind in names
     )
@@ -71,15 +79,16 @@ def limits_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, flo
     except ValueError as error:
         raise ValueError(f"the quotas of {dict(entity)} are no numbers ({error})") from error
     for name, limit in limits.items():
-        if not (isfinite(limit) and limit > 0):
-            raise ValueError(f"the quota {name} of {dict(entity)} is {limit}, not greater than 0")
+        least = 0.0 if name == CONNECTION_RATE else MORE_THAN_ZERO
+        if not (isfinite(limit) and limit >= least):
+            raise ValueError(f"the quota {name} of {dict(entity)} is {limit}, which is too little")
     return limits
 
 
 def with_limits(settings: Mapping[str, str], limits: Mapping[str, float | None]) -> dict[str, str]:
     """An entity's settings with other limits; those of `None` go, and all else stays.
 
-    Java reads a rate of bytes as a whole number.
+    Java reads rates of bytes and of connections as whole numbers.
     """
     left = {name: text for name, text in settings.items() if name not in limits}
     given = {name: limit for name, limit in limits.items() if limit is not None}
@@ -87,7 +96,8 @@ def with_limits(settings: Mapping[str, str], limits: Mapping[str, float | None])
 
 
 def _number(name: str, limit: float) -> str:
-    return str(int(limit)) if name.endswith("_byte_rate") else str(float(limit))
+    is_whole = name == CONNECTION_RATE or name.endswith("_byte_rate")
+    return str(int(limit)) if is_whole else str(float(limit))
 
 
 def _is_scram(name: str) -> bool:

@@ -15,7 +15,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.scram import ScramCredential
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
-from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
+from ottla.broker.quotas.client_quotas import CLIENT_ID, IP, USER
 from ottla.broker.security.acls import Acl
 from ottla.broker.security.registered import acls_of, credentials_of, limits_of
 from ottla.config.broker import topic_settings_by_broker_name
@@ -175,7 +175,7 @@ def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
 
 def _client_settings(zookeeper: ZooKeeper) -> Iterator[tuple[QuotaEntity, dict[str, str]]]:
     """The settings of users, of client ids, of both together, and of addresses."""
-    for folder, kind in (("clients", CLIENT_ID), ("users", USER), ("ips", "ip")):
+    for folder, kind in (("clients", CLIENT_ID), ("users", USER), ("ips", IP)):
         for name in _children(zookeeper, config_path(folder)):
             path, entity = f"{folder}/{name}", {kind: desanitized(name)}
             yield quota_entity(entity), _settings_at(zookeeper, path)

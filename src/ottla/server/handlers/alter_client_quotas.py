@@ -1,8 +1,7 @@
-"""AlterClientQuotas, 0 to 1: sets and removes quotas of users and clients, which hold at once.
+"""AlterClientQuotas, 0 to 1: sets and removes quotas of users, clients and addresses.
 
-Left out: quotas of addresses (`connection_creation_rate`) and of changes to topics
-(`controller_mutation_rate`), which are refused. Kafka's counterpart: `ClientQuotaControlManager`
-(KIP-546).
+They hold at once. Left out: quotas of changes to topics (`controller_mutation_rate`), which are
+refused. Kafka's counterpart: `ClientQuotaControlManager` (KIP-546, KIP-612).
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
-"""DescribeClientQuotas, 0 to 1: the quotas of users and clients that match a filter (KIP-546).
+"""DescribeClientQuotas, 0 to 1: the quotas of users, clients and addresses that match a filter.
 
-Left out: quotas of addresses. Kafka's counterpart: `ClientQuotasImage.describe`.
+Kafka's counterpart: `ClientQuotasImage.describe` (KIP-546).
 """
 
 from ottla.base.errors import ApiError

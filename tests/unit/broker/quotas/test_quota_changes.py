@@ -17,6 +17,7 @@ ALICE = quota_entity({"user": "alice"})
 ANYBODY = quota_entity({"user": None})
 BOTH = quota_entity({"user": "alice", "client-id": "c"})
 CLIENT = quota_entity({"client-id": "c"})
+ADDRESS = quota_entity({"ip": "1.2.3.4"})
 LIMITS = {"producer_byte_rate": 1.0}
 QUOTAS = dict.fromkeys((ALICE, ANYBODY, BOTH, CLIENT), LIMITS)
 
@@ -37,13 +38,24 @@ def test_limits_are_set_and_taken_away_one_by_one() -> None:
     assert after(quotas, alteration(ALICE, request_percentage=None)) == {}
 
 
+@pytest.mark.parametrize("names", [ADDRESS, quota_entity({"ip": None})])
+def test_an_address_and_all_others_have_a_rate_of_connections(names: QuotaEntity) -> None:
+    limits = {"connection_creation_rate": 5.0}
+    assert after({}, alteration(names, **limits)) == {names: limits}
+
+
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
         (alteration((), producer_byte_rate=1.0), "Invalid empty client quota entity"),
         (alteration((("user", ""),), producer_byte_rate=1.0), "Empty user not supported"),
         (alteration((("user", "a"), ("user", "b")), producer_byte_rate=1.0), "a type twice"),
-        (alteration((("ip", "1.2.3.4"),), producer_byte_rate=1.0), "Unhandled .* type: ip"),
+        (alteration((("port", "1"),), producer_byte_rate=1.0), "Unhandled .* type: port"),
+        (alteration(ADDRESS, producer_byte_rate=1.0), "Invalid configuration key producer"),
+        (alteration(ALICE, connection_creation_rate=1.0), "Invalid configuration key connection"),
+        (alteration(ADDRESS, connection_creation_rate=1.5), "must be a Integer value"),
+        (alteration((("ip", "nowhere"),), connection_creation_rate=1.0), "not a valid IP"),
+        (alteration((*ADDRESS, *ALICE), connection_creation_rate=1.0), "an ip stands alone"),
         (alteration(ALICE, no_such=1.0), "Invalid configuration key no_such"),
         (alteration(ALICE, no_such=None), "Invalid configuration key no_such"),
         (alteration(ALICE, producer_byte_rate=0.0), "must be greater than 0"),
@@ -91,7 +103,8 @@ def test_a_filter_selects_entities(
     [
         ([component("", EXACT, "a")], ErrorCode.INVALID_REQUEST),
         ([component("user", SPECIFIED)] * 2, ErrorCode.INVALID_REQUEST),
-        ([component("ip", SPECIFIED)], ErrorCode.UNSUPPORTED_VERSION),
+        ([component("port", SPECIFIED)], ErrorCode.UNSUPPORTED_VERSION),
+        ([component("ip", SPECIFIED), component("user", SPECIFIED)], ErrorCode.INVALID_REQUEST),
         ([component("user", 7)], ErrorCode.INVALID_REQUEST),
         ([component("user", EXACT)], ErrorCode.INVALID_REQUEST),
         ([component("user", DEFAULT, "a")], ErrorCode.INVALID_REQUEST),
