@@ -19,7 +19,7 @@ from ottla.loading.rerun_plan import rerun_range
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.testing import FakeFileSystem, every_crash_point
-from tests.unit.tables.shadowed import OnBoth, put_down
+from tests.support.shadowed import OnBoth, put_down
 
 deltalake = pytest.importorskip("deltalake")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -37,27 +37,7 @@ sent = pickle.dumps((reader, reader.partitions()))
 reader, partitions = pickle.loads(sent)
 print(ottla.__file__, sum(rows.num_rows for one in partitions for rows in reader.read(one)))
 """
-KILL_AN_EXECUTOR = """
-import os, signal
-
-def once(batches):
-    try:
-        os.close(os.open("{flag}", os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        yield from batches
-        return
-    yield next(batches)
-    forks_workers = open(f"/proc/{{os.getppid()}}/stat").read().rpartition(")")[2].split()
-    os.kill(int(forks_workers[1]), signal.SIGKILL)
-
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.getOrCreate()
-rows = spark.read.format("ottla").option("subscribe", "orders").load("data/")
-sink = rows.mapInArrow(once, rows.schema).write.format("ottla").mode("append")
-sink.options(**{{"kafka.bootstrap.servers": "{broker}", "topic": "copies"}}).save()
-"""
-
-KILL_A_WORKER = """
+KILL_ONCE = """
 import os, signal
 
 def parent(process):
@@ -71,14 +51,32 @@ def once(batches):
         return
     yield next(batches)
     executor = parent(os.getppid())
-    os.kill(parent(executor), signal.SIGKILL)
-    os.kill(executor, signal.SIGKILL)
+    kill(executor)
 
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 rows = spark.read.format("ottla").option("subscribe", "orders").load("data/")
+"""
+KILL_AN_EXECUTOR = (
+    KILL_ONCE
+    + """
+def kill(executor):
+    os.kill(executor, signal.SIGKILL)
+
+sink = rows.mapInArrow(once, rows.schema).write.format("ottla").mode("append")
+sink.options(**{{"kafka.bootstrap.servers": "{broker}", "topic": "copies"}}).save()
+"""
+)
+KILL_A_WORKER = (
+    KILL_ONCE
+    + """
+def kill(executor):
+    os.kill(parent(executor), signal.SIGKILL)
+    os.kill(executor, signal.SIGKILL)
+
 print(rows.mapInArrow(once, rows.schema).count(), "records")
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ottla
+from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import AuditReport, audit
 from ottla.loading.follow import FollowRule
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, Progress, ignore
+from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, Progress
 from ottla.loading.load import load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.task import OnError
@@ -58,7 +59,7 @@ class StopAfter:
 
 def table_load(
     path: Path,
-    progress: Callable[[Progress], None] = ignore,
+    progress: Callable[[Progress], None] = pass_over,
     options: LoadOptions = DECODED,
     source: str | None = None,
 ) -> LoadJob:

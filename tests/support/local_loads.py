@@ -1,10 +1,11 @@
 """Loads, reruns and compactions whose tasks run in the test's process, where no Spark is needed."""
 
+from ottla.base.events import pass_over
 from ottla.loading import compaction
 from ottla.loading import load as loading
 from ottla.loading import rerun as rerunning
 from ottla.loading.compaction import CompactOptions, CompactReport
-from ottla.loading.job import LoadOptions, LoadPlace, OnProgress, ignore
+from ottla.loading.job import LoadOptions, LoadPlace, OnProgress
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun_plan import RerunRange
@@ -15,7 +16,7 @@ def load(
     topic: str,
     into: str,
     *,
-    progress: OnProgress = ignore,
+    progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """As `ottla.spark.load.load`."""
@@ -27,7 +28,7 @@ def rerun(
     place: LoadPlace,
     wanted: RerunRange,
     *,
-    progress: OnProgress = ignore,
+    progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """As `ottla.spark.load.rerun`."""
@@ -35,7 +36,7 @@ def rerun(
 
 
 def compact(
-    path: str, *, progress: OnProgress = ignore, options: CompactOptions | None = None
+    path: str, *, progress: OnProgress = pass_over, options: CompactOptions | None = None
 ) -> CompactReport:
     """As `ottla.spark.load.compact`."""
     return compaction.compact(path, LocalEngine(), progress, options)

@@ -17,8 +17,8 @@ class Event(Protocol):
 OnEvent = Callable[[Event], None]
 
 
-def pass_over(_: Event) -> None:
-    """For a caller that has no use for events."""
+def pass_over(_: object) -> None:
+    """For a caller that has no use for events, progress or remarks."""
 
 
 def kind_of(event: Event) -> str:

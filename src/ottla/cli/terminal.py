@@ -1,6 +1,7 @@
 """What commands share of a terminal: tables, progress, sizes, durations, signals, JSON."""
 
 import json
+import logging
 import os
 import re
 import signal
@@ -46,10 +47,6 @@ def report_skipped(damage: object) -> None:
 def report_remark(text: str) -> None:
     """Says on standard error what a reader should know."""
     click.echo(text, err=True)
-
-
-def no_remark(text: str) -> None:
-    """In place of `report_remark` under `--quiet`."""
 
 
 def new_console(*, stderr: bool = False) -> "Console":
@@ -245,6 +242,18 @@ def draw_over(text: str) -> None:
 
 class DeadlinePassedError(KeyboardInterrupt):
     """The time of `--timeout` is over: whatever runs is interrupted as by Ctrl-C."""
+
+
+@contextmanager
+def only_logged_from(level: int, name: str) -> Iterator[None]:
+    """Messages of a logger below the level are dropped: the command says them itself."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager

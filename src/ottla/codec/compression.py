@@ -31,6 +31,10 @@ class Compression(IntEnum):
         return self.name.lower()
 
 
+CODECS = {one.kafka_name: one for one in Compression}
+"""By their names in `compression.type`."""
+
+
 class CompressionError(OttlaError):
     """Bytes that the codec cannot have written, or more of them than allowed."""
 

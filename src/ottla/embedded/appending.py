@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
-from ottla.codec.compression import Compression
+from ottla.codec.compression import CODECS, Compression
 from ottla.record.builder import MAX_RECORD_OVERHEAD, RecordBatchBuilder
 from ottla.record.packing import RecordColumns, pack_records
 from ottla.record.partitioner import partition_for_key, partitions_for_keys
@@ -223,14 +223,11 @@ def _table(records: Any) -> Any | None:
 
 
 def _codec(name: Compression | str) -> Compression:
-    """By its name in `compression.type`."""
     if isinstance(name, Compression):
         return name
-    for one in Compression:
-        if one.kafka_name == name:
-            return one
-    names = ", ".join(one.kafka_name for one in Compression)
-    raise UserError(f"there is no codec {name}; there are {names}")
+    if name not in CODECS:
+        raise UserError(f"there is no codec {name}; there are {', '.join(CODECS)}")
+    return CODECS[name]
 
 
 def _has_columns() -> bool:

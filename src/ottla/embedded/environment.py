@@ -5,15 +5,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
+from ottla.base.events import pass_over
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from ottla.server.request_context import Handler
-
-
-def _ignore_progress(_: str) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,5 +21,5 @@ class Environment:
     file_system: FileSystem = field(default_factory=OsFileSystem)
     handlers: "Callable[[ApiKey], Handler] | None" = None
     """`None` for the server's own, which a log that nobody asks does not import."""
-    on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    on_progress: Callable[[str], None] = field(default=pass_over)
     """Called with each step of a recovery, from several threads."""

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
+from ottla.base.events import pass_over
 from ottla.loading.engine import Engine
-from ottla.loading.job import OnProgress, Progress, Step, ignore
+from ottla.loading.job import OnProgress, Progress, Step
 from ottla.loading.merging import MergeJob
 from ottla.loading.sorting import SortColumn, SortJob, unsorted_groups
 from ottla.tables.data_files import read_columns
@@ -66,7 +67,7 @@ class CompactReport:
 def compact(
     path: str,
     engine: Engine,
-    progress: OnProgress = ignore,
+    progress: OnProgress = pass_over,
     options: CompactOptions | None = None,
 ) -> CompactReport:
     """Puts small files together.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ottla.base.clock import Clock, SystemClock
+from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.loading.engine import Engine
 from ottla.loading.plan import PlannedRange, offset_count
@@ -53,10 +54,6 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
-def ignore(_: Progress) -> None:
-    """For callers that do not watch."""
-
-
 @dataclass(frozen=True, slots=True)
 class LoadPlace:
     """From where to where."""
@@ -99,7 +96,7 @@ class LoadJob:
     log: LogSource
     table: TableDirectory
     engine: Engine
-    progress: OnProgress = ignore
+    progress: OnProgress = pass_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

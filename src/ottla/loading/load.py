@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ottla.base.errors import TaskError, UserError
+from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.loading.bounds import bounded
 from ottla.loading.commit import note_hour, publish
@@ -28,7 +29,6 @@ from ottla.loading.job import (
     Progress,
     Step,
     TableState,
-    ignore,
 )
 from ottla.loading.plan import PlannedRange, plan_load
 from ottla.loading.registered_schema import with_registered_schema
@@ -109,7 +109,7 @@ class Loaded(NamedTuple):
 def load_job(
     place: LoadPlace,
     engine: Engine,
-    progress: OnProgress = ignore,
+    progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadJob:
     """Opens the log and the table; nothing is written yet. Raises `UserError`."""

@@ -14,6 +14,10 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topic_rules import check_name
+from ottla.protocol.messages.alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalAlterConfigsResource,
+)
 from ottla.server.resources import (
     ResourceType,
     check_broker_name,
@@ -79,6 +83,21 @@ def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -
             broker.admin.alter_broker(scope, alteration, validate_only=validate_only)
         case _:
             raise no_settings(wanted.resource_type)
+
+
+def responses(
+    resources: Sequence[AlterConfigsResource | IncrementalAlterConfigsResource],
+    errors: Sequence[ApiError | None],
+) -> list[AlterConfigsResourceResponse]:
+    return [
+        AlterConfigsResourceResponse(
+            error_code=error.code if error else 0,
+            error_message=error.message if error else None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, error in in_turns(zip(resources, errors, strict=True))
+    ]
 
 
 def check_count(number: int) -> None:

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from ottla.base.events import pass_over
 from ottla.loading import compaction
 from ottla.loading import load as loading
 from ottla.loading import rerun as rerunning
 from ottla.loading.compaction import CompactOptions, CompactReport
-from ottla.loading.job import LoadOptions, LoadPlace, OnProgress, ignore
+from ottla.loading.job import LoadOptions, LoadPlace, OnProgress
 from ottla.loading.job import Progress as Progress
 from ottla.loading.job import Step as Step
 from ottla.loading.load import LoadReport, load_job
@@ -23,7 +24,7 @@ def load(
     into: str,
     *,
     spark: "SparkSession | None" = None,
-    progress: OnProgress = ignore,
+    progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """Loads what is new in a topic; `source` is a data directory, or `HOST:PORT` of a broker.
@@ -40,7 +41,7 @@ def rerun(
     wanted: RerunRange,
     *,
     spark: "SparkSession | None" = None,
-    progress: OnProgress = ignore,
+    progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """Reads a range of a table's topic again; arguments and errors as in `load`, and as
@@ -53,7 +54,7 @@ def compact(
     path: str,
     *,
     spark: "SparkSession | None" = None,
-    progress: OnProgress = ignore,
+    progress: OnProgress = pass_over,
     options: CompactOptions | None = None,
 ) -> CompactReport:
     """Puts a table's small files together; raises as `ottla.loading.compaction.compact` does."""

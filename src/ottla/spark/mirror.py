@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError
+from ottla.base.events import pass_over
 from ottla.client.security import PLAINTEXT, Security
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.places import open_source
@@ -49,10 +50,6 @@ class Step(Enum):
 OnStep = Callable[[Step], None]
 
 
-def ignore(_: Step) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkReport:
     """`size` in bytes; the seconds are those of the tasks, without Spark's start."""
@@ -70,7 +67,7 @@ def mirror_with_spark(
     *,
     security: Security = PLAINTEXT,
     spark: "SparkSession | None" = None,
-    on_step: OnStep = ignore,
+    on_step: OnStep = pass_over,
 ) -> BulkReport:
     """Copies what can be copied in bulk; `source` is a data directory or `HOST:PORT`.
 

@@ -8,8 +8,9 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.events import pass_over
 from ottla.loading.follow import FIRST_PAUSE_S, LAST_PAUSE_S, Follower, FollowRule, Wanted
-from ottla.loading.job import LoadJob, LoadPlace, Progress, Step, ignore
+from ottla.loading.job import LoadJob, LoadPlace, Progress, Step
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.table import dataset
@@ -50,7 +51,7 @@ def append(path: Path, topic: str, count: int) -> None:
             log.append(topic, b"%d" % number)
 
 
-def wanted(path: Path, topic: str, progress: Callable[[Progress], None] = ignore) -> Wanted:
+def wanted(path: Path, topic: str, progress: Callable[[Progress], None] = pass_over) -> Wanted:
     place = LoadPlace(str(path / "log"), topic, str(path / "tables" / topic))
     return Wanted(place, lambda: load_job(place, LocalEngine(), progress))
 

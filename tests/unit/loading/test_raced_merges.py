@@ -12,8 +12,9 @@ import pytest
 import ottla
 import ottla.table
 from ottla.base.clock import SystemClock
+from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step, ignore
+from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.sources.opening import open_log, topic_options
@@ -60,7 +61,7 @@ def append(path: Path, changes: dict[bytes, bytes | None]) -> None:
             log.append("people", value, key=key)
 
 
-def loaded(path: Path, table: str, progress: Callable[[Progress], None] = ignore) -> LoadReport:
+def loaded(path: Path, table: str, progress: Callable[[Progress], None] = pass_over) -> LoadReport:
     place = LoadPlace(str(path / "log"), "people", table)
     options = LoadOptions(layout=LayoutOptions(is_latest=True))
     return load(load_job(place, LocalEngine(), progress, options))

@@ -13,9 +13,10 @@ import pytest
 import ottla
 import ottla.table
 from ottla.base.clock import SystemClock
+from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, OnProgress, Progress, ignore
+from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, OnProgress, Progress
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -73,13 +74,13 @@ class People:
         self._expected[offset] = number
         self._latest[key] = offset
 
-    def job(self, schema: str | None, progress: OnProgress = ignore) -> LoadJob:
+    def job(self, schema: str | None, progress: OnProgress = pass_over) -> LoadJob:
         decoding = Decoding(format=ValueFormat.JSON, schema=schema) if schema else None
         layout = LayoutOptions(decoding=decoding, is_latest=self._is_latest)
         place = LoadPlace(self._log, "people", self.table)
         return load_job(place, LocalEngine(), progress, LoadOptions(layout=layout))
 
-    def load(self, schema: str | None, progress: OnProgress = ignore) -> LoadReport:
+    def load(self, schema: str | None, progress: OnProgress = pass_over) -> LoadReport:
         return load(self.job(schema, progress))
 
     def assert_whole(self) -> None:

@@ -10,7 +10,7 @@ from ottla.base.files import FileSystem
 from ottla.tables import delta
 from ottla.tables.table_directory import TableDirectory
 from ottla.testing import FakeFileSystem, every_crash_point
-from tests.unit.tables.shadowed import OnBoth, put_down
+from tests.support.shadowed import OnBoth, put_down
 from tests.unit.tables.test_table import add_load, delta_files
 
 pytest.importorskip("deltalake")

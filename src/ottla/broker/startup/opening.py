@@ -40,10 +40,6 @@ logger = logging.getLogger(__name__)
 RunAll = Callable[[Sequence[Callable[[], object]]], None]
 
 
-def _ignore_progress(_: str) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
     """What a shell hands in: time, chance, ids, and the identity for directories that are new."""
@@ -54,7 +50,7 @@ class BrokerOptions:
     node_id: int = 1
     is_node_id_wanted: bool = False
     cluster_id: str
-    on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    on_progress: Callable[[str], None] = field(default=pass_over)
     on_event: OnEvent = field(default=pass_over)
     run_all: RunAll = field(default=run_in_turn)
     """Carries out what is to be done for every log of one directory."""

@@ -3,8 +3,8 @@
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import click
 from ottla.base.errors import ApiError, UserError
 from ottla.cli.settings_files import given_settings
 from ottla.cli.target import check_directory
-from ottla.cli.terminal import ExampleCommand, counted, print_json
+from ottla.cli.terminal import ExampleCommand, counted, only_logged_from, print_json
 from ottla.cli.zookeeper_tls import read_zookeeper_tls, zookeeper_tls_option
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def adopt_command(
     _check_directories(directories)
     clock = SystemClock()
     with (
-        _not_warned(),
+        # What the broker would warn of is what this command is for.
+        only_logged_from(logging.ERROR, "ottla.broker.adoption.adoption_store"),
         closing(open_broker(directories, given_settings(None, settings), clock=clock)) as broker,
     ):
         unknown, defaults = broker.adoption.unknown, broker.config.topic_defaults
@@ -92,18 +93,6 @@ def adopt_command(
     _say_what_is_left(left, len(wanted), as_json=as_json)
     if left:
         sys.exit(EXIT_UNCONFIRMED)
-
-
-@contextmanager
-def _not_warned() -> Iterator[None]:
-    """What the broker would warn of is what this command is for."""
-    logger = logging.getLogger("ottla.broker.adoption.adoption_store")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _check_directories(directories: tuple[str, ...]) -> None:

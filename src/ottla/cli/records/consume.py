@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from ottla.base.events import pass_over
 from ottla.browsing.sources import ClusterRecords, FileRecords, RecordSource
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import no_remark, report_remark
+from ottla.cli.terminal import report_remark
 
 
 @click.command(
@@ -56,7 +57,7 @@ def consume_command(
 
 @contextmanager
 def _source(target: Target, *, read_committed: bool, is_quiet: bool) -> Iterator[RecordSource]:
-    on_remark = no_remark if is_quiet else report_remark
+    on_remark = pass_over if is_quiet else report_remark
     if target.is_directory:
         target.check_directories()
         yield FileRecords.at(target.directories, read_committed=read_committed, on_remark=on_remark)

@@ -5,12 +5,13 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.base.events import pass_over
 from ottla.browsing.sources import FileRecords
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.old_logs import OldRecords
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import no_remark, report_remark, report_skipped
+from ottla.cli.terminal import report_remark, report_skipped
 
 
 @click.command(
@@ -59,6 +60,6 @@ def records_command(
         target.directories,
         read_committed=isolation == "read_committed",
         on_damage=report_skipped if skip_damaged else None,
-        on_remark=no_remark if given["is_quiet"] else report_remark,
+        on_remark=pass_over if given["is_quiet"] else report_remark,
     )
     printer.print_all(entries(source, plan))

@@ -13,7 +13,7 @@ import click
 from ottla.base.errors import UserError
 from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
 from ottla.cli.target import check_directory
-from ottla.cli.terminal import ExampleCommand
+from ottla.cli.terminal import ExampleCommand, only_logged_from
 
 if TYPE_CHECKING:
     from ottla.embedded.compacting import CompactedPartition
@@ -68,23 +68,13 @@ def compact_command(
         check_directory(path)
     # No other thread may compact meanwhile.
     log = open_directories(list(paths), {**values, "log.cleaner.enable": "false"})
-    with log, _told_once(), _engine(engine) as chosen:
+    # A pass that fails raises too, and is not tried again: the cleaner need not log it.
+    once = only_logged_from(logging.CRITICAL, "ottla.broker.log_jobs.cleaner")
+    with log, once, _engine(engine) as chosen:
         for one in log.compact(topic, chosen):
             click.echo(
                 json.dumps({"topic": topic, **asdict(one)}) if as_json else _text(topic, one)
             )
-
-
-@contextmanager
-def _told_once() -> Iterator[None]:
-    """A pass that fails raises too, and is not tried again: the cleaner need not log it."""
-    logger = logging.getLogger("ottla.broker.log_jobs.cleaner")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 @contextmanager

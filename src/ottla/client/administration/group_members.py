@@ -1,29 +1,47 @@
 """What members of classic groups subscribe to and were assigned, out of their own messages."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from ottla.base.errors import ProtocolError
-from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
-from ottla.coordinator.classic.consumer_protocol import decode_assignment, decode_subscription
+from ottla.client.administration.descriptions import GroupMember
+from ottla.coordinator.classic.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+)
+from ottla.coordinator.classic.requests import MemberDescription
 
 CONSUMER = "consumer"
 CLASSIC = "classic"
 
 
-def read_member(
-    metadata: Buffer, assignment: Buffer, is_readable: bool
-) -> tuple[tuple[str, ...], tuple[TopicPartition, ...]]:
-    """Topics and partitions; neither of messages that are no consumers', as those of Connect."""
+def classic_members(
+    protocol_type: str, members: Iterable[MemberDescription]
+) -> tuple[GroupMember, ...]:
+    """Without topics and partitions where the messages are no consumers', as those of Connect."""
+    is_readable = protocol_type == PROTOCOL_TYPE
+    return tuple(_classic_member(one, is_readable) for one in members)
+
+
+def _classic_member(one: MemberDescription, is_readable: bool) -> GroupMember:
     topics: tuple[str, ...] = ()
     assigned: list[TopicPartition] = []
     with suppress(ProtocolError):
-        if is_readable and metadata:
-            topics = tuple(decode_subscription(metadata).topics)
-        if is_readable and assignment:
+        if is_readable and one.metadata:
+            topics = tuple(decode_subscription(one.metadata).topics)
+        if is_readable and one.assignment:
             assigned = [
                 TopicPartition(topic.topic, index)
-                for topic in decode_assignment(assignment).assigned_partitions
+                for topic in decode_assignment(one.assignment).assigned_partitions
                 for index in topic.partitions
             ]
-    return topics, tuple(sorted(assigned))
+    return GroupMember(
+        member_id=one.member_id,
+        instance_id=one.instance_id,
+        client_id=one.client_id,
+        host=one.client_host,
+        topics=topics,
+        assigned=tuple(sorted(assigned)),
+    )

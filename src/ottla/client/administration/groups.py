@@ -11,12 +11,12 @@ from ottla.base.errors import ApiError, UnknownNameError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
-from ottla.client.administration.group_members import CLASSIC, CONSUMER, read_member
+from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
 from ottla.client.cluster import CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed, commit_from_outside, committed_by
 from ottla.client.refusals import refusals
-from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
+from ottla.coordinator.classic.requests import MemberDescription
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -217,26 +217,24 @@ def _classic_group(broker: Connection, listed: ListedGroup) -> GroupDescription:
     check(found.error_code, found.error_message)
     if found.group_state == DEAD:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    is_readable = found.protocol_type == PROTOCOL_TYPE
     return GroupDescription(
         group=listed.group,
         kind=listed.kind or CLASSIC,
         state=found.group_state,
         assignor=found.protocol_data,
         coordinator=listed.coordinator,
-        members=tuple(_classic_member(one, is_readable) for one in found.members),
+        members=classic_members(found.protocol_type, map(_decided, found.members)),
     )
 
 
-def _classic_member(one: DescribedGroupMember, is_readable: bool) -> GroupMember:
-    topics, assigned = read_member(one.member_metadata, one.member_assignment, is_readable)
-    return GroupMember(
+def _decided(one: DescribedGroupMember) -> MemberDescription:
+    return MemberDescription(
         member_id=one.member_id,
         instance_id=one.group_instance_id,
         client_id=one.client_id,
-        host=one.client_host,
-        topics=topics,
-        assigned=assigned,
+        client_host=one.client_host,
+        metadata=one.member_metadata,
+        assignment=one.member_assignment,
     )
 
 

@@ -16,11 +16,9 @@ from ottla.client.administration.descriptions import (
     PartitionLag,
     TopicDescription,
 )
-from ottla.client.administration.group_members import CLASSIC, CONSUMER, read_member
+from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
 from ottla.client.administration.lags import first_time, lags_of
 from ottla.client.at_rest.topics import TopicsAtRest, bounds_of
-from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
-from ottla.coordinator.classic.requests import MemberDescription
 from ottla.coordinator.consumer.partitions import Assignment
 from ottla.coordinator.consumer.requests import CatalogTopic, ConsumerMemberDescription
 from ottla.coordinator.offsets.records import decode_key, decode_value
@@ -70,14 +68,13 @@ class GroupsAtRest:
     def _described(self, group: str) -> GroupDescription:
         classic = self._shard.describe(group)
         if classic is not None:
-            is_readable = classic.protocol_type == PROTOCOL_TYPE
             return GroupDescription(
                 group=group,
                 kind=CLASSIC,
                 state=classic.state,
                 assignor=classic.protocol,
                 coordinator=self._topics.node_id,
-                members=tuple(_classic_member(one, is_readable) for one in classic.members),
+                members=classic_members(classic.protocol_type, classic.members),
             )
         consumer = self._shard.describe_consumer(group)
         if consumer is None:
@@ -185,15 +182,3 @@ def _replay(shard: GroupCoordinatorShard, place: TopicPartition, record: StoredR
         ) from error
     if key is not None:
         shard.replay(key, value, record.offset, producer_id=record.producer_id)
-
-
-def _classic_member(one: MemberDescription, is_readable: bool) -> GroupMember:
-    topics, assigned = read_member(one.metadata, one.assignment, is_readable)
-    return GroupMember(
-        member_id=one.member_id,
-        instance_id=one.instance_id,
-        client_id=one.client_id,
-        host=one.client_host,
-        topics=topics,
-        assigned=assigned,
-    )

@@ -19,7 +19,7 @@ from ottla.client.producing.batches import RecordBatchInMaking, Stamp
 from ottla.client.producing.sending import call_back
 from ottla.client.refusals import RefusedError
 from ottla.client.transactions import ProducerIdentity, add_partitions, init_producer
-from ottla.codec.compression import Compression
+from ottla.codec.compression import CODECS
 from ottla.config.producer import ProducerConfig, acks_of
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
@@ -64,7 +64,7 @@ class Sender:
         )
         self._sequences: dict[TopicPartition, int] = {}
         self._acks = acks_of(config.acks)
-        self._compression = Compression[config.compression_type.upper()]
+        self._compression = CODECS[config.compression_type]
         self._thread = threading.Thread(target=self._run, name="ottla-producer", daemon=True)
 
     def start(self) -> None:

@@ -1,7 +1,8 @@
 """IncrementalAlterConfigs (44): changes some settings and keeps the others (KIP-339)."""
 
-from ottla.codec.fields import array, boolean, int8, int16, int32, string
+from ottla.codec.fields import array, boolean, int8, int32, string
 from ottla.codec.schema import Message, Struct
+from ottla.protocol.messages.alter_configs import AlterConfigsResourceResponse
 
 
 class AlterableConfig(Struct):
@@ -21,13 +22,6 @@ class AlterConfigsResource(Struct):
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
     resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
     validate_only: bool = boolean("0+")
-
-
-class AlterConfigsResourceResponse(Struct):
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
-    resource_type: int = int8("0+")
-    resource_name: str = string("0+")
 
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):

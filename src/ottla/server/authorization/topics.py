@@ -291,6 +291,6 @@ alter = configs(
 alter_incrementally = configs(
     Operation.ALTER_CONFIGS,
     incremental_alter_configs.IncrementalAlterConfigsResponse,
-    incremental_alter_configs.AlterConfigsResourceResponse,
+    alter_configs.AlterConfigsResourceResponse,
     "responses",
 )

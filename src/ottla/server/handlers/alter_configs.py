@@ -11,10 +11,9 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ottla.server.altering import ResourceAlteration, alter_all, check_count, check_names
+from ottla.server.altering import ResourceAlteration, alter_all, check_count, check_names, responses
 from ottla.server.request_context import RequestContext
 
 
@@ -33,17 +32,7 @@ def alterations(request: AlterConfigsRequest, context: RequestContext) -> list[R
 
 
 def answer(request: AlterConfigsRequest, errors: Sequence[ApiError | None]) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code if error else 0,
-                error_message=error.message if error else None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in in_turns(zip(request.resources, errors, strict=True))
-        ]
-    )
+    return AlterConfigsResponse(responses=responses(request.resources, errors))
 
 
 def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:

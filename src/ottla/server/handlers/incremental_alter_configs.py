@@ -12,11 +12,10 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange, Config
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla.server.altering import ResourceAlteration, alter_all, check_count, check_names
+from ottla.server.altering import ResourceAlteration, alter_all, check_count, check_names, responses
 from ottla.server.request_context import RequestContext
 
 
@@ -41,17 +40,7 @@ def alterations(
 def answer(
     request: IncrementalAlterConfigsRequest, errors: Sequence[ApiError | None]
 ) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code if error else 0,
-                error_message=error.message if error else None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in in_turns(zip(request.resources, errors, strict=True))
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=responses(request.resources, errors))
 
 
 def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:

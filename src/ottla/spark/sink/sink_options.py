@@ -12,7 +12,7 @@ from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.client.security import SECURITY_SETTINGS, parse_security, split_security
-from ottla.codec.compression import Compression
+from ottla.codec.compression import CODECS, Compression
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.option_texts import (
     Fields,
@@ -199,10 +199,9 @@ def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
 
 
 def _compression(option: str, text: str) -> Compression:
-    codecs = {codec.kafka_name: codec for codec in Compression}
-    if text.lower() not in codecs:
-        raise UserError(f"option {option} takes {_names(codecs)}, not {text!r}")
-    return codecs[text.lower()]
+    if text.lower() not in CODECS:
+        raise UserError(f"option {option} takes {_names(CODECS)}, not {text!r}")
+    return CODECS[text.lower()]
 
 
 def _names(names: Any) -> str:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
+from ottla.base.events import pass_over
 from ottla.client.cluster import Cluster, CoordinatorKind
 from ottla.client.groups import Committed, commit_from_outside, committed_by
 from ottla.client.producer import Producer
@@ -66,10 +67,6 @@ class Step(Enum):
     STATE_WRITTEN = auto()
 
 
-def ignore(_: Step) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A write that becomes visible at once: one batch of a stream, or (`None`) a whole one.
@@ -91,7 +88,7 @@ class TaskWrite:
     options: SinkOptions
     job: Job
     task: int
-    on_step: Callable[[Step], None] = ignore
+    on_step: Callable[[Step], None] = pass_over
     _producer: Producer | None = field(default=None, init=False)
 
     def run(self, batches: Iterable["pa.RecordBatch"]) -> TaskReport:

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.base.errors import UserError
+from ottla.base.events import pass_over
 from ottla.sources.client_options import warn_without_effect
 from ottla.spark.sink.sink_options import check_columns, parse_sink_options
 from ottla.spark.sink.sink_state import TaskReport
@@ -29,7 +30,6 @@ from ottla.spark.sink.transactions import (
     commit_batch,
     commit_write,
     connected,
-    ignore,
     partition_count,
 )
 from ottla.spark.worker import quieten
@@ -65,7 +65,7 @@ class _Writing:
         options: Mapping[str, str],
         schema: "StructType",
         overwrite: bool,
-        on_step: Callable[[Step], None] = ignore,
+        on_step: Callable[[Step], None] = pass_over,
     ) -> None:
         quieten()
         if overwrite:
@@ -102,7 +102,7 @@ class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
         options: Mapping[str, str],
         schema: "StructType",
         overwrite: bool,
-        on_step: Callable[[Step], None] = ignore,
+        on_step: Callable[[Step], None] = pass_over,
     ) -> None:
         super().__init__(options, schema, overwrite, on_step)
         name = str(uuid.uuid4())

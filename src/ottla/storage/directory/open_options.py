@@ -3,12 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ottla.base.events import pass_over
 from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
-
-
-def ignore_progress(_: str) -> None:
-    pass
 
 
 def run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
@@ -33,5 +30,5 @@ class OpenOptions:
     random_below: Callable[[int], int]
     topic_config: Callable[[str], TopicConfig]
     is_replicated: bool = False
-    on_progress: Callable[[str], None] = field(default=ignore_progress)
+    on_progress: Callable[[str], None] = field(default=pass_over)
     run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from ottla.base.closing import Closing
 from ottla.testing.history.operations import (
     Assign,
     Begin,
@@ -32,7 +32,7 @@ TYPES: dict[str, type[Operation]] = {
 }
 
 
-class HistoryWriter:
+class HistoryWriter(Closing):
     """Appends operations to a file; each line is with the operating system when it returns.
 
     >>> from ottla.testing.history import Crash, HistoryWriter, read_history
@@ -46,15 +46,15 @@ class HistoryWriter:
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
 
-    def __enter__(self) -> "HistoryWriter":
-        return self
+    def close(self) -> None:
+        """What was written stays.
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+        >>> from ottla.testing.history import HistoryWriter, read_history
+        >>> directory.mkdir()
+        >>> HistoryWriter(directory / "p").close()
+        >>> read_history([directory / "p"])
+        []
+        """
         self._file.close()
 
     def write(self, operation: Operation) -> None:
