@@ -57,6 +57,8 @@ OF_BOTH = (
 
 OF_DIRECTORIES = (
     "records {} --topic orders",
+    "acls list",
+    "configs get {} --broker 1",
     "log check",
     "log dump {}/orders-0",
     "snapshot list",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
     from ottla.client.administration.config_values import ResourceKind
-    from ottla.client.administration.security import (
+    from ottla.client.administration.security_values import (
         AclBinding,
         AclBindingFilter,
         UserScramCredentialDeletion,
@@ -75,8 +75,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "AclBinding": "ottla.client.administration.security",
-    "AclBindingFilter": "ottla.client.administration.security",
+    "AclBinding": "ottla.client.administration.security_values",
+    "AclBindingFilter": "ottla.client.administration.security_values",
     "Admin": "ottla.client.admin",
     "ApiError": "ottla.base.errors",
     "AvroDeserializer": "ottla.client.consumer.deserializers",
@@ -96,8 +96,8 @@ _HOME = {
     "StorageError": "ottla.base.errors",
     "TopicPartition": "ottla.base.partitions",
     "UserError": "ottla.base.errors",
-    "UserScramCredentialDeletion": "ottla.client.administration.security",
-    "UserScramCredentialUpsertion": "ottla.client.administration.security",
+    "UserScramCredentialDeletion": "ottla.client.administration.security_values",
+    "UserScramCredentialUpsertion": "ottla.client.administration.security_values",
     "open": "ottla.embedded.log",
     "open_for_reading": "ottla.storage.reading.read_only_directory",
 }

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from ottla.client.admin import Admin
     from ottla.client.at_rest.groups import GroupList
+    from ottla.client.at_rest.quotas import QuotaList
+    from ottla.client.at_rest.security import SecurityList
     from ottla.client.at_rest.settings import SettingsList
     from ottla.client.at_rest.topics import TopicList
     from ottla.client.at_rest.transactions import TransactionList
@@ -132,9 +134,17 @@ class Target:
         """What lists and describes groups."""
         return self._listed(_groups_at_rest, _admin)
 
-    def topic_settings(self) -> "AbstractContextManager[SettingsList]":
-        """What describes the settings of topics."""
+    def configs(self) -> "AbstractContextManager[SettingsList]":
+        """What describes settings."""
         return self._listed(_settings_at_rest, _config_admin)
+
+    def quotas(self) -> "AbstractContextManager[QuotaList]":
+        """What describes quotas."""
+        return self._listed(_quotas_at_rest, _quota_admin)
+
+    def security(self) -> "AbstractContextManager[SecurityList]":
+        """What describes users with passwords, and access rules."""
+        return self._listed(_security_at_rest, _security_admin)
 
     def transactions(self) -> "AbstractContextManager[TransactionList]":
         """What lists and describes transactional ids."""
@@ -188,9 +198,21 @@ def _groups_at_rest(paths: Sequence[str]) -> "GroupList":
 
 
 def _settings_at_rest(paths: Sequence[str]) -> "SettingsList":
-    from ottla.client.at_rest.settings import TopicSettingsAtRest
+    from ottla.client.at_rest.settings import SettingsAtRest
 
-    return TopicSettingsAtRest(paths)
+    return SettingsAtRest(paths)
+
+
+def _quotas_at_rest(paths: Sequence[str]) -> "QuotaList":
+    from ottla.client.at_rest.quotas import QuotasAtRest
+
+    return QuotasAtRest(paths)
+
+
+def _security_at_rest(paths: Sequence[str]) -> "SecurityList":
+    from ottla.client.at_rest.security import SecurityAtRest
+
+    return SecurityAtRest(paths)
 
 
 def _transactions_at_rest(paths: Sequence[str]) -> "TransactionList":
@@ -209,6 +231,18 @@ def _config_admin(cluster: "Cluster") -> "SettingsList":
     from ottla.client.administration.configs import ConfigAdmin
 
     return ConfigAdmin(cluster)
+
+
+def _quota_admin(cluster: "Cluster") -> "QuotaList":
+    from ottla.client.administration.quotas import QuotaAdmin
+
+    return QuotaAdmin(cluster)
+
+
+def _security_admin(cluster: "Cluster") -> "SecurityList":
+    from ottla.client.administration.security import SecurityAdmin
+
+    return SecurityAdmin(cluster)
 
 
 def _transaction_admin(cluster: "Cluster") -> "TransactionList":

@@ -11,7 +11,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import json_option, print_json, quiet_option, with_options
 
 if TYPE_CHECKING:
-    from ottla.client.administration.security import AclBinding, AclBindingFilter
+    from ottla.client.administration.security_values import AclBinding, AclBindingFilter
 
 RESOURCES = {
     "topic": "TOPIC",
@@ -62,11 +62,9 @@ def entry_options(of_denial: str) -> Callable[[Any], Any]:
 @json_option
 def list_command(target: Target, principal: str | None, as_json: bool, **resources: Any) -> None:
     """List ACLs: all of them, or those of some resources or of a principal."""
-    from ottla.client.administration.security import SecurityAdmin
-
-    with target.open() as cluster:
-        admin = SecurityAdmin(cluster)
-        found = [acl for one in _filters(resources, principal) for acl in admin.describe_acls(one)]
+    with target.security() as known:
+        found = [acl for one in _filters(resources, principal) for acl in known.describe_acls(one)]
+    found.sort()
     if as_json:
         for acl in found:
             print_json(_fields(acl))
@@ -74,7 +72,7 @@ def list_command(target: Target, principal: str | None, as_json: bool, **resourc
     if not found:
         click.echo("there are no ACLs", err=True)
         return
-    rows = [tuple(_fields(acl).values()) for acl in sorted(found)]
+    rows = [tuple(_fields(acl).values()) for acl in found]
     print_rows(
         ("resource", "name", "pattern", "principal", "host", "operation", "permission"), rows
     )
@@ -108,7 +106,8 @@ def add_command(
     **given: Any,
 ) -> None:
     """Allow a principal operations on resources, or deny them."""
-    from ottla.client.administration.security import AclBinding, SecurityAdmin
+    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.administration.security_values import AclBinding
 
     if bool(operations) is (role is not None):
         raise UserError("name operations, such as read, or --role producer or consumer")
@@ -217,7 +216,7 @@ def _resource(option: str, resources: Resources) -> dict[str, str]:
 
 
 def _filters(resources: Resources, principal: str | None) -> "list[AclBindingFilter]":
-    from ottla.client.administration.security import AclBindingFilter
+    from ottla.client.administration.security_values import AclBindingFilter
 
     given = _given(resources)
     if not given:

@@ -1,7 +1,6 @@
 """`ottla configs get`, `set`, `unset` and `explain`."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +22,6 @@ from ottla.diagnosis.words.settings import bounds_text, origin_text
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.client.administration.config_values import ConfigEntry, ResourceKind
-    from ottla.client.at_rest.settings import SettingsList
     from ottla.config.setting import Setting
 
 resource_options = with_options(
@@ -61,7 +59,7 @@ def get_command(
     whose value is not the default.
     """
     kind, name, keys = _resource(words, **resource)
-    with _described_by(target, kind) as known:
+    with target.configs() as known:
         entries = known.describe_configs(kind, [name])[name]
     _check_known(keys, entries)
     shown = [
@@ -178,18 +176,6 @@ def _resource(
     if not words:
         raise UserError("name a topic, or --broker ID, --brokers or --group GROUP")
     return ResourceKind.TOPIC, words[0], words[1:]
-
-
-@contextmanager
-def _described_by(target: Target, kind: "ResourceKind") -> "Iterator[SettingsList]":
-    if kind.name == "TOPIC":
-        with target.topic_settings() as found:
-            yield found
-        return
-    from ottla.client.administration.configs import ConfigAdmin
-
-    with target.open() as cluster:
-        yield ConfigAdmin(cluster)
 
 
 def _change(

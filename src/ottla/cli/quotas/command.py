@@ -18,7 +18,7 @@ from ottla.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.administration.quotas import Quota
+    from ottla.client.administration.quota_values import Quota
 
 LIMITS = (
     "producer_byte_rate",
@@ -43,11 +43,10 @@ entity_options = with_options(
 @json_option
 def list_command(target: Target, as_json: bool, **names: str | None) -> None:
     """List quotas: all of them, or those of one user, client id or address."""
-    from ottla.client.administration.quotas import QuotaAdmin
-
     entity = _entity(**names)
-    with target.open() as cluster:
-        found = QuotaAdmin(cluster).describe_quotas(entity)
+    with target.quotas() as known:
+        found = known.describe_quotas(entity)
+    found.sort(key=lambda one: sorted(map(str, one.entity.items())))
     if as_json:
         for one in found:
             print_json({"entity": dict(one.entity), "limits": dict(one.limits)})
@@ -57,7 +56,7 @@ def list_command(target: Target, as_json: bool, **names: str | None) -> None:
         return
     rows = [
         (*(_name(one, kind) for kind in ("user", "client-id", "ip")), limit, f"{value:,.10g}")
-        for one in sorted(found, key=lambda one: sorted(map(str, one.entity.items())))
+        for one in found
         for limit, value in sorted(one.limits.items())
     ]
     print_rows(("user", "client id", "address", "limit", "#value"), rows)
@@ -76,7 +75,8 @@ def set_command(
     target: Target, limits: tuple[str, ...], is_quiet: bool, **names: str | None
 ) -> None:
     """Set limits of a user, a client id or an address; bytes may be written as 10M."""
-    from ottla.client.administration.quotas import QuotaAdmin, entity_text
+    from ottla.client.administration.quota_values import entity_text
+    from ottla.client.administration.quotas import QuotaAdmin
 
     entity = _required(**names)
     pairs = [parse_setting(one, "producer_byte_rate=10M", option="limit") for one in limits]
@@ -101,7 +101,8 @@ def remove_command(
     target: Target, limits: tuple[str, ...], is_quiet: bool, **names: str | None
 ) -> None:
     """Remove limits of a user, a client id or an address: those named, or all."""
-    from ottla.client.administration.quotas import QuotaAdmin, entity_text
+    from ottla.client.administration.quota_values import entity_text
+    from ottla.client.administration.quotas import QuotaAdmin
 
     entity = _required(**names)
     for name in limits:

@@ -15,7 +15,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import json_option, parse_seconds, print_json, quiet_option
 
 if TYPE_CHECKING:
-    from ottla.client.administration.security import DelegationToken
+    from ottla.client.administration.security_values import DelegationToken
 
 secret_option = click.option(
     "--secret-file",

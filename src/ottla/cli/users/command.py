@@ -30,11 +30,8 @@ mechanism_option = click.option(
 @json_option
 def list_command(target: Target, as_json: bool) -> None:
     """List the users that have passwords, and of which mechanisms."""
-
-    from ottla.client.administration.security import SecurityAdmin
-
-    with target.open() as cluster:
-        users = SecurityAdmin(cluster).describe_user_scram_credentials()
+    with target.security() as known:
+        users = known.describe_user_scram_credentials()
     if as_json:
         for user, mechanisms in users.items():
             print_json({"user": user, "mechanisms": mechanisms})
@@ -90,7 +87,8 @@ def set_command(
 
     zookeeper://HOST:PORT/CHROOT is the place of a cluster's users, before its first broker starts.
     """
-    from ottla.client.administration.security import SecurityAdmin, UserScramCredentialUpsertion
+    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.administration.security_values import UserScramCredentialUpsertion
 
     password = _password(password_file)
     names = mechanisms or MECHANISMS
@@ -119,7 +117,8 @@ def set_command(
 @quiet_option
 def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_quiet: bool) -> None:
     """Remove a user's passwords: of the mechanisms named, or all."""
-    from ottla.client.administration.security import SecurityAdmin, UserScramCredentialDeletion
+    from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.administration.security_values import UserScramCredentialDeletion
 
     with target.open() as cluster:
         admin = SecurityAdmin(cluster)

@@ -1,9 +1,9 @@
 """Quotas of users, client ids and addresses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ottla.client.administration.asking import Asking, check_all, refused
+from ottla.client.administration.quota_values import Entity, Quota, entity_text
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -17,17 +17,6 @@ from ottla.protocol.messages.describe_client_quotas import (
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 """How a component is matched."""
-
-Entity = Mapping[str, str | None]
-"""Of `user`, `client-id` and `ip` those that count, with a name; `None` is the default of all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
-    """The limits of one entity, by Kafka's names, such as `producer_byte_rate`."""
-
-    entity: Entity
-    limits: Mapping[str, float]
 
 
 class QuotaAdmin(Asking):
@@ -76,10 +65,3 @@ class QuotaAdmin(Asking):
         request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
         check_all({f"quota of {entity_text(entity)}": one for one in answer.entries})
-
-
-def entity_text(entity: Entity) -> str:
-    """As in `user alice, client-id loader`."""
-    return ", ".join(
-        f"{kind} {'(default)' if name is None else name}" for kind, name in sorted(entity.items())
-    )

@@ -9,7 +9,7 @@ from ottla.base.errors import UnknownNameError
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, salt_password
 from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
-from ottla.client.administration.security import (
+from ottla.client.administration.security_values import (
     AclBinding,
     AclBindingFilter,
     DelegationToken,

@@ -1,18 +1,21 @@
-"""The settings of topics, by Ottla's own files or by what Kafka's metadata log says."""
+"""The settings of topics, groups and the broker, by Ottla's files or by Kafka's metadata log."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from ottla.base.errors import UnknownNameError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.client.administration.config_values import (
+    ALL_BROKERS,
     ConfigEntry,
     ConfigOrigin,
     ResourceKind,
     default_of,
 )
+from ottla.client.refusals import refusals
 from ottla.diagnosis.directories import read_directories
 from ottla.server import config_entries
+from ottla.server.resources import check_group_name
 
 
 class SettingsList(Protocol):
@@ -23,30 +26,54 @@ class SettingsList(Protocol):
     ) -> dict[str, dict[str, ConfigEntry]]: ...
 
 
-class TopicSettingsAtRest:
-    """Settings of topics of log directories; the method is that of `ConfigAdmin`."""
+class SettingsAtRest:
+    """Settings that log directories hold; the method is that of `ConfigAdmin`.
+
+    Those that a broker was started with are in no directory, and count as not given.
+    """
 
     def __init__(self, paths: Sequence[str]) -> None:
         """Raises `UserError` where a path is no log directory."""
         self._directories = read_directories(paths)
+        self._node_id = self._directories.opened[0].node_id
+        self._settings = BrokerSettings(
+            {
+                "broker.id": str(self._node_id),
+                "node.id": str(self._node_id),
+                "log.dirs": ",".join(paths),
+            },
+            self._directories.found.cluster,
+        )
 
     def describe_configs(
         self, kind: ResourceKind, names: Collection[str]
     ) -> dict[str, dict[str, ConfigEntry]]:
-        assert kind is ResourceKind.TOPIC, "others are a broker's to say"
-        return {name: self._described(name) for name in names}
+        return {
+            name: {one.name: _described(one) for one in self._entries(kind, name)} for name in names
+        }
 
-    def _described(self, topic: str) -> dict[str, ConfigEntry]:
+    def _entries(self, kind: ResourceKind, name: str) -> list[config_entries.ConfigEntry]:
+        match kind:
+            case ResourceKind.TOPIC:
+                return self._of_topic(name)
+            case ResourceKind.GROUP:
+                with refusals(f"group {name}"):
+                    check_group_name(name)
+                return config_entries.group_entries(name, self._settings)
+            case ResourceKind.BROKER if name == ALL_BROKERS:
+                return config_entries.all_brokers_entries(self._settings)
+            case ResourceKind.BROKER:
+                if name != str(self._node_id):
+                    raise UserError(f"there is no broker {name}; there are {self._node_id}")
+                return config_entries.broker_entries(self._settings)
+
+    def _of_topic(self, topic: str) -> list[config_entries.ConfigEntry]:
         found = self._directories
         if topic not in found.topics:
             raise UnknownNameError("topic", topic, found.topics)
         entry = found.entries.get(topic)
-        entries = config_entries.topic_entries(
-            found.config(topic),
-            {} if entry is None else entry.overrides,
-            BrokerSettings({}, found.found.cluster),
-        )
-        return {one.name: _described(one) for one in entries}
+        overrides = {} if entry is None else entry.overrides
+        return config_entries.topic_entries(found.config(topic), overrides, self._settings)
 
 
 def _described(one: config_entries.ConfigEntry) -> ConfigEntry:

@@ -62,7 +62,7 @@ class TopicsAtRest:
     @property
     def node_id(self) -> int:
         """Of the broker that wrote the directories; 0 where nothing says so."""
-        return _node_id(self._directories.opened[0])
+        return self._directories.opened[0].node_id
 
     def describe_topics(self, *, internal: bool = False) -> list[TopicDescription]:
         return [
@@ -82,7 +82,7 @@ class TopicsAtRest:
         topic_id = held[first].partition(name, first).topic_id
         if topic_id in known.gone or (entry is not None and entry.is_deleted):
             return None
-        node = _node_id(held[first])
+        node = held[first].node_id
         count = max(max(held) + 1, 0 if entry is None else entry.partition_count)
         return TopicDescription(
             name=name,
@@ -173,11 +173,6 @@ class TopicsAtRest:
         """What a partition's log answers, which is here."""
         directory = self._located[place.topic][place.partition]
         return ask_log(partial(directory.partition, *place), question)
-
-
-def _node_id(directory: ReadOnlyLogDirectory) -> int:
-    properties = directory.properties
-    return 0 if properties is None else properties.node_id or 0
 
 
 def bounds_of(log: ReadOnlyLog) -> tuple[int, int]:

@@ -124,6 +124,12 @@ class ReadOnlyLogDirectory:
         """Whose it is; raises `CorruptionError`."""
         return read_meta_properties(self.file_system, join(self.path, META_PROPERTIES))
 
+    @property
+    def node_id(self) -> int:
+        """Of the broker that wrote it; 0 where nothing says so."""
+        properties = self.properties
+        return 0 if properties is None else properties.node_id or 0
+
     def topics(self) -> dict[str, list[int]]:
         """The partitions of each topic that have a directory here now, both sorted.
 

@@ -1,13 +1,14 @@
-"""The settings of a directory's topics by its files are those that its broker describes."""
+"""Settings by a directory's files are those that its broker describes."""
 
 from pathlib import Path
 
 import pytest
 
 import ottla
-from ottla.base.errors import UnknownNameError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.client.administration.config_values import ALL_BROKERS, ResourceKind
-from ottla.client.at_rest.settings import TopicSettingsAtRest
+from ottla.client.at_rest.settings import SettingsAtRest
+from ottla.client.refusals import RefusedError
 
 
 def test_each_value_has_the_origin_and_default_that_the_broker_reports(tmp_path: Path) -> None:
@@ -21,7 +22,7 @@ def test_each_value_has_the_origin_and_default_that_the_broker_reports(tmp_path:
         )
         admin.alter_configs(ResourceKind.BROKER, "1", {"log.retention.ms": "86400000"})
         names = ["orders", "plain"]
-        found = TopicSettingsAtRest([str(tmp_path)]).describe_configs(ResourceKind.TOPIC, names)
+        found = SettingsAtRest([str(tmp_path)]).describe_configs(ResourceKind.TOPIC, names)
         assert found == admin.describe_configs(ResourceKind.TOPIC, names)
         assert found["plain"]["segment.bytes"].value == "2000000"
 
@@ -30,4 +31,35 @@ def test_a_topic_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -
     with ottla.open(tmp_path) as log:
         log.create_topic("orders")
     with pytest.raises(UnknownNameError, match="did you mean orders"):
-        TopicSettingsAtRest([str(tmp_path)]).describe_configs(ResourceKind.TOPIC, ["order"])
+        SettingsAtRest([str(tmp_path)]).describe_configs(ResourceKind.TOPIC, ["order"])
+
+
+def test_a_group_and_the_broker_have_what_the_broker_describes(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log, ottla.Admin(log) as admin:
+        admin.alter_configs(ResourceKind.GROUP, "billing", {"consumer.session.timeout.ms": "50000"})
+        admin.alter_configs(ResourceKind.BROKER, ALL_BROKERS, {"log.segment.bytes": "2000000"})
+        admin.alter_configs(ResourceKind.BROKER, "1", {"log.retention.ms": "86400000"})
+        at_rest = SettingsAtRest([str(tmp_path)])
+        for kind, name in (
+            (ResourceKind.GROUP, "billing"),
+            (ResourceKind.GROUP, "unknown"),
+            (ResourceKind.BROKER, ALL_BROKERS),
+        ):
+            found = at_rest.describe_configs(kind, [name])
+            assert found == admin.describe_configs(kind, [name])
+        ours = at_rest.describe_configs(ResourceKind.BROKER, ["1"])["1"]
+        theirs = admin.describe_configs(ResourceKind.BROKER, ["1"])["1"]
+    # An embedded log is started with a setting of its own, which no directory keeps.
+    given = {"group.initial.rebalance.delay.ms"}
+    assert {name: ours[name] for name in ours if name not in given} == {
+        name: theirs[name] for name in theirs if name not in given
+    }
+
+
+def test_another_broker_and_a_group_without_a_name_are_refused(tmp_path: Path) -> None:
+    with ottla.open(tmp_path):
+        at_rest = SettingsAtRest([str(tmp_path)])
+    with pytest.raises(UserError, match="no broker 5; there are 1"):
+        at_rest.describe_configs(ResourceKind.BROKER, ["5"])
+    with pytest.raises(RefusedError, match="Group name must not be empty"):
+        at_rest.describe_configs(ResourceKind.GROUP, [""])

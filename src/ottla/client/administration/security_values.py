@@ -1,0 +1,92 @@
+"""Users' passwords, access rules and delegation tokens as values, wherever they were asked of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ottla.base.principal import Principal
+
+DEFAULT_ITERATIONS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialUpsertion:
+    """A password that a user gets for `SCRAM-SHA-256` or `SCRAM-SHA-512`; it is never printed.
+
+    >>> ottla.UserScramCredentialUpsertion(user="ana", mechanism="SCRAM-SHA-256", password="pot")
+    UserScramCredentialUpsertion(user='ana', mechanism='SCRAM-SHA-256', iterations=4096)
+    """
+
+    user: str
+    mechanism: str
+    password: str = field(repr=False)
+    iterations: int = DEFAULT_ITERATIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialDeletion:
+    """A user's password for one mechanism, which is to go.
+
+    >>> ottla.UserScramCredentialDeletion(user="ana", mechanism="SCRAM-SHA-256").user
+    'ana'
+    """
+
+    user: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class AclBinding:
+    """What a principal is allowed, or denied, on resources. Values are Kafka's names.
+
+    `resource_type` is TOPIC, GROUP, CLUSTER (whose name is `kafka-cluster`), TRANSACTIONAL_ID,
+    DELEGATION_TOKEN or USER, `pattern_type` LITERAL (`*` is every name) or PREFIXED, and
+    `permission` ALLOW or DENY. `operation` is such as READ, WRITE, DESCRIBE or ALL.
+
+    >>> acl = ottla.AclBinding(name="orders", principal="User:ana", operation="READ")
+    >>> acl.resource_type, acl.pattern_type, acl.host, acl.permission
+    ('TOPIC', 'LITERAL', '*', 'ALLOW')
+    """
+
+    resource_type: str = "TOPIC"
+    name: str
+    pattern_type: str = "LITERAL"
+    principal: str
+    host: str = "*"
+    operation: str
+    permission: str = "ALLOW"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclBindingFilter:
+    """What an `AclBinding` must have to be meant; `None` and ANY leave a part open.
+
+    With the `pattern_type` MATCH those are meant that hold for a resource of that name.
+
+    >>> ottla.AclBindingFilter(principal="User:ana").operation
+    'ANY'
+    """
+
+    resource_type: str = "ANY"
+    name: str | None = None
+    pattern_type: str = "ANY"
+    principal: str | None = None
+    host: str | None = None
+    operation: str = "ANY"
+    permission: str = "ANY"
+
+
+EVERY_ACL = AclBindingFilter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationToken:
+    """A delegation token; its `secret` is never printed with it."""
+
+    token_id: str
+    owner: Principal
+    requester: Principal | None
+    renewers: Sequence[Principal]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+    secret: bytes = field(repr=False)

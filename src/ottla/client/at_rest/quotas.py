@@ -1,0 +1,41 @@
+"""Quotas by what clients have changed, which is in a small file of each directory."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ottla.base.files import OsFileSystem
+from ottla.broker.adoption.foreign_settings import find_settings
+from ottla.broker.quotas.quota_changes import Component, MatchType, QuotaFilter
+from ottla.client.administration.quota_values import Entity, Quota
+from ottla.client.refusals import refusals
+
+
+class QuotaList(Protocol):
+    """What describes quotas: a `QuotaAdmin`, or the files of a directory."""
+
+    def describe_quotas(self, entity: Entity | None = None) -> list[Quota]: ...
+
+
+class QuotasAtRest:
+    """The quotas of log directories; the method is that of `QuotaAdmin`."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Raises `UserError` for a file that is damaged."""
+        self._quotas = find_settings(paths, OsFileSystem()).cluster.quotas
+
+    def describe_quotas(self, entity: Entity | None = None) -> list[Quota]:
+        wanted = QuotaFilter(
+            components=[_component(*one) for one in (entity or {}).items()],
+            is_strict=bool(entity),
+        )
+        with refusals("quotas"):
+            wanted.check()
+        return [
+            Quota(entity=dict(found), limits=limits)
+            for found, limits in wanted.select(self._quotas)
+        ]
+
+
+def _component(kind: str, name: str | None) -> Component:
+    match_type = MatchType.DEFAULT if name is None else MatchType.EXACT
+    return Component(entity_type=kind, match_type=match_type, match=name)

@@ -1,0 +1,63 @@
+"""Users with passwords and access rules, by the file that each directory has of them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ottla.base.files import OsFileSystem
+from ottla.broker.adoption.foreign_settings import find_settings
+from ottla.broker.security.acls import (
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from ottla.client.administration.security_values import EVERY_ACL, AclBinding, AclBindingFilter
+
+
+class SecurityList(Protocol):
+    """What describes users and rules: a `SecurityAdmin`, or the files of a directory."""
+
+    def describe_user_scram_credentials(self) -> dict[str, dict[str, int]]: ...
+
+    def describe_acls(self, wanted: AclBindingFilter = ...) -> list[AclBinding]: ...
+
+
+class SecurityAtRest:
+    """Who may come and what they may do, in log directories; methods are `SecurityAdmin`'s."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Raises `UserError` for a file that is damaged."""
+        self._state = find_settings(paths, OsFileSystem()).security
+
+    def describe_user_scram_credentials(self) -> dict[str, dict[str, int]]:
+        users: dict[str, dict[str, int]] = {}
+        for (user, mechanism), one in sorted(self._state.credentials.items()):
+            users.setdefault(user, {})[mechanism] = one.iterations
+        return users
+
+    def describe_acls(self, wanted: AclBindingFilter = EVERY_ACL) -> list[AclBinding]:
+        matching = AclFilter(
+            resource_type=ResourceType[wanted.resource_type],
+            name=wanted.name,
+            pattern_type=PatternType[wanted.pattern_type],
+            principal=wanted.principal,
+            host=wanted.host,
+            operation=Operation[wanted.operation],
+            permission=Permission[wanted.permission],
+        )
+        return list(map(_binding, matching.select(self._state.acls)))
+
+
+def _binding(acl: Acl) -> AclBinding:
+    pattern, entry = acl
+    return AclBinding(
+        resource_type=pattern.resource_type.name,
+        name=pattern.name,
+        pattern_type=pattern.pattern_type.name,
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation.name,
+        permission=entry.permission.name,
+    )
