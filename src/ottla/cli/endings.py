@@ -63,7 +63,8 @@ def ended() -> Iterator[None]:
         if os.environ.get(TRACEBACK_VARIABLE):
             traceback.print_exc()
         text, code = _judged(error)
-        click.echo(f"ottla: {text}", err=True)
+        notes = "".join(f" ({one})" for one in getattr(error, "__notes__", ()))
+        click.echo(f"ottla: {text}{notes}", err=True)
         sys.exit(code)
 
 

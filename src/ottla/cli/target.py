@@ -16,14 +16,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ottla.base.addresses import address_text, parse_address
-from ottla.base.errors import UserError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.contexts import Context, read_contexts
 from ottla.cli.settings_files import parse_setting, read_client_settings, with_secrets
 from ottla.cli.terminal import (
@@ -90,6 +90,8 @@ class Target:
     addresses: tuple[tuple[str, int], ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     """The client's, by librdkafka's names."""
+    origin: str = ""
+    """What names it, if no argument does: a variable or a context."""
 
     @property
     def is_directory(self) -> bool:
@@ -168,6 +170,21 @@ class Target:
     def broker_addresses(self) -> tuple[tuple[str, int], ...]:
         """Of the brokers; of a directory those of the broker that runs on it, or none."""
         return _addresses_of_owner(self.directories) if self.is_directory else self.addresses
+
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Errors about a target that the command line does not name say what names it."""
+        try:
+            yield
+        except Exception as error:
+            if self.origin and self._is_meant_by(error):
+                error.add_note(f"the target is {self.text}, of {self.origin}")
+            raise
+
+    def _is_meant_by(self, error: Exception) -> bool:
+        """Whether it is about the place, or about a name that is not known there."""
+        places = (*self.directories, *(address_text(*one) for one in self.addresses))
+        return isinstance(error, UnknownNameError) or any(one in str(error) for one in places)
 
     def check_directories(self) -> None:
         """Raises `UserError` for a directory that is not there."""
@@ -336,25 +353,39 @@ def target_of_context(context: Context, settings: Mapping[str, str] | None = Non
     """What a context names; `settings` count before its own."""
     if context.target.startswith("@"):
         raise UserError(f"context {context.name}: its target is another context; name a broker")
-    found = parse_target(context.target, {**with_secrets(context.settings), **(settings or {})})
+    origin = f"context {context.name}"
+    with _noted(f"the target is of {origin}"):
+        found = parse_target(context.target, {**with_secrets(context.settings), **(settings or {})})
     is_plain = not context.settings
-    return Target(
-        text=found.text if is_plain else f"@{context.name}",
-        directories=found.directories,
-        addresses=found.addresses,
-        settings=found.settings,
-    )
+    return replace(found, text=found.text if is_plain else f"@{context.name}", origin=origin)
 
 
 def default_target(settings: Mapping[str, str] | None = None) -> Target | None:
     """What counts when a command names none: OTTLA_TARGET, or a context."""
     text = os.environ.get(TARGET_VARIABLE)
     if text:
-        return parse_target(text, settings)
+        with _noted(f"the target is of {TARGET_VARIABLE}"):
+            found = parse_target(text, settings)
+        return replace(found, origin=TARGET_VARIABLE)
     name = os.environ.get(CONTEXT_VARIABLE)
     contexts = read_contexts()
-    name = name or contexts.current
-    return None if name is None else target_of_context(contexts.named(name), settings)
+    if name:
+        with _noted(f"the context is of {CONTEXT_VARIABLE}"):
+            found = target_of_context(contexts.named(name), settings)
+        return replace(found, origin=f"{found.origin}, of {CONTEXT_VARIABLE}")
+    if contexts.current is None:
+        return None
+    return target_of_context(contexts.named(contexts.current), settings)
+
+
+@contextmanager
+def _noted(note: str) -> Iterator[None]:
+    """Errors within say so too."""
+    try:
+        yield
+    except UserError as error:
+        error.add_note(note)
+        raise
 
 
 # Click's part
@@ -380,7 +411,8 @@ class TargetCommand(ExampleCommand):
         return values, positional
 
     def invoke(self, ctx: click.Context) -> Any:
-        with deadline(ctx.params.pop("timeout_s", None)):
+        target: Target = ctx.params["target"]
+        with deadline(ctx.params.pop("timeout_s", None)), target.named_in_errors():
             return super().invoke(ctx)
 
 

@@ -145,6 +145,46 @@ def test_a_directory_that_is_not_there_is_named() -> None:
         Target(text="data", directories=("data",)).check_directories()
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "words", "said"),
+    [
+        ("OTTLA_TARGET", "dta", "", "dta: there is no such directory"),
+        ("OTTLA_TARGET", "localhost:1", "", "localhost:1"),
+        ("OTTLA_TARGET", "localhost:99999", "", "99999"),
+        ("OTTLA_TARGET", "@tset", "", "there is no context tset"),
+        ("OTTLA_CONTEXT", "tset", "", "there is no context tset"),
+        ("OTTLA_CONTEXT", "gone", "", "dta: there is no such directory"),
+        ("", "", "@gone", "dta: there is no such directory"),
+        ("", "", "--context gone", "dta: there is no such directory"),
+    ],
+)
+def test_an_error_about_a_target_that_no_argument_names_says_what_does(
+    variable: str, value: str, words: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context("add", "gone", "dta")
+    if variable:
+        monkeypatch.setenv(variable, value)
+    result = CliRunner().invoke(cli, ["topics", "list", *words.split()])
+    (line,) = result.stderr.splitlines()
+    assert said in line
+    assert (variable or "context gone") in line.removeprefix(f"ottla: {value}")
+
+
+def test_a_name_that_a_target_does_not_have_is_said_with_the_target_that_no_argument_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+    monkeypatch.setenv("OTTLA_TARGET", "data")
+    result = CliRunner().invoke(cli, ["topics", "describe", "order"])
+    assert result.stderr == (
+        "ottla: there is no topic order; did you mean orders? "
+        "(the target is data, of OTTLA_TARGET)\n"
+    )
+    named = CliRunner().invoke(cli, ["topics", "describe", "data/", "order"])
+    assert named.stderr == "ottla: there is no topic order; did you mean orders?\n"
+
+
 def test_a_context_that_is_named_like_a_directory_is_recognized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
