@@ -13,6 +13,7 @@ import pytest
 
 import ottla
 from ottla.base.files import OsFileSystem
+from ottla.client.producing.core import FORKED
 from ottla.storage.diagnosis.directory_check import check
 
 pytestmark = [
@@ -137,6 +138,77 @@ print(json.dumps([found, direct]))
         )
     assert direct[0] == "ApiError"
     assert_whole(tmp_path, ["parent", "parent too", "parent again"])
+
+
+@pytest.mark.parametrize("where", ["log.listen('127.0.0.1:0').address", "log"])
+def test_a_producer_that_was_made_before_refuses_every_call_and_waits_for_no_lock(
+    tmp_path: Path, where: str
+) -> None:
+    """Other threads hold all its locks at the fork, as the one that sends may."""
+    refusals, quiet = outcome(
+        f"""
+import contextlib, threading
+log = ottla.open(path)
+log.create_topic("t")
+where = {where}
+producer = ottla.Producer(where, settings={{"linger.ms": 600_000}})
+sent = producer.send("t", b"0")
+producer.flush()
+waiting = producer.send("t", b"1")
+unready = ottla.Producer(where)
+painter = ottla.Producer(where, settings={{"transactional.id": "painter"}})
+painter.begin_transaction()
+painter.send("t", b"2")
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with contextlib.ExitStack() as stack:
+        for one in (producer, unready, painter):
+            stack.enter_context(one._core._lock)
+            stack.enter_context(one._core.sender.cluster_lock)
+        held.set()
+        done.wait()
+
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait()
+place = ottla.TopicPartition("t", 0)
+calls = {{
+    "send": lambda: producer.send("t", b"child"),
+    "send to an unknown topic": lambda: unready.send("t", b"child"),
+    "produce": lambda: producer.produce("t", b"child"),
+    "flush": producer.flush,
+    "partitions_for": lambda: producer.partitions_for("t"),
+    "result": waiting.result,
+    "init": painter.init_transactions,
+    "begin": painter.begin_transaction,
+    "offsets": lambda: painter.send_offsets_to_transaction({{place: 1}}, "g"),
+    "commit": painter.commit_transaction,
+    "abort": painter.abort_transaction,
+}}
+
+def in_the_child():
+    found = {{name: refusal(call) for name, call in calls.items()}}
+    done_at_once = []
+    sent.add_done_callback(lambda one: done_at_once.append(one.result().offset))
+    producer.metrics(), painter.close(), producer.close()
+    return [found, done_at_once]
+
+found = in_child(in_the_child)
+done.set()
+holder.join()
+painter.abort_transaction()
+for one in (producer, unready, painter):
+    one.close()
+log.close()
+print(json.dumps(found))
+""",
+        tmp_path,
+    )
+    assert len(refusals) == 11
+    for name, refusal in refusals.items():
+        assert refusal == ["UserError", FORKED], name
+    assert quiet == [0]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
 """HOST:PORT as people write it, with an IPv6 host in brackets."""
 
+import os
+import re
+
 from ottla.base.errors import UserError
 
 MAX_PORT = 65535
+
+_HOST = re.compile(r"localhost|\[[0-9a-fA-F:]+\]|[^/@:\s,]+(\.[^/@:.\s,]+){2,}")
 
 Address = tuple[str, int]
 """Host and port."""
@@ -18,6 +23,20 @@ def parse_address(text: str) -> Address:
 
 def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def looks_like_host(text: str) -> bool:
+    """Whether a word without a port is more likely a forgotten one's than a directory's."""
+    return _HOST.fullmatch(text) is not None
+
+
+def check_no_host(path: str) -> None:
+    """Raises `UserError` where a directory is to be made that is rather a host without its port."""
+    if looks_like_host(path) and not os.path.isdir(path):
+        raise UserError(
+            f"{path}: there is no such directory; a broker is HOST:PORT, such as {path}:9092, and "
+            f"a new directory of that name is ./{path}"
+        )
 
 
 def canonical_host(host: str) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ottla.base.addresses import address_text, parse_address
+from ottla.base.addresses import address_text, check_no_host, looks_like_host, parse_address
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.contexts import Context, read_contexts
 from ottla.cli.settings_files import parse_setting, read_client_settings, with_secrets
@@ -53,7 +53,6 @@ CLUSTER_FILE = "cluster.json"
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
 _ADDRESSES = re.compile(r"[^/@,\s]*:\d{1,5}(,[^/@,\s]*:\d{1,5})*")
-_HOST = re.compile(r"localhost|[^/@:\s]+(\.[^/@:.\s]+){2,}")
 _PARTITION = re.compile(r".+-\d+")
 _LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
 
@@ -192,7 +191,7 @@ class Target:
             if not os.path.isdir(path):
                 reason = "is no directory" if os.path.exists(path) else "there is no such directory"
                 hint = "a target is a data directory or HOST:PORT"
-                if _HOST.fullmatch(path):
+                if looks_like_host(path):
                     hint += f", such as {path}:9092"
                 if path in read_contexts().known:
                     hint = f"of a context, write @{path}"
@@ -291,7 +290,10 @@ def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
 @contextmanager
 def _place(target: Target, *, may_create: bool) -> "Iterator[Log | str]":
     """The addresses of brokers, or a directory's log, which is open within the block."""
-    if not may_create:
+    if may_create:
+        for path in target.directories:
+            check_no_host(path)
+    else:
         target.check_directories()
         _check_holds_log(target.directories)
     addresses = target.broker_addresses()

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ottla.base.addresses import Address
+from ottla.base.addresses import Address, check_no_host
 from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.client.connection import Connection
@@ -33,6 +33,8 @@ def in_process(
         raise UserError(
             f"there is no directory {path}; name a data directory, or a broker's HOST:PORT"
         )
+    if isinstance(target, str):
+        check_no_host(path)
     shared = _shared_log(path)
     return InProcessTransport(shared.log, settings, shared.close)
 

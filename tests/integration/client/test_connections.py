@@ -470,6 +470,20 @@ def test_a_missing_directory_is_made_where_that_is_allowed(tmp_path: Path) -> No
         assert cluster.topic_names() == []
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "kafka1.example.com"])
+def test_a_host_whose_port_was_forgotten_is_not_made_a_directory(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="a broker is HOST:PORT") as refused:
+        ottla.Producer(host)
+    assert f"such as {host}:9092" in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+    ottla.Producer(f"./{host}").close()
+    ottla.Producer(Path(host)).close()
+    ottla.Producer(host).close()
+
+
 def test_a_directory_may_be_named_like_an_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,6 +185,16 @@ def test_a_name_that_a_target_does_not_have_is_said_with_the_target_that_no_argu
     assert named.stderr == "ottla: there is no topic order; did you mean orders?\n"
 
 
+@pytest.mark.parametrize("words", ["topics create {} orders", "produce {} orders"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "kafka1.example.com"])
+def test_a_host_without_its_port_makes_no_directory(host: str, words: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, words.format(host).split())
+    assert result.exit_code == 2
+    assert f"{host}: there is no such directory" in result.stderr
+    assert f"such as {host}:9092" in result.stderr
+    assert not (tmp_path / host).exists()
+
+
 def test_a_context_that_is_named_like_a_directory_is_recognized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

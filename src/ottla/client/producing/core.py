@@ -1,14 +1,16 @@
 """What both kinds of producers are made of: from an object to a place in a batch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Condition
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.groups import Committed
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
+from ottla.client.producing.batches import OnDelivery
 from ottla.client.producing.partitioners import Partitioner, Partitioning
 from ottla.client.producing.sender import Sender
 from ottla.client.producing.sending import Sending
@@ -25,6 +27,7 @@ CLOSED = "this producer is closed; make another"
 FORKED = "this producer was made before the fork; make another in the child"
 NO_TRANSACTION = "no transaction has begun; send within producer.transaction()"
 Offsets = Mapping[TopicPartition, int]
+Append = Callable[[str, Row, int | None, OnDelivery | None], Sending | None]
 
 
 class BufferFullError(UserError):
@@ -72,7 +75,7 @@ class ProducerCore:
         self.has_serializers = self._key is not None or self._value is not None
         partitioning = Partitioning(encoding.partitioner or self.config.partitioner)
         self._accumulator = Accumulator(self.config, partitioning, sending_class)
-        self.append = self._accumulator.append
+        self.append: Append = self._accumulator.append
         self._lock = self._accumulator.lock
         self._has_offsets = False
         self._end_of_use: str | None = None
@@ -83,8 +86,22 @@ class ProducerCore:
         self.sender.start()
 
     def abandon(self) -> None:
-        """In a child of a fork, which has not the thread that sends."""
-        self._refuse(FORKED)
+        """In a child of a fork, which has neither the thread that sends nor those that held locks.
+
+        What waits for an answer gets none: it is the parent's.
+        """
+
+        def refuse(*_: object) -> None:
+            self._check_open()
+
+        self._lock = Condition()
+        if self._end_of_use is None:
+            self._refuse(FORKED)
+        self.append = refuse
+        for batch in self._accumulator.unfinished:
+            batch.lock = self._lock
+            batch.error = UserError(FORKED)
+            batch.is_done = True
 
     def _refuse(self, reason: str) -> None:
         """For good."""
@@ -203,6 +220,7 @@ class ProducerCore:
             self.sender.initialize()
 
     def begin_transaction(self) -> None:
+        self._check_open()
         if self.is_in_transaction:
             raise UserError("a transaction is open already; commit or abort it first")
         if self.sender.identity is None or self.sender.failure is not None:
@@ -257,6 +275,7 @@ class ProducerCore:
     def _check_transaction(self) -> None:
         if not self.is_in_transaction:
             raise UserError("no transaction is open; begin one first")
+        self._check_open()
 
     def _end(self, *, is_commit: bool) -> bool:
         sender = self.sender

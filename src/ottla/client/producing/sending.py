@@ -79,10 +79,11 @@ class Sending:
         3
         0
         """
-        with self._batch.lock:
-            if not self._batch.is_done:
-                self._batch.waiters.append(partial(call_back, callback, self))
-                return
+        if not self._batch.is_done:
+            with self._batch.lock:
+                if not self._batch.is_done:
+                    self._batch.waiters.append(partial(call_back, callback, self))
+                    return
         call_back(callback, self)
 
 
