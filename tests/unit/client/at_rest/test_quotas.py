@@ -32,10 +32,10 @@ def _names(one: Quota) -> list[str]:
     return sorted(map(str, one.entity.items()))
 
 
-def test_quotas_of_addresses_are_refused_as_by_the_broker(tmp_path: Path) -> None:
+def test_an_entity_that_cannot_be_is_refused_as_by_the_broker(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log, ottla.Admin(log) as admin:
         with pytest.raises(RefusedError) as by_broker:
-            admin.describe_quotas({"ip": "10.0.0.1"})
+            admin.describe_quotas({"planet": "mars"})
         with pytest.raises(RefusedError) as at_rest:
-            QuotasAtRest([str(tmp_path)]).describe_quotas({"ip": "10.0.0.1"})
+            QuotasAtRest([str(tmp_path)]).describe_quotas({"planet": "mars"})
     assert str(at_rest.value) == str(by_broker.value)
