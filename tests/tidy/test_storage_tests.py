@@ -6,39 +6,20 @@ ROOT = Path(__file__).parents[2]
 STORAGE = ROOT / "src" / "ottla" / "storage"
 UNIT = ROOT / "tests" / "unit" / "storage"
 
-CHECK = "diagnosis/test_directory_check.py"
 PASS = "compaction/test_compaction.py"
-LOG = "log/test_partition_log.py"
-LOADER = "directory/test_log_directory.py"
-READER = "reading/test_read_only_log.py"
-RECOVERY = "recovery/test_recovery.py"
 ELSEWHERE = {
-    # One pass, of which these are the steps; the three key filters have to agree with each other.
-    PASS: "compaction: compiled_key_filter key_filter output rebuilding replacement"
-    " shares vector_key_filter",
-    # A check is asked for a whole directory, and so is each kind of damage.
-    CHECK: "diagnosis: epoch_checks index_checks integrity_checks producer_checks",
-    "diagnosis/test_repair.py": "diagnosis: rebuild",
+    # Steps of one pass.
+    PASS: "compaction: output replacement shares",
     "diagnosis/test_dump.py": "diagnosis: rows",
-    # A log's state has three owners, and each says what the others did.
-    LOG: "log: log_copy reader state writer",
-    LOADER: "directory: log_loader open_options",
-    READER: "reading: aborted_reading read_only_directory",
-    # The phases of one recovery, in which each begins with what the one before has left.
-    RECOVERY: "recovery: ending opened_log opening reconciling replaying",
+    "reading/test_read_only_log.py": "reading: aborted_reading",
     "segment/test_segment_view.py": "segment: segment",
 }
 """By the test that holds them all together: modules that do nothing alone."""
 
 OUTSIDE = {
-    # What a command explains is asked for with its sentences.
-    "diagnosis/compaction_explanation": "unit/cli/explain/test_compaction.py",
-    "diagnosis/open_transactions": "unit/cli/explain/test_stuck.py",
-    "diagnosis/retention_explanation": "unit/cli/explain/test_retention.py",
     # A job looks for aborts that an index has lost.
     "log/abort_check": "unit/broker/log_jobs/test_abort_checking.py",
     # Damage, with all that a start or a read makes of it.
-    "files/older_integrity": "unit/storage/files/test_integrity.py",
     "log/header_check": "crash/test_contradictions.py",
 }
 """Modules that tests of other rooms hold, by the test."""

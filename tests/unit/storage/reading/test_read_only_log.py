@@ -1,29 +1,19 @@
 """A log directory beside the broker that writes it, and what it left when it died."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
-from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
-from ottla.storage.diagnosis.compaction_explanation import read_view
-from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
-    CHECKPOINT_HIGH_WATERMARK,
-    CHECKPOINT_LOG_START,
-    COPIED_LOG_STARTS,
-    REPLICAS_MARK,
-    delete_directory_name,
     log_file_name,
 )
 from ottla.storage.files.log_starts import LogStarts
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_only_directory import open_for_reading
@@ -63,9 +53,6 @@ def values_of(log: ReadOnlyLog, from_offset: int = 0, until_offset: int | None =
     return [int(record.value or b"-1") for record in log.records(from_offset, until_offset)]
 
 
-# What there is
-
-
 def test_what_a_broker_is_writing_is_read(disk: FakeFileSystem, log: PartitionLog) -> None:
     reader = reading(disk)
     assert (reader.log_start_offset, reader.log_end_offset) == (0, 20)
@@ -88,14 +75,6 @@ def test_nothing_is_written(disk: FakeFileSystem, broker: LogDirectory, log: Par
     assert {name: disk.list(join(DIRECTORY, name)) for name in ("t-0", "")} == before
 
 
-def test_topics_and_partitions_are_listed(disk: FakeFileSystem, broker: LogDirectory) -> None:
-    for topic, partition in (("b", 0), ("a-1", 10), ("a-1", 2)):
-        broker.create_log(topic, partition, TOPIC_ID)
-    disk.make_directory(join(DIRECTORY, delete_directory_name("gone", 0, bytes(16))))
-    disk.open(join(DIRECTORY, "file-0"), create=True).close()
-    assert open_for_reading(DIRECTORY, disk).topics() == {"a-1": [2, 10], "b": [0]}
-
-
 def test_an_empty_log_has_no_records(disk: FakeFileSystem, broker: LogDirectory) -> None:
     broker.create_log("t", 0, TOPIC_ID)
     reader = reading(disk)
@@ -111,61 +90,6 @@ def test_a_partition_being_made_is_an_empty_log(disk: FakeFileSystem, log: Parti
     assert (reader.log_start_offset, reader.log_end_offset) == (0, 0)
     assert reader.topic_id is None
     assert list(reader.records(0, read_committed=True)) == []
-
-
-# What there is not
-
-
-@pytest.mark.parametrize(
-    ("path", "told"), [("none", "does not exist"), ("file", "is a file"), ("empty", "neither")]
-)
-def test_a_path_that_is_no_log_directory_is_named(
-    disk: FakeFileSystem, path: str, told: str
-) -> None:
-    disk.open("file", create=True).close()
-    disk.make_directory("empty")
-    with pytest.raises(UserError, match=f"^{path} .*{told}"):
-        open_for_reading(path, disk)
-
-
-def test_a_partition_is_no_log_directory(disk: FakeFileSystem, log: PartitionLog) -> None:
-    with pytest.raises(UserError, match="single partition"):
-        open_for_reading(join(DIRECTORY, "t-0"), disk)
-
-
-@pytest.mark.parametrize(
-    ("topic", "partition", "told"),
-    [
-        ("t", 3, "no partition 3 of topic t; it has 0$"),
-        ("u", 0, "no topic u; it has t$"),
-        ("t", -1, "no partition -1"),
-        ("../data/t", 0, "no topic"),
-    ],
-)
-def test_a_missing_partition_is_answered_with_those_there_are(
-    disk: FakeFileSystem, log: PartitionLog, topic: str, partition: int, told: str
-) -> None:
-    with pytest.raises(UserError, match=told):
-        reading(disk, topic, partition)
-
-
-def test_many_topics_are_not_all_named(disk: FakeFileSystem, broker: LogDirectory) -> None:
-    for number in range(13):
-        broker.create_log(f"t{number}", 0, TOPIC_ID)
-    with pytest.raises(UserError, match="and 3 more"):
-        reading(disk, "none")
-
-
-def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path) -> None:
-    class Forbidding(FakeFileSystem):
-        def list(self, directory: str) -> list[str]:
-            raise PermissionError(13, "Permission denied", directory)
-
-    with pytest.raises(UserError, match="may not be read"):
-        open_for_reading(str(tmp_path), Forbidding())
-
-
-# Ranges
 
 
 @pytest.mark.parametrize(("from_offset", "until_offset"), [(0, 20), (3, 8), (19, 20), (7, 7)])
@@ -207,19 +131,6 @@ def test_offsets_outside_the_log_are_refused(
     assert values_of(reader, 5) == list(range(5, 20))
 
 
-def test_checkpoints_of_one_size_written_within_one_tick_are_told_apart(
-    disk: FakeFileSystem, log: PartitionLog
-) -> None:
-    starts = LogStarts(disk, DIRECTORY)
-    directory = open_for_reading(DIRECTORY, disk)
-    for offset in (5, 6):
-        starts.write({("t", 0): offset})
-        assert directory.partition("t", 0).log_start_offset == offset
-
-
-# Offsets
-
-
 def test_after_a_clean_stop_everything_is_replicated(
     disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog
 ) -> None:
@@ -231,41 +142,6 @@ def test_after_a_clean_stop_everything_is_replicated(
     broker.close()
     assert open_for_reading(DIRECTORY, disk).was_stopped_cleanly
     assert reading(disk).high_watermark == 21
-
-
-def test_one_broker_of_a_cluster_counts_what_others_had_also_after_a_clean_stop(
-    disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog
-) -> None:
-    broker.checkpoints.write()
-    append(log, b"20")
-    broker.close()
-    for name in (TOPIC_FILE_NAME, REPLICAS_MARK):
-        disk.open(join(DIRECTORY, name), create=True)
-    OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_HIGH_WATERMARK)).write({("t", 0): 15})
-    reader = reading(disk)
-    assert reader.directory.was_stopped_cleanly
-    assert (reader.high_watermark, reader.log_end_offset) == (15, 21)
-    assert explain_log(reader, TINY, NOW_MS, disk).facts.high_watermark == 15
-    assert read_view(reader, None, disk).last_stable_offset == 15
-    remove_if_present(disk, join(DIRECTORY, REPLICAS_MARK))
-    assert explain_log(reading(disk), TINY, NOW_MS, disk).facts.high_watermark == 21
-
-
-def test_a_damaged_checkpoint_is_told(disk: FakeFileSystem, log: PartitionLog) -> None:
-    for name in (CHECKPOINT_LOG_START, CHECKPOINT_HIGH_WATERMARK):
-        disk.open(join(DIRECTORY, name), create=True).pwrite(b"1\n", 0)
-    remove_if_present(disk, join(DIRECTORY, COPIED_LOG_STARTS))
-    reader = reading(disk)
-    with pytest.raises(CorruptionError, match="version 1"):
-        _ = reader.log_start_offset
-
-
-def test_of_two_starts_the_one_with_a_checksum_counts(
-    disk: FakeFileSystem, log: PartitionLog
-) -> None:
-    LogStarts(disk, DIRECTORY).write({("t", 0): 5})
-    OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START)).write({("t", 0): 7})
-    assert reading(disk).log_start_offset == 5
 
 
 @pytest.mark.parametrize("garbage", [bytes(500), b"\xff" * 40, b"\0"])
@@ -286,9 +162,6 @@ def test_a_damaged_batch_is_told_with_its_place(disk: FakeFileSystem, log: Parti
     with pytest.raises(CorruptionError, match="CRC") as error:
         values_of(reader)
     assert (error.value.path, error.value.position) == (reader.segments[0].log_path, size)
-
-
-# While things change
 
 
 def test_segments_that_retention_removes_under_way_are_missed(
@@ -379,9 +252,6 @@ def test_files_that_are_never_there_are_given_up() -> None:
     fill(open_directory(disk).create_log("t", 0, TOPIC_ID), 2)
     with pytest.raises(CorruptionError, match="faster"):
         _ = reading(disk).log_end_offset
-
-
-# Transactions
 
 
 @pytest.fixture

@@ -1,0 +1,136 @@
+"""Reads from a log: from any offset, up to where a reader may see, and by time."""
+
+import struct
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import iter_batches
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.reader import FoundOffset, Isolation
+from ottla.testing import FakeFileSystem
+from tests.support.logs import NOW_MS, SMALL, append, fill, open_log, values
+
+
+@pytest.fixture
+def log() -> PartitionLog:
+    return open_log(FakeFileSystem())
+
+
+def end_transaction(log: PartitionLog, producer_id: int, *, commit: bool) -> None:
+    marker = build_end_transaction_marker(
+        EndTransactionMarker(is_commit=commit, coordinator_epoch=0),
+        producer_id=producer_id,
+        producer_epoch=0,
+        timestamp_ms=NOW_MS,
+    )
+    log.writer.append_as_leader(
+        bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
+    )
+    log.writer.write_out()
+
+
+@pytest.mark.parametrize("position", [-1, 1 << 30])
+def test_an_index_that_points_outside_its_log_is_gone_without(position: int) -> None:
+    """Kafka left such an index in a directory that it had recovered and closed in order."""
+    disk = FakeFileSystem()
+    log = open_log(disk, TopicConfig(index_interval_bytes=0))
+    fill(log, 4)
+    expected = values(log, 3)
+    index = log.segments.active.offset_index
+    entry = struct.pack(">ii", 3, position)
+    file = disk.open(index.path, writable=True)
+    file.pwrite(entry, 0)
+    file.close()
+    assert values(log, 3) == expected
+    assert log.reader.find_timestamp(0) is not None
+    assert log.segments.active.next_offset() == log.log_end_offset
+
+
+def test_a_log_of_many_segments_is_read_from_any_offset(log: PartitionLog) -> None:
+    fill(log, 40)
+    assert len(log.segments) > 5
+    for offset in range(81):
+        assert values(log, offset) == [b"%d" % one for one in range(offset, 80)]
+
+
+def test_a_read_gives_at_least_one_whole_batch_when_asked(log: PartitionLog) -> None:
+    append(log, b"x" * 300)
+    data = log.reader.read(0, 1, Isolation.HIGH_WATERMARK)
+    assert data.records is not None
+    assert len(list(iter_batches(data.records.read()))) == 1
+    small = log.reader.read(0, 1, Isolation.HIGH_WATERMARK, min_one_message=False)
+    assert small.records is not None
+    assert small.records.size == 1
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 100])
+def test_an_offset_outside_the_log_is_out_of_range(log: PartitionLog, offset: int) -> None:
+    fill(log, 1)
+    with pytest.raises(ApiError) as caught:
+        log.reader.read(offset, 1000, Isolation.HIGH_WATERMARK)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_reading_at_the_end_finds_nothing_and_no_error(log: PartitionLog) -> None:
+    fill(log, 1)
+    assert log.reader.read(2, 1000, Isolation.HIGH_WATERMARK).records is None
+
+
+def test_an_aborted_transaction_is_told_to_readers_of_committed_records(log: PartitionLog) -> None:
+    append(log, b"a", producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+    append(log, b"b", producer_id=6, producer_epoch=0, base_sequence=0, is_transactional=True)
+    end_transaction(log, 5, commit=False)
+    assert log.last_stable_offset == 1
+    end_transaction(log, 6, commit=True)
+    data = log.reader.read(0, 10_000, Isolation.LAST_STABLE)
+    assert data.aborted is not None
+    (aborted,) = data.aborted
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (5, 0, 2)
+    assert aborted.last_stable_offset == 1
+
+
+def test_a_small_read_is_told_of_the_aborted_transactions_near_it_only(log: PartitionLog) -> None:
+    for number in range(30):
+        append(
+            log,
+            b"x" * 60,
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=number,
+            is_transactional=True,
+        )
+        end_transaction(log, 5, commit=False)
+    data = log.reader.read(20, 1, Isolation.LAST_STABLE)
+    assert data.records is not None
+    assert data.aborted is not None
+    assert (20, 21) in [(one.first_offset, one.last_offset) for one in data.aborted]
+    assert len(data.aborted) <= 5
+    assert [one.last_offset for one in data.aborted] == sorted(
+        one.last_offset for one in data.aborted
+    )
+
+
+def test_offsets_are_found_by_time(log: PartitionLog) -> None:
+    for second in range(20):
+        append(log, b"x" * 50, timestamp_ms=NOW_MS + 1000 * second)
+    assert log.reader.find_timestamp(NOW_MS + 7000) == FoundOffset(7, NOW_MS + 7000, 0)
+    assert log.reader.find_timestamp(NOW_MS + 6001) == FoundOffset(7, NOW_MS + 7000, 0)
+    assert log.reader.find_timestamp(0) == FoundOffset(0, NOW_MS, 0)
+    assert log.reader.find_timestamp(NOW_MS + 19_001) is None
+    assert log.reader.find_timestamp(-2) == FoundOffset(0, -1, 0)
+    assert log.reader.find_timestamp(-1) == FoundOffset(20, -1, 0)
+    assert log.reader.find_timestamp(-3) == FoundOffset(19, NOW_MS + 19_000, 0)
+
+
+def test_the_cost_of_a_lookup_is_bounded_by_the_index(log: PartitionLog) -> None:
+    fill(log, 60)
+    for segment in log.segments.values[:-1]:
+        count = segment.offset_index.entry_count
+        positions = [segment.offset_index.entry(index)[1] for index in range(count)]
+        gaps = [b - a for a, b in zip([0, *positions], positions, strict=False)]
+        assert all(gap <= SMALL.index_interval_bytes + 200 for gap in gaps)
