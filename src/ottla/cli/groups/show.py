@@ -1,12 +1,15 @@
 """`ottla groups list` and `describe`: how far groups are behind, in records and in time."""
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.base.errors import ApiError, RefusalError, UserError
 from ottla.base.texts import duration_text, matching
 from ottla.cli.completion.names import complete_groups
+from ottla.cli.endings import EXIT_FAILED
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -18,6 +21,7 @@ from ottla.cli.terminal import (
 
 if TYPE_CHECKING:
     from ottla.client.administration.descriptions import GroupDescription, PartitionLag
+    from ottla.client.at_rest.groups import GroupList
 
 NO_GROUPS = "there are no groups yet"
 
@@ -41,17 +45,43 @@ def list_command(
 ) -> None:
     """List groups with their lag: records to read, and the age of the first of them.
 
-    With -q only the names are printed.
+    With -q only the names are printed. Where a broker does not answer, what the others know is
+    listed, and the command ends with 1.
     """
-    now_ms = SystemClock().now_ms()
+    warnings = _Warnings()
     with target.groups() as admin:
-        listed = [one.group for one in admin.list_groups(states=states)]
-        names = matching("group", patterns, listed)
+        known = admin.list_groups(states=states, on_unreachable=warnings.groups_left_out)
+        names = matching("group", patterns, [one.group for one in known])
         if is_quiet:
             for name in names:
                 click.echo(name)
-            return
-        found = [(one, admin.group_lag(one, now_ms=now_ms)) for one in admin.describe_groups(names)]
+        else:
+            _list(admin, names, warnings, as_json)
+    if warnings.count:
+        sys.exit(EXIT_FAILED)
+
+
+class _Warnings:
+    """What is missing in a list, said as it is noticed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def groups_left_out(self, error: Exception) -> None:
+        self._say(f"a broker does not answer, and its groups are left out: {error}")
+
+    def lag_unknown(self, group: str, error: Exception) -> None:
+        self._say(f"the lag of {group} is not known: {error}")
+
+    def _say(self, text: str) -> None:
+        self.count += 1
+        click.echo(f"warning: {text}", err=True)
+
+
+def _list(admin: "GroupList", names: list[str], warnings: _Warnings, as_json: bool) -> None:
+    now_ms = SystemClock().now_ms()
+    described = admin.describe_groups(names)
+    found = [(one, _known_lags(admin, one, now_ms, warnings)) for one in described]
     if as_json:
         for one, lags in found:
             print_json(_fields(one, lags))
@@ -62,11 +92,22 @@ def list_command(
         click.echo(NO_GROUPS, err=True)
 
 
-def _row(one: "GroupDescription", lags: "list[PartitionLag]") -> tuple[object, ...]:
+def _known_lags(
+    admin: "GroupList", group: "GroupDescription", now_ms: int, warnings: _Warnings
+) -> "list[PartitionLag] | None":
+    """`None` where the broker that leads a partition does not answer, or refuses."""
+    try:
+        return admin.group_lag(group, now_ms=now_ms)
+    except (ApiError, RefusalError, UserError) as error:
+        warnings.lag_unknown(group.group, error)
+        return None
+
+
+def _row(one: "GroupDescription", lags: "list[PartitionLag] | None") -> tuple[object, ...]:
     from ottla.client.administration.descriptions import totals
 
-    total = totals(lags)
-    topics = sorted({each.place.topic for each in lags})
+    total = totals(lags or ())
+    topics = sorted({each.place.topic for each in lags or ()})
     late = "0 s" if total["lag"] == 0 and lags else duration_text(total["late_ms"])
     return (
         one.group,
@@ -74,7 +115,7 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag]") -> tuple[object, .
         one.kind,
         len(one.members),
         ", ".join(topics),
-        f"{total['lag']:,}",
+        "?" if lags is None else f"{total['lag']:,}",
         late,
     )
 
@@ -155,8 +196,10 @@ def _lag_row(each: "PartitionLag") -> tuple[object, ...]:
     )
 
 
-def _fields(one: "GroupDescription", lags: "list[PartitionLag]") -> dict[str, object]:
+def _fields(one: "GroupDescription", lags: "list[PartitionLag] | None") -> dict[str, object]:
     from ottla.client.administration.descriptions import totals
+
+    total = {"lag": None, "late_ms": None} if lags is None else totals(lags)
 
     return {
         "group": one.group,
@@ -165,8 +208,8 @@ def _fields(one: "GroupDescription", lags: "list[PartitionLag]") -> dict[str, ob
         "assignor": one.assignor,
         "coordinator": one.coordinator,
         "members": len(one.members),
-        "topics": sorted({each.place.topic for each in lags}),
-        **totals(lags),
+        "topics": sorted({each.place.topic for each in lags or ()}),
+        **total,
     }
 
 

@@ -13,7 +13,7 @@ from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
 from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
 from ottla.client.cluster import CoordinatorKind, check
-from ottla.client.connection import Connection
+from ottla.client.connection import Connection, UnreachableError
 from ottla.client.groups import Committed, commit_from_outside, committed_by
 from ottla.client.refusals import refusals
 from ottla.coordinator.classic.requests import MemberDescription
@@ -41,10 +41,16 @@ DEAD = "Dead"
 class GroupAdmin(Asking):
     """Questions about groups, and changes to them; each is asked of the group's coordinator."""
 
-    def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
+    def list_groups(
+        self,
+        *,
+        states: Collection[str] = (),
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
+    ) -> list[ListedGroup]:
         """The groups of all brokers, in order; only those in some states, if any are named.
 
-        Raises `RefusedError`.
+        Raises `RefusedError`, and `UnreachableError` where a broker does not answer; with
+        `on_unreachable` that is called instead, and the groups that the broker has are left out.
 
         >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
         >>> [one.group for one in admin.list_groups()]
@@ -52,22 +58,30 @@ class GroupAdmin(Asking):
         """
         found = []
         for node_id in self._cluster.node_ids():
-            broker = self._cluster.broker(node_id)
-            can_filter = broker.version_of(ApiKey.LIST_GROUPS) >= FIRST_VERSION_WITH_STATES
-            wanted = list(states) if can_filter else []
-            answer = broker.ask(ListGroupsRequest(states_filter=wanted))
-            if answer.error_code:
-                raise refused("groups", answer.error_code)
-            found += [
-                ListedGroup(
-                    group=one.group_id,
-                    state=one.group_state,
-                    kind=one.group_type.lower(),
-                    coordinator=node_id,
-                )
-                for one in answer.groups
-            ]
+            try:
+                found += self._groups_of(node_id, states)
+            except UnreachableError as error:
+                if on_unreachable is None:
+                    raise
+                on_unreachable(error)
         return sorted(found, key=lambda one: one.group)
+
+    def _groups_of(self, node_id: int, states: Collection[str]) -> list[ListedGroup]:
+        broker = self._cluster.broker(node_id)
+        can_filter = broker.version_of(ApiKey.LIST_GROUPS) >= FIRST_VERSION_WITH_STATES
+        wanted = list(states) if can_filter else []
+        answer = broker.ask(ListGroupsRequest(states_filter=wanted))
+        if answer.error_code:
+            raise refused("groups", answer.error_code)
+        return [
+            ListedGroup(
+                group=one.group_id,
+                state=one.group_state,
+                kind=one.group_type.lower(),
+                coordinator=node_id,
+            )
+            for one in answer.groups
+        ]
 
     def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
         """Groups with their members. Raises `UnknownNameError`, `RefusedError`.
@@ -77,7 +91,7 @@ class GroupAdmin(Asking):
         >>> group.state
         'Empty'
         """
-        return [self._describe_group(one, self._listed_group(one)) for one in groups]
+        return [self._describe_group(one.group, one) for one in self._listed(groups)]
 
     def describe_all_groups(self, *, states: Collection[str] = ()) -> list[GroupDescription]:
         """All groups with their members; a group that is deleted meanwhile is left out.
@@ -104,7 +118,7 @@ class GroupAdmin(Asking):
         >>> committed[place].offset
         2
         """
-        self._listed_group(group)
+        self._listed([group])
         with refusals(f"group {group}"):
             found = self._cluster.ask_coordinator(
                 CoordinatorKind.GROUP, group, lambda broker: list(committed_by(broker, group))
@@ -144,7 +158,7 @@ class GroupAdmin(Asking):
         >>> admin.list_groups()
         []
         """
-        self._listed_group(group)
+        self._listed([group])
         topics = [
             OffsetDeleteRequestTopic(
                 name=topic,
@@ -174,16 +188,19 @@ class GroupAdmin(Asking):
         >>> admin.list_groups()
         []
         """
-        for group in groups:
-            self._listed_group(group)
+        self._listed(groups)
         for group in groups:
             self._ask_coordinator(group, partial(_delete, group))
 
-    def _listed_group(self, group: str) -> ListedGroup:
-        known = {one.group: one for one in self.list_groups()}
-        if group not in known:
-            raise UnknownNameError("group", group, known)
-        return known[group]
+    def _listed(self, groups: Iterable[str]) -> list[ListedGroup]:
+        """A broker that does not answer is in the way only of the groups that it may have."""
+        unreachable: list[UnreachableError] = []
+        known = {one.group: one for one in self.list_groups(on_unreachable=unreachable.append)}
+        wanted = list(groups)
+        for group in wanted:
+            if group not in known:
+                raise unreachable[0] if unreachable else UnknownNameError("group", group, known)
+        return [known[group] for group in wanted]
 
     def _describe_group(self, group: str, listed: ListedGroup) -> GroupDescription:
         def ask(broker: Connection) -> GroupDescription:

@@ -1,8 +1,8 @@
 """Groups by the records of `__consumer_offsets`: members, what is committed, and lag."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, UserError
 from ottla.base.ids import Uuid
@@ -25,11 +25,19 @@ from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
+if TYPE_CHECKING:
+    from ottla.client.connection import UnreachableError
+
 
 class GroupList(Protocol):
     """What lists and describes groups: an `Admin`, or the files of a directory."""
 
-    def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]: ...
+    def list_groups(
+        self,
+        *,
+        states: Collection[str] = (),
+        on_unreachable: "Callable[[UnreachableError], object] | None" = None,
+    ) -> list[ListedGroup]: ...
 
     def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]: ...
 
@@ -48,7 +56,13 @@ class GroupsAtRest:
         """Raises `UserError` where a path is no log directory."""
         self._topics = TopicsAtRest(paths)
 
-    def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
+    def list_groups(
+        self,
+        *,
+        states: Collection[str] = (),
+        on_unreachable: "Callable[[UnreachableError], object] | None" = None,
+    ) -> list[ListedGroup]:
+        """Nobody is unreachable here."""
         wanted = {one.lower() for one in states}
         found = [
             ListedGroup(

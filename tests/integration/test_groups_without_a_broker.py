@@ -1,0 +1,45 @@
+"""`ottla groups list` of a cluster, one of whose brokers was killed a moment ago."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ottla
+from tests.integration.cli.support import run_ottla
+from tests.support.running_cluster import RunningCluster
+
+pytest.importorskip("confluent_kafka")
+pytest.importorskip("kazoo.client")
+
+pytestmark = pytest.mark.slow
+
+GROUPS = [f"group-{number}" for number in range(9)]
+
+
+def test_what_the_other_brokers_know_is_listed_and_the_exit_code_is_1(tmp_path: Path) -> None:
+    """The broker's session lasts: the cluster lists it, and nobody has taken over from it."""
+    with RunningCluster(tmp_path, zookeeper_session_timeout_ms="40000") as cluster:
+        first = cluster.brokers[1].address
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.create_topics({"orders": 3}, replication_factor=1)
+            places = cluster.wait_in_sync("orders", 1)
+            mine = {index for index, (leader, _) in places.items() if leader == 1}
+            # What is committed is read of the first broker alone, so that its lag stays known.
+            place = ottla.TopicPartition("orders", min(mine))
+            for group in GROUPS:
+                admin.alter_group_offsets(group, {place: 0})
+            coordinators = {one.group: one.coordinator for one in admin.list_groups()}
+        assert sorted(coordinators) == GROUPS
+        gone = max(set(coordinators.values()) - {1})
+        cluster.brokers[gone].kill()
+
+        left = [group for group in GROUPS if coordinators[group] != gone]
+        named = run_ottla("groups", "list", first, "-q")
+        assert (named.returncode, named.stdout.split()) == (1, left), named.stderr
+        (warning,) = named.stderr.splitlines()
+        assert warning.startswith("warning: a broker does not answer, and its groups are left out")
+        assert cluster.brokers[gone].address in warning
+        whole = run_ottla("groups", "list", first, "--json")
+        lags = {one["group"]: one["lag"] for one in map(json.loads, whole.stdout.splitlines())}
+        assert (whole.returncode, lags) == (1, dict.fromkeys(left, 0)), whole.stderr
