@@ -32,7 +32,7 @@ from ottla.tables.transaction_log import (
     partition_values,
     whole_files,
 )
-from ottla.tables.widening import is_narrower, widened_schema
+from ottla.tables.widening import grown_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,23 +80,19 @@ class DeltaLog:
 
     def state(self) -> LogState | None:
         table = self._table()
-        if table is None:
-            return None
-        last = self._asked(lambda: table.transaction_version(COMMITS))
-        if last is None:
-            raise UserError(
-                f"{self._store.address} holds a Delta table that ottla did not load; load into an "
-                f"empty directory"
-            )
-        return LogState(version=table.version(), commit_count=last + 1)
+        return None if table is None else self._state_of(table)
 
     def commit(self, change: Change) -> int:
         from deltalake.exceptions import DeltaError
 
-        table, state = self._table(), self.state()
+        # As it was when it was last asked: the format refuses what does not fit the table of now.
+        table = self._opened or self._table()
+        state = None if table is None else self._state_of(table)
         if state is not None and state.commit_count != change.commit_id:
             return self._version_made(change)
-        gone = {one.path for one in change.removed} - set(self.files() if change.removed else ())
+        gone = {one.path for one in change.removed}
+        if gone and table is not None:
+            gone -= set(self._files_of(table))
         if gone:
             # Another program put rows into other files: those of ours would be there twice.
             raise self._taken(change)
@@ -112,7 +108,7 @@ class DeltaLog:
                 raise self._failure(error) from error
         version = self._version_made(change)
         self._sync_entries(read_version + 1, version)
-        if version % CHECKPOINT_INTERVAL == 0:
+        if version and version % CHECKPOINT_INTERVAL == 0:
             self._checkpoint(self._current(), version)
         return version
 
@@ -127,12 +123,7 @@ class DeltaLog:
             limit *= 8
 
     def files(self, version: int | None = None) -> list[str]:
-        table = self._current() if version is None else self._at(version)
-        actions = self._asked(lambda: table.get_add_actions(flatten=True))
-        names = [name for name in _IN_ORDER if name in actions.schema.names]
-        found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
-        # A file of others may lack statistics.
-        return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
+        return self._files_of(self._current() if version is None else self._at(version))
 
     def version_at(self, time_ms: int) -> int:
         # By what the entries say: delta-rs goes by the times of their files, which a copy changes.
@@ -173,6 +164,22 @@ class DeltaLog:
             self._sync_entries(before + 1, self._current().version())
         return sorted(found)
 
+    def _state_of(self, table: "DeltaTable") -> LogState:
+        last = self._asked(lambda: table.transaction_version(COMMITS))
+        if last is None:
+            raise UserError(
+                f"{self._store.address} holds a Delta table that ottla did not load; load into an "
+                f"empty directory"
+            )
+        return LogState(version=table.version(), commit_count=last + 1)
+
+    def _files_of(self, table: "DeltaTable") -> list[str]:
+        actions = self._asked(lambda: table.get_add_actions(flatten=True))
+        names = [name for name in _IN_ORDER if name in actions.schema.names]
+        found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
+        # A file of others may lack statistics.
+        return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
+
     def _create(self, change: Change) -> None:
         from deltalake.transaction import create_table_with_add_actions
 
@@ -191,8 +198,6 @@ class DeltaLog:
     def _append(self, table: "DeltaTable", change: Change) -> None:
         from deltalake.transaction import RemoveAction
 
-        if change.added:
-            self._grow(table, change.schema)
         removed = [
             RemoveAction(
                 parts[0].path,
@@ -204,38 +209,24 @@ class DeltaLog:
             for parts in whole_files(change.removed)
         ]
         added = [self._add(change, parts) for parts in whole_files(change.added)]
+        schema = _grown(table, change) if change.added else table.schema()
+        if removed and schema != table.schema():
+            # The library takes no removed files beside another schema. Killed after this, a table
+            # has files with narrower types than its columns.
+            self._replace_schema(table, schema)
+        # Of the two only that which overwrites takes another schema; it replaces no file here.
+        is_as_before = schema == table.schema()
         table.create_write_transaction(
             [*removed, *added],
-            "append",
-            table.schema(),
+            "append" if is_as_before else "overwrite",
+            schema,
             list(change.partition_columns),
+            partition_filters=None if is_as_before else _NO_FILES,
             commit_properties=_properties(change),
             post_commithook_properties=_no_hooks(),
         )
 
-    def _grow(self, table: "DeltaTable", schema: "pa.Schema") -> None:
-        """Adds the columns that are new, new fields of values, and wider types.
-
-        Killed after it, a table lacks the rows that go with these, and may have a wider type than
-        loads that follow ask for.
-        """
-        import pyarrow as pa
-
-        columns = pa.schema(table.schema())
-        wanted = _schema(widened_schema(schema, columns))
-        has = table.schema().fields
-        there = {field.name: field for field in has}
-        new = [field for field in wanted.fields if there.get(field.name) != field]
-        if not new:
-            return
-        if is_narrower(columns, schema):
-            self._replace_schema(table, _in_order(has, wanted))
-        else:
-            table.alter.add_columns(new, post_commithook_properties=_no_hooks())
-        self._store.sync([_entry_path(table.version())])
-
     def _replace_schema(self, table: "DeltaTable", schema: "Schema") -> None:
-        """`add_columns` makes no type wider; a transaction that replaces no file can."""
         table.create_write_transaction(
             [],
             "overwrite",
@@ -245,6 +236,7 @@ class DeltaLog:
             post_commithook_properties=_no_hooks(),
         )
         table.update_incremental()
+        self._store.sync([_entry_path(table.version())])
 
     def _add(self, change: Change, parts: Sequence[DataFile]) -> "AddAction":
         from deltalake.transaction import AddAction
@@ -350,13 +342,14 @@ def _schema(schema: "pa.Schema") -> "Schema":
     return Schema.from_arrow(schema)
 
 
-def _in_order(has: Sequence[Any], wanted: "Schema") -> "Schema":
-    """The columns that are wanted, those that are there already in their places."""
-    from deltalake import Schema
+def _grown(table: "DeltaTable", change: Change) -> "Schema":
+    """The table's columns with new ones, new fields of values, and wider types."""
+    import pyarrow as pa
 
-    fields = {field.name: field for field in wanted.fields}
-    there = [fields.pop(field.name, field) for field in has]
-    return Schema([*there, *fields.values()])
+    has = table.schema()
+    columns = pa.schema(has)
+    grown = grown_schema(columns, change.schema)
+    return has if grown == columns else _schema(grown)
 
 
 def _properties(change: Change) -> "CommitProperties":

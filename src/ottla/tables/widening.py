@@ -1,4 +1,4 @@
-"""Columns whose numbers get more bits in a later schema: an `int` that becomes a `bigint`."""
+"""Columns that change in a later schema: an `int` that becomes a `bigint`, and fields that come."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +15,42 @@ def widened_schema(has: "pa.Schema", wanted: "pa.Schema") -> "pa.Schema":
     """The columns of the first schema, with each `int` a `bigint` that is one in the second."""
     import pyarrow as pa
 
-    return pa.schema([_widened_field(field, wanted) for field in has])
+    return pa.schema(_fields(has, wanted, with_new=False))
 
 
-def _widened_field(field: Any, wanted: Any) -> Any:
-    """`wanted`: a schema or a struct type."""
-    index = wanted.get_field_index(field.name)
-    return field if index < 0 else field.with_type(_widened(field.type, wanted.field(index).type))
+def grown_schema(has: "pa.Schema", wanted: "pa.Schema") -> "pa.Schema":
+    """The same, with all columns and fields that only the second schema has, at their ends."""
+    import pyarrow as pa
+
+    return pa.schema(_fields(has, wanted, with_new=True))
 
 
-def _widened(has: Any, wanted: Any) -> Any:
+def _fields(has: Any, wanted: Any, *, with_new: bool) -> list[Any]:
+    """`has` and `wanted`: schemas or struct types."""
+    found = []
+    for field in has:
+        index = wanted.get_field_index(field.name)
+        if index >= 0:
+            kind = _widened(field.type, wanted.field(index).type, with_new=with_new)
+            field = field.with_type(kind)
+        found.append(field)
+    if with_new:
+        found += [field for field in wanted if has.get_field_index(field.name) < 0]
+    return found
+
+
+def _widened(has: Any, wanted: Any, *, with_new: bool) -> Any:
     import pyarrow as pa
     import pyarrow.types as types
 
     if types.is_struct(has) and types.is_struct(wanted):
-        return pa.struct([_widened_field(field, wanted) for field in has])
+        return pa.struct(_fields(has, wanted, with_new=with_new))
     if types.is_list(has) and types.is_list(wanted):
         inner = has.value_field
-        return pa.list_(inner.with_type(_widened(inner.type, wanted.value_type)))
+        kind = _widened(inner.type, wanted.value_type, with_new=with_new)
+        return pa.list_(inner.with_type(kind))
     if types.is_map(has) and types.is_map(wanted):
         inner = has.item_field
-        return pa.map_(has.key_field, inner.with_type(_widened(inner.type, wanted.item_type)))
+        kind = _widened(inner.type, wanted.item_type, with_new=with_new)
+        return pa.map_(has.key_field, inner.with_type(kind))
     return wanted if types.is_int32(has) and types.is_int64(wanted) else has

@@ -53,6 +53,14 @@ def grown(tmp_path: Path) -> str:
     return str(tmp_path / "table")
 
 
+def test_columns_come_in_the_version_of_their_rows(grown: str) -> None:
+    # Besides the loads the last one made a schema of wider numbers, and files.
+    assert deltalake.DeltaTable(grown).version() + 1 == len(VALUES) + 2
+    second = deltalake.DeltaTable(grown, version=1)
+    assert "note" in pa.schema(second.schema()).field("value").type.names
+    assert second.to_pyarrow_table().num_rows == 2
+
+
 def by_deltalake(path: str) -> Rows:
     found: Rows = deltalake.DeltaTable(path).to_pyarrow_table().to_pylist()
     return found
