@@ -1,5 +1,6 @@
 """The option `--engine` of commands whose work is cut into tasks, and the engine that it names."""
 
+import gc
 import sys
 from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
@@ -17,6 +18,8 @@ LOCAL = "local"
 
 WITHOUT_SPARK = "add --engine local to do without Spark"
 
+_OBJECTS_UNTIL_COLLECTION = 50_000
+
 engine_option = click.option(
     "--engine",
     type=click.Choice([SPARK, LOCAL]),
@@ -30,7 +33,6 @@ engine_option = click.option(
 def open_engine(name: str) -> "AbstractContextManager[Engine]":
     """Raises `UserError` where Spark is asked for, and not installed."""
     if name == LOCAL:
-        _keep_pandas_out()
         from ottla.loading.local_engine import LocalEngine
 
         return LocalEngine()
@@ -52,15 +54,24 @@ class _NoPandas:
             raise ModuleNotFoundError(name, name=name)
 
 
+def quicken(name: str) -> None:
+    """Makes the start of a command with the local engine short; called before all that it imports.
+
+    Another program that calls the command is left as it is.
+    """
+    begun = getattr(sys.modules["__main__"], "main", None)
+    is_own = getattr(begun, "__module__", None) == "ottla.cli.main"
+    if name == LOCAL and is_own and "pyarrow" not in sys.modules:
+        # Imports make many objects that stay, through which the collector would look for garbage.
+        gc.set_threshold(_OBJECTS_UNTIL_COLLECTION)
+        _keep_pandas_out()
+
+
 def _keep_pandas_out() -> None:
     """Arrow imports pandas when its first array is made, and only if that fails does without.
 
-    It is a third of what a load of few records takes, and nothing here uses it. Another program
-    that calls the command may want it, so it is kept out of the command's own process only.
+    It is a third of what a load of few records takes, and nothing here uses it.
     """
-    begun = getattr(sys.modules["__main__"], "main", None)
-    if getattr(begun, "__module__", None) != "ottla.cli.main" or "pyarrow" in sys.modules:
-        return
     sys.meta_path.insert(0, _NoPandas)
     with suppress(ModuleNotFoundError):
         import pyarrow as pa

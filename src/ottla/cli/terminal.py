@@ -17,6 +17,7 @@ from ottla.base.errors import OttlaError, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
 WIDTH = 200
@@ -72,33 +73,40 @@ class ProgressLine:
 
     def __init__(self, console: "Console", words: str, *, noun: str = "tasks") -> None:
         """`noun` is what is counted."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[counts]}"),
-            TimeElapsedColumn(),
-        )
-        self._bar = Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        )
-        self._line = self._bar.add_task(words, total=None, counts="")
         self._noun = noun
+        self._bar = _new_bar(console) if console.is_terminal else None
+        if self._bar is not None:
+            self._line = self._bar.add_task(words, total=None, counts="")
 
     def __enter__(self) -> "ProgressLine":
-        self._bar.start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def say(self, words: str, done: int = 0, total: int | None = None) -> None:
         """`total` is how many there are in all, `None` if it is not known."""
+        if self._bar is None:
+            return
         counts = f"{done:,}/{total:,} {self._noun}" if total else ""
         self._bar.update(
             self._line, description=words, completed=done, total=total or None, counts=counts
         )
+
+
+def _new_bar(console: "Console") -> "Progress":
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[counts]}"),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=console, transient=True)
 
 
 # Texts

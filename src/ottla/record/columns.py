@@ -46,6 +46,8 @@ SCAN_SIZE: Final = (4 if IS_COMPILED else 16) * 1024 * 1024
 As many as a processor's cache holds; for numpy, enough for many batches in lock step.
 """
 
+_FEW_BYTES: Final = 256 * 1024
+
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
     """The Arrow schema of the columns, in the order asked for. `ValueError` for unknown names."""
@@ -185,7 +187,22 @@ def _value(record: Record, column: str) -> object:
             return getattr(record, column)
 
 
+def numbers(values: Any, kind: Any = None) -> Any:
+    """Numbers of numpy as an Arrow array, without a copy.
+
+    `pyarrow.array` imports `numpy.ma` to ask whether some are masked, which takes longer than all
+    of a few records.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    values = np.ascontiguousarray(values)
+    kind = pa.from_numpy_dtype(values.dtype) if kind is None else kind
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
 def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.RecordBatch":
+    import numpy as np
     import pyarrow as pa
 
     from ottla.record.scan import RecordScan, plain_payloads
@@ -206,7 +223,10 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
             found["value"] = _binary(source, values)
     if "headers" in names:
         found["headers"] = _headers(source, scan, selection.schema.field("headers").type)
-    columns = [pa.array(found[name]) for name in selection.schema.names]
+    columns = [
+        numbers(one) if isinstance(one, np.ndarray) else one
+        for one in (found[name] for name in selection.schema.names)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=selection.schema)
 
 
@@ -251,6 +271,9 @@ def _binary(source: Any, fields: "Fields") -> Any:
     count = len(fields.start)
     if fields.is_null.all():
         return pa.nulls(count, pa.binary())
+    sizes = np.where(fields.is_null, 0, fields.end - fields.start)
+    if sizes.sum() <= _FEW_BYTES:
+        return _gathered(source, fields, sizes)
     bounds = np.empty(2 * count, dtype=np.int32)
     bounds[0::2] = fields.start
     bounds[1::2] = fields.end
@@ -258,6 +281,20 @@ def _binary(source: Any, fields: "Fields") -> Any:
     alternating = pa.Array.from_buffers(pa.binary(), 2 * count - 1, elements)
     mask = fields.is_null if fields.is_null.any() else None
     return alternating.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=mask))
+
+
+def _gathered(source: Any, fields: "Fields", sizes: Any) -> Any:
+    """The same for so few bytes that Arrow's functions take longer to import than these to copy."""
+    import numpy as np
+    import pyarrow as pa
+
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    places = np.arange(offsets[-1]) + np.repeat(fields.start - offsets[:-1], sizes)
+    content = np.frombuffer(source, dtype=np.uint8)[places]
+    is_there = np.packbits(~fields.is_null, bitorder="little") if fields.is_null.any() else None
+    buffers = [one if one is None else pa.py_buffer(one) for one in (is_there, offsets, content)]
+    return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)
 
 
 def _headers(source: Any, scan: "RecordScan", column_type: Any) -> Any:
@@ -268,7 +305,7 @@ def _headers(source: Any, scan: "RecordScan", column_type: Any) -> Any:
     offsets = np.zeros(len(counts) + 1, dtype=np.int32)
     if not len(names.start):
         none = pa.array([], column_type.value_type)
-        return pa.ListArray.from_arrays(pa.array(offsets), none, type=column_type)
+        return pa.ListArray.from_arrays(numbers(offsets), none, type=column_type)
     keys = _binary(source, names)
     try:
         keys = keys.cast(pa.string())
@@ -279,4 +316,4 @@ def _headers(source: Any, scan: "RecordScan", column_type: Any) -> Any:
         [keys, _binary(source, values)], fields=list(column_type.value_type)
     )
     np.cumsum(counts, out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), headers, type=column_type)
+    return pa.ListArray.from_arrays(numbers(offsets), headers, type=column_type)

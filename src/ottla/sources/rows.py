@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.record.batch import NO_TIMESTAMP
+from ottla.record.columns import numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +91,7 @@ def _timestamps(timestamps_ms: Any, target: Any) -> Any:
 
     values = timestamps_ms.to_numpy()
     if values.min(initial=0) >= 0 and values.max(initial=0) <= _MAX_TIMESTAMP_MS:
-        return pa.array(values * _MICROSECONDS).view(target)
+        return numbers(values * _MICROSECONDS, target)
     is_null = (
         (values == NO_TIMESTAMP) | (values > _MAX_TIMESTAMP_MS) | (values < -_MAX_TIMESTAMP_MS)
     )
@@ -100,18 +101,18 @@ def _timestamps(timestamps_ms: Any, target: Any) -> Any:
 
 def _headers(headers: Any, target: Any, empty_is_null: bool) -> Any:
     """The same buffers under the names and nullability that Spark gives a list of structs."""
+    import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if headers.type == target and not empty_is_null:
         return headers
-    # `flatten` gives the elements of these lists only; a sliced list's offsets start above 0.
-    flat = headers.flatten()
-    offsets = headers.offsets
-    if len(headers):
-        offsets = pa.array(offsets.to_numpy() - offsets[0].as_py(), pa.int32())
+    # The elements of these lists only: a sliced list's offsets start above 0.
+    bounds = headers.offsets.to_numpy()
+    first, last = (int(bounds[0]), int(bounds[-1])) if len(headers) else (0, 0)
+    flat = headers.values.slice(first, last - first)
+    offsets = numbers(bounds - np.int32(first))
     elements = pa.StructArray.from_arrays(
         [flat.field(0), flat.field(1)], fields=list(target.value_type)
     )
-    mask = pc.equal(pc.list_value_length(headers), 0) if empty_is_null else None
+    mask = pa.array(np.diff(bounds) == 0) if empty_is_null else None
     return pa.ListArray.from_arrays(offsets, elements, type=target, mask=mask)

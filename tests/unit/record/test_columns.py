@@ -101,6 +101,23 @@ def test_more_than_an_arrow_column_holds_is_refused(monkeypatch: pytest.MonkeyPa
         columns.decode_columns(batch_of(b"a" * 100), ("offset",))
 
 
+@pytest.mark.parametrize("few_bytes", [-1, 100_000])
+def test_fields_are_the_same_however_they_are_copied(
+    monkeypatch: pytest.MonkeyPatch, few_bytes: int
+) -> None:
+    monkeypatch.setattr(columns, "_FEW_BYTES", few_bytes)
+    builder = RecordBatchBuilder()
+    rows: list[tuple[bytes | None, bytes | None]] = [
+        (None, b"v"), (b"", b""), (b"key" * 9, None), (b"k", b"x" * 300)
+    ]  # fmt: skip
+    for key, value in rows:
+        builder.append(key, value, 1000, [("h", None), ("i", b"y")])
+    found = columns.decode_columns(builder.build()).to_pylist()
+    assert [(one["key"], one["value"]) for one in found] == rows
+    headers = [{"key": "h", "value": None}, {"key": "i", "value": b"y"}]
+    assert all(one["headers"] == headers for one in found)
+
+
 def test_what_is_scanned_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     region = b"".join(batch_of(b"a", b"b", base_offset=2 * i) for i in range(6))
 

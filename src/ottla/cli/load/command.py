@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.engines import open_engine
+from ottla.cli.engines import open_engine, quicken
 from ottla.cli.load.following import run_follower
 from ottla.cli.load.objects import report_object
 from ottla.cli.load.options import check_load_options, load_options, with_load_options
@@ -45,6 +45,7 @@ def load_command(
     With --rerun, records that were loaded before are read again, all of them or a range. Readers
     see the old rows or the new ones, never both.
     """
+    quicken(given["engine"])
     topics = (*topic_arguments, *topics)
     check_load_options(topics, given)
     console = new_console()

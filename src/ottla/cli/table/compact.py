@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.engines import SPARK, engine_option, open_engine
+from ottla.cli.engines import SPARK, engine_option, open_engine, quicken
 from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, parse_size
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def compact_command(
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
     table unchanged. Remove the old files with: ottla table vacuum.
     """
+    quicken(engine)
     from ottla.loading.compaction import CompactOptions, compact
     from ottla.loading.sorting import SortColumn
 
