@@ -85,7 +85,3 @@ def write_varlong(out: bytearray, value: int) -> None:
     """Appends a signed number of 64 bits."""
     assert -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF
     write_unsigned_varint(out, (value << 1) ^ (value >> 63))
-
-
-def unsigned_varint_size(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)

@@ -203,7 +203,8 @@ class IntegrityFile:
             self._write()
         elif lines:
             self._append(lines)
-        if found is not None and found.is_older:
+        if found is None or found.is_older:
+            # Those of an earlier version go too where they are damaged, and nothing is known.
             remove_older(self._file_system, self._directory)
 
     def renamed(self, directory: str) -> None:

@@ -49,11 +49,12 @@ def read_older(file_system: FileSystem, directory: str) -> OlderIntegrity | None
 
 
 def remove_older(file_system: FileSystem, directory: str) -> None:
-    """Removes them durably."""
-    for name in file_system.list(directory):
-        if is_older_file(name):
-            remove_if_present(file_system, join(directory, name))
-    file_system.sync_directory(directory)
+    """Removes them durably, if there are any."""
+    older = [name for name in file_system.list(directory) if is_older_file(name)]
+    for name in older:
+        remove_if_present(file_system, join(directory, name))
+    if older:
+        file_system.sync_directory(directory)
 
 
 def _parse(file_system: FileSystem, directory: str, path: str, content: bytes) -> OlderIntegrity:

@@ -92,6 +92,10 @@ class LogState:
         return sum(segment.log.size for segment in self.segments.values)
 
     @property
+    def segment_count(self) -> int:
+        return len(self.segments)
+
+    @property
     def segment_paths(self) -> dict[int, str]:
         """The paths of the segments' logs by base offset."""
         return {segment.base_offset: segment.log.path for segment in self.segments.values}

@@ -10,7 +10,7 @@ def test_a_log_knows_its_name_its_size_and_its_files() -> None:
     fill(log, 20)
     assert log.name == "t-0"
     paths = log.segment_paths
-    assert len(paths) > 3
+    assert len(paths) == log.segment_count > 3
     assert paths == {base: f"data/t-0/{base:020d}.log" for base in paths}
     sizes = [status.size for path in paths.values() if (status := disk.status(path))]
     assert log.size == sum(sizes)
@@ -36,5 +36,5 @@ def test_a_segment_of_the_directory_is_opened_with_the_logs_settings_and_not_add
     segment = log.open_segment(before.base_offset, NOW_MS)
     assert segment is not before
     assert (segment.log.path, segment.size) == (before.log.path, before.size)
-    assert len(log.segments) == log.roll_count + 1
+    assert log.segment_count == log.roll_count + 1
     segment.close_files()

@@ -114,7 +114,7 @@ class BrokerCollector:
             bytes_in += partition.bytes_in
             bytes_out += partition.bytes_out
             add("ottla_log_size_bytes", labels, log.size)
-            add("ottla_log_segments", labels, len(log.segments.values))
+            add("ottla_log_segments", labels, log.segment_count)
             add("ottla_log_start_offset", labels, log.log_start_offset)
             add("ottla_log_end_offset", labels, log.log_end_offset)
             add("ottla_log_recovery_point_offset", labels, log.offsets.recovery_point)
