@@ -610,7 +610,11 @@ class OsFile:
         return b"".join(parts)
 
     def pwrite(self, buffer: Buffer, position: int) -> None:
-        written = os.pwrite(self._descriptor, buffer, position)
+        try:
+            written = os.pwrite(self._descriptor, buffer, position)
+        except OSError as error:
+            error.filename = self._path
+            raise
         if written != len(buffer):
             self._write_rest([buffer], position, written)
 
@@ -620,7 +624,11 @@ class OsFile:
         for start in range(0, len(buffers), IOV_MAX):
             some = buffers[start : start + IOV_MAX]
             expected = sum(map(len, some))
-            written = os.pwritev(self._descriptor, some, position)
+            try:
+                written = os.pwritev(self._descriptor, some, position)
+            except OSError as error:
+                error.filename = self._path
+                raise
             if written != expected:
                 self._write_rest(some, position, written)
             position += expected
@@ -668,7 +676,11 @@ class OsFile:
     def sync(self) -> None:
         if self._descriptor < 0:  # `os.fdatasync` would make a ValueError of it.
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
-        _sync_content(self._descriptor)
+        try:
+            _sync_content(self._descriptor)
+        except OSError as error:
+            error.filename = self._path
+            raise
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

@@ -32,6 +32,8 @@ TRACEBACK_VARIABLE = "OTTLA_TRACEBACK"
 
 REMEDIES = {
     errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room on the disk, or have the quota raised",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
     errno.EACCES: "give this user the right to it, or name another place",
     errno.EPERM: "give this user the right to it, or name another place",
     errno.EROFS: "name a place that can be written",
@@ -91,7 +93,9 @@ def _judged(error: Exception) -> tuple[str, int]:
     if isinstance(error, UserError):
         return str(error), EXIT_USAGE
     if isinstance(error, ApiError | CorruptionError | StorageError | TaskError):
-        return str(error), EXIT_FAILED
+        cause = error.__cause__
+        remedy = REMEDIES.get(cause.errno or 0) if isinstance(cause, OSError) else None
+        return f"{error}; {remedy}" if remedy else str(error), EXIT_FAILED
     if isinstance(error, ModuleNotFoundError) and (remedy := how_to_install(error)):
         return remedy, EXIT_USAGE
     if isinstance(error, OSError):

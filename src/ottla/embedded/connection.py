@@ -12,7 +12,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 from ottla.base.closing import Closing
-from ottla.base.errors import UserError
+from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSlice
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import CURRENT, Turn
@@ -85,6 +85,7 @@ class InProcessConnection(Closing):
             handle = find(ApiKey(request.API_KEY))
             self._handlers[request.API_KEY] = handle
         if isinstance(request, ProduceRequest):
+            self._check_any_online()
             request = _patchable(request)
         asked = _Request(self._log, request, header, handle)
         self._log.hold(asked.begin)
@@ -94,6 +95,13 @@ class InProcessConnection(Closing):
         self, requests: Sequence[Message], *, newest: int | None = None
     ) -> list[Callable[[], Any]]:
         return [self.send(one, newest=newest) for one in requests]
+
+    def _check_any_online(self) -> None:
+        """Raises `StorageError`: here, where no broker will be started again, nobody need wait."""
+        failures = [one.health.failure for one in self._log.broker.directories]
+        failure = failures[0]
+        if failure is not None and all(failures):
+            raise StorageError(failure.directory, failure.reason) from failure.__cause__
 
     def _answer_to(self, asked: "_Request") -> Any:
         self._waiting.add(asked)

@@ -101,7 +101,11 @@ def _load(console: "Console", jobs: "list[LoadJob]", *, as_json: bool) -> None:
     from ottla.loading.load import load
 
     for job in jobs:
-        report = load(job)
+        try:
+            report = load(job)
+        except OSError as error:
+            error.filename = error.filename or job.place.into
+            raise
         if as_json:
             print_json(report_object(report))
         else:

@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -192,7 +192,11 @@ def _duckdb_writer(path: Path, topic: str) -> Iterator[Write]:
     import pyarrow as pa
 
     table = quoted(topic)
-    with _duckdb(path, read_only=False) as database:
+    is_new = not path.exists()
+    with (
+        _gone_after_an_error([path, Path(f"{path}.wal")] if is_new else []),
+        _duckdb(path, read_only=False) as database,
+    ):
         database.begin()
         empty = pa.Table.from_batches([], export_schema())
         database.register("exported", empty)
@@ -207,6 +211,17 @@ def _duckdb_writer(path: Path, topic: str) -> Iterator[Write]:
             database.commit()
         except duckdb.Error as error:
             raise UserError(f"{path}: {error}") from error
+
+
+@contextmanager
+def _gone_after_an_error(files: Sequence[Path]) -> Iterator[None]:
+    """Removes them again if it fails to fill them."""
+    try:
+        yield
+    except BaseException:
+        for one in files:
+            one.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

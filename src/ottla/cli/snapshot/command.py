@@ -66,7 +66,11 @@ def create_command(
     now_ms = SystemClock().now_ms()
     name = name or snapshots.free_name(_time_name(now_ms))
     with CopyProgress("copying", is_quiet=is_quiet) as progress:
-        made = _created(snapshots, name, now_ms, progress, is_quiet=is_quiet)
+        try:
+            made = _created(snapshots, name, now_ms, progress, is_quiet=is_quiet)
+        except OSError as error:
+            error.filename = error.filename or target.text
+            raise
     if as_json:
         print_json(_fields(made))
     elif not is_quiet:
