@@ -8,7 +8,7 @@ from functools import cache
 from sys import getrefcount
 from typing import Any, Final
 
-from ottla.base.turns import CURRENT, Turn
+from ottla.base.turns import CURRENT, PART_SIZE, Turn
 from ottla.codec.schema import Message, Struct
 
 
@@ -32,6 +32,9 @@ def free_all(request: Message) -> None:
 
 def _free(struct: Struct, turn: Turn) -> None:
     for name, has_structs in _arrays(type(struct)):
+        # What is short and has no parts goes with its struct, at once.
+        if not has_structs and len(getattr(struct, name) or ()) <= PART_SIZE:
+            continue
         if _holders(struct, name) != _ALONE:
             continue
         items = getattr(struct, name)

@@ -216,7 +216,11 @@ class WriterCompiler:
             if element.kind == "uuid":
                 letters = f"'>' + '{letter}' * len({items})"
             with source.block(f"if {items}:"):
-                source.line(f"data += pack({letters}, *{items})")
+                # Where nothing is replicated, a list of replicas has one element.
+                pack_one = source.constant(f"pack_{letter}", layout(letter).pack)
+                one = f"{pack_one}({items}[0])"
+                several = f"pack({letters}, *{items})"
+                source.line(f"data += {one} if len({items}) == 1 else {several}")
             return
         one = source.fresh("one")
         in_turns = f"output.turn.written({loop}, data)"

@@ -17,12 +17,28 @@ class Cycle:
         self.itself = self
 
 
+class Clock:
+    """Each look at it takes a second; time passes otherwise when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1
+        return self.now_s
+
+
 @pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Collector]:
     """One that is always overdue; what it changes in this process is put back."""
     monkeypatch.setattr(module, "COLLECTIONS_UNTIL_OVERDUE", 0)
     thresholds = gc.get_threshold()
-    yield Collector()
+    yield Collector(clock)
     gc.set_threshold(*thresholds)
     gc.unfreeze()
     gc.collect()
@@ -38,7 +54,24 @@ def test_what_survives_is_not_looked_at_again(collector: Collector) -> None:
     assert gc.get_freeze_count() >= before + len(kept)
 
 
-def test_cycles_are_found_beside_clients_unless_they_were_frozen(collector: Collector) -> None:
+def test_quiet_collections_look_at_frozen_objects_for_a_small_share_of_the_time(
+    collector: Collector, clock: Clock
+) -> None:
+    frozen = Cycle()
+    collector.collect_when_overdue()
+    fresh = Cycle()
+    references = weakref.ref(frozen), weakref.ref(fresh)
+    del frozen, fresh
+    collector.collect_when_quiet()
+    assert [one() is None for one in references] == [False, True]
+    clock.now_s += 1 / module.LONGEST_SHARE
+    collector.collect_when_quiet()
+    assert references[0]() is None
+
+
+def test_cycles_are_found_beside_clients_unless_they_were_frozen(
+    collector: Collector, clock: Clock
+) -> None:
     frozen = Cycle()
     collector.collect_when_overdue()
     fresh = Cycle()
@@ -46,6 +79,7 @@ def test_cycles_are_found_beside_clients_unless_they_were_frozen(collector: Coll
     del frozen, fresh
     collector.collect_when_overdue()
     assert [one() is None for one in references] == [False, True]
+    clock.now_s += 1 / module.LONGEST_SHARE
     collector.collect_when_quiet()
     assert references[0]() is None
 

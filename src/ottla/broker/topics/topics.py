@@ -78,6 +78,8 @@ class Topic:
 
     @property
     def known_indexes(self) -> list[int]:
+        if not self.offline_indexes:
+            return sorted(self.partitions)
         return sorted(self.partitions.keys() | self.offline_indexes.keys())
 
     @property

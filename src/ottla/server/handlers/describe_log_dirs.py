@@ -5,13 +5,13 @@ offsets that is behind. Kafka's counterpart: `ReplicaManager.describeLogDirs` (K
 KIP-1066).
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
-from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns, sorted_in_turns
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, parts_in_turns
 from ottla.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -22,22 +22,32 @@ from ottla.server.request_context import RequestContext
 from ottla.storage.directory.log_directory import LogDirectory
 
 
+Wanted = Mapping[str, Collection[int]]
+"""The partitions that are asked for, by topic."""
+
+
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     context.may_take_long()
-    wanted: Container[TopicPartition] | None = None
-    if request.topics is not None:
-        wanted = {
-            TopicPartition(topic.topic, index)
-            for topic in in_turns(request.topics)
-            for index in in_turns(topic.partitions)
-        }
+    wanted = None if request.topics is None else _wanted(request.topics)
     return DescribeLogDirsResponse(
         results=[_describe(directory, wanted, context) for directory in context.broker.directories]
     )
 
 
+def _wanted(topics: Iterable[DescribableLogDirTopic]) -> Wanted:
+    found: dict[str, set[int]] = freed_in_turns({})
+    for topic in in_turns(topics):
+        indexes = found.setdefault(topic.topic, set())
+        if len(topic.partitions) <= PART_SIZE:
+            indexes.update(topic.partitions)
+            continue
+        for part in parts_in_turns(topic.partitions):
+            indexes.update(part)
+    return found
+
+
 def _describe(
-    directory: LogDirectory, wanted: Container[TopicPartition] | None, context: RequestContext
+    directory: LogDirectory, wanted: Wanted | None, context: RequestContext
 ) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(
         log_dir=directory.path, is_cordoned=context.broker.directories.is_cordoned(directory)
@@ -48,29 +58,34 @@ def _describe(
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
     result.total_bytes, result.usable_bytes = space.total, space.usable
-    topics: dict[str, DescribeLogDirsTopic] = {}
-    for (name, index), partition in _partitions(directory, context):
-        if wanted is None or (name, index) in wanted:
-            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-            topic.partitions.append(partition)
-    result.topics = list(topics.values())
+    result.topics = _topics(directory, wanted, context)
     return result
 
 
-def _partitions(
-    directory: LogDirectory, context: RequestContext
-) -> Iterable[tuple[TopicPartition, DescribeLogDirsPartition]]:
-    found = [
-        (key, DescribeLogDirsPartition(partition_index=key[1], partition_size=log.size))
-        for key, log in in_turns(list(directory.logs.items()))
-    ]
-    for key, future in in_turns(list(directory.futures.items())):
-        current = context.broker.topics.partition(*key).log
+def _topics(
+    directory: LogDirectory, wanted: Wanted | None, context: RequestContext
+) -> list[DescribeLogDirsTopic]:
+    """Written for 10,000 partitions: the console's list of topics asks for the sizes of as many."""
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for part in parts_in_turns(list(directory.logs.items())):
+        for (name, index), log in part:
+            if wanted is not None and index not in wanted.get(name, ()):
+                continue
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = DescribeLogDirsTopic(name=name)
+            topic.partitions.append(
+                DescribeLogDirsPartition(partition_index=index, partition_size=log.size)
+            )
+    for (name, index), future in in_turns(list(directory.futures.items())):
+        if wanted is not None and index not in wanted.get(name, ()):
+            continue
+        current = context.broker.topics.partition(name, index).log
         described = DescribeLogDirsPartition(
-            partition_index=key[1],
+            partition_index=index,
             partition_size=future.size,
             offset_lag=max(0, current.log_end_offset - future.log_end_offset),
             is_future_key=True,
         )
-        found.append((key, described))
-    return sorted_in_turns(found, key=lambda one: one[0])
+        topics.setdefault(name, DescribeLogDirsTopic(name=name)).partitions.append(described)
+    return list(topics.values())
