@@ -25,7 +25,7 @@ from ottla.client.security import AuthenticationError
 from ottla.client.signing_in import sign_in
 from ottla.console import access
 from ottla.console.access import AccessPolicy, Asked, Denied
-from ottla.console.events import EventStream
+from ottla.console.events import EventStream, OpenStreams
 from ottla.console.pages import Ask, Page, Redirect, to_json
 from ottla.console.places import ConsoleTarget, NoBrokerError, Place
 from ottla.console.rendering import Renderer
@@ -38,8 +38,20 @@ logger = logging.getLogger(__name__)
 FORM_SIZE = 4 << 20
 STREAM_THREADS = 100
 """Steps of streams that wait at the same time; pages have threads of their own."""
+MOST_STREAMS = STREAM_THREADS
+"""Streams of all visitors together."""
+MOST_STREAMS_OF_VISITOR = 8
+"""More than one browser opens over HTTP/1.1 to one console."""
 
 FAILED = "this page failed; the console's log says more"
+TOO_MANY = (
+    f"Ended, because you have opened more than {MOST_STREAMS_OF_VISITOR} live pages. "
+    "Close some, then load this page again."
+)
+NO_ROOM = (
+    f"{MOST_STREAMS} live pages of this console are open, which is as many as it has room for; "
+    "close one, then load this page again"
+)
 
 STATIC = Path(__file__).parent / "static"
 DENIALS = frozenset(
@@ -66,6 +78,9 @@ class _Console:
         self._renderer = Renderer(state)
         self._shared = Place(state.target, state.target.settings)
         self._stream_threads = CapacityLimiter(STREAM_THREADS)
+        self._streams = OpenStreams(
+            most_of_visitor=MOST_STREAMS_OF_VISITOR, most=MOST_STREAMS
+        )
 
     def guarded(self) -> ASGIApp:
         routes: list[Any] = [
@@ -164,7 +179,7 @@ class _Console:
         return RedirectResponse(found.path + done, status_code=303)
 
     def _error(self, request: Request, status: int, reason: str) -> Response:
-        title = {401: "Token needed", 403: "Not allowed", 404: "Not found"}.get(status, "Failed")
+        title = {401: "Token needed", 403: "Not allowed", 404: "Not found", 429: "No room"}.get(status, "Failed")
         data = {"error": reason, "status": status}
         page = Page(template="error.html", title=title, data=data, status=status)
         if not hasattr(request.state, "visitor"):
@@ -193,47 +208,57 @@ class _Console:
             place = self._place(request)
             if place is None:
                 return self._error(request, 401, "sign in first")
-            ask = self._ask(request, place, None)
+            visitor = request.state.visitor
+            name = self._streams.begin(visitor)
+            if name is None:
+                return self._error(request, 429, NO_ROOM)
+            is_streamed = False
             try:
-                events = await run_in_threadpool(stream, ask)
+                events = await run_in_threadpool(stream, self._ask(request, place, None))
+                is_streamed = True
             except (OttlaError, OSError) as error:
                 return self._error(request, _status_of(error), _text_of(error))
             except Exception:
                 logger.exception("%s", request.url.path)
                 return self._error(request, 500, FAILED)
-            return StreamingResponse(
-                self._written(request, events),
-                media_type="text/event-stream",
-                headers={"X-Accel-Buffering": "no"},
+            finally:
+                if not is_streamed:
+                    self._streams.end(visitor, name)
+
+            async def close() -> None:
+                self._streams.end(visitor, name)
+                await run_in_threadpool(events.close)
+
+            return _StreamResponse(
+                self._written(request, events, lambda: self._streams.has(visitor, name)), close
             )
 
         return endpoint
 
-    async def _written(self, request: Request, events: EventStream) -> AsyncIterator[bytes]:
+    async def _written(
+        self, request: Request, events: EventStream, may_continue: Callable[[], bool]
+    ) -> AsyncIterator[bytes]:
         """Events as they come, until they end, the browser leaves, or the console stops."""
-        try:
-            while not self._state.stopping.is_set():
-                try:
-                    found = await to_thread.run_sync(events.step, limiter=self._stream_threads)
-                except (OttlaError, OSError) as error:
-                    yield self._renderer.event("failed", _text_of(error))
-                    return
-                except Exception:
-                    logger.exception("%s", request.url.path)
-                    yield self._renderer.event("failed", FAILED)
-                    return
-                if found is None:
-                    yield self._renderer.event("end", "")
-                    return
-                for one in found:
-                    yield self._renderer.fragment(one)
-                if await request.is_disconnected():
-                    return
-        finally:
-            # A browser that leaves cancels this task, and what the stream holds is closed all the
-            # same.
-            with CancelScope(shield=True):
-                await run_in_threadpool(events.close)
+        while not self._state.stopping.is_set():
+            try:
+                found = await to_thread.run_sync(events.step, limiter=self._stream_threads)
+            except (OttlaError, OSError) as error:
+                yield self._renderer.event("failed", _text_of(error))
+                return
+            except Exception:
+                logger.exception("%s", request.url.path)
+                yield self._renderer.event("failed", FAILED)
+                return
+            if found is None:
+                yield self._renderer.event("end", "")
+                return
+            for one in found:
+                yield self._renderer.fragment(one)
+            if not may_continue():
+                yield self._renderer.event("failed", TOO_MANY)
+                return
+            if await request.is_disconnected():
+                return
 
     # Signing in
 
@@ -363,6 +388,24 @@ def _with_headers(send: Send, cookie: str | None) -> Send:
         await send(message)
 
     return with_headers
+
+
+class _StreamResponse(StreamingResponse):
+    """Events, whose stream is closed however the response ends."""
+
+    def __init__(self, content: AsyncIterator[bytes], close: Callable[[], Any]) -> None:
+        super().__init__(
+            content, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            # A browser that leaves cancels this task, perhaps before the first event.
+            with CancelScope(shield=True):
+                await self._close()
 
 
 class _Static(StaticFiles):

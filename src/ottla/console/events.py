@@ -3,6 +3,7 @@
 See https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +30,46 @@ class EventStream(Protocol):
 
     def close(self) -> None:
         """Called once, also in the middle."""
+
+
+class OpenStreams:
+    """The streams that browsers follow now, bounded for each visitor and in all.
+
+    A visitor who opens one too many loses the oldest: the page in front is the one that is looked
+    at. When the console has no room, the new stream is refused. Used by the event loop alone.
+    """
+
+    def __init__(self, *, most_of_visitor: int, most: int) -> None:
+        self.most_of_visitor = most_of_visitor
+        self._most = most
+        self._open: dict[str, OrderedDict[object, None]] = {}
+        self._count = 0
+
+    def begin(self, visitor: str) -> object | None:
+        """A name for the stream; `None` where there is no room."""
+        streams = self._open.get(visitor, ())
+        if len(streams) == self.most_of_visitor:
+            self.end(visitor, next(iter(streams)))
+        if self._count == self._most:
+            return None
+        name = object()
+        self._open.setdefault(visitor, OrderedDict())[name] = None
+        self._count += 1
+        return name
+
+    def has(self, visitor: str, name: object) -> bool:
+        """Whether a stream may continue."""
+        return name in self._open.get(visitor, ())
+
+    def end(self, visitor: str, name: object) -> None:
+        """Does nothing for a stream that was ended before."""
+        streams = self._open.get(visitor)
+        if streams is None or name not in streams:
+            return
+        del streams[name]
+        self._count -= 1
+        if not streams:
+            del self._open[visitor]
 
 
 def event_bytes(event: str, data: str) -> bytes:

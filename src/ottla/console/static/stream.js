@@ -7,6 +7,10 @@ const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "
 const body = document.querySelector("[data-messages]");
 const stop = document.querySelector("[data-stop]");
 const words = document.querySelector("[data-words]");
+const REFUSED = "The console refused another live page. Close one, then load this page again.";
+
+// A browser does not show a script the answer to a refused stream, and does not ask again.
+const isRefused = (source) => source.readyState === EventSource.CLOSED;
 
 // The console made the rows, with everything escaped; nothing of a message is put together here.
 function parsed(html) {
@@ -49,7 +53,7 @@ function search(line) {
   });
   source.addEventListener("failed", (event) => end(JSON.parse(event.data)));
   source.addEventListener("end", () => source.close());
-  source.onerror = () => end(`The search was cut off after ${Math.round((performance.now() - began) / 1000)} s. ${describe(last)}`);
+  source.onerror = () => end(isRefused(source) && last === null ? REFUSED : `The search was cut off after ${Math.round((performance.now() - began) / 1000)} s. ${describe(last)}`);
 }
 
 function describe(found) {
@@ -83,7 +87,9 @@ function tail(line) {
       source.close();
       words.textContent = JSON.parse(event.data);
     });
-    source.onerror = () => { words.textContent = "The console cannot be reached; trying again …"; };
+    source.onerror = () => {
+      words.textContent = isRefused(source) ? REFUSED : "The console cannot be reached; trying again …";
+    };
   }
 
   stop.hidden = false;
