@@ -111,6 +111,21 @@ def test_each_page_continues_where_the_one_before_it_ended(
     assert all(len(page) <= 40 for page in found)
 
 
+def test_batches_that_cannot_match_are_passed_over_and_counted(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders", config={"retention.ms": -1})
+        for number in range(300):
+            log.append_many("orders", [(None, b'{"n": %d}' % (number * 2 + one)) for one in (0, 1)])
+    one = search(tmp_path / "data", clock=Clock(1.0), text='"n": 7}')
+    steps = []
+    while not steps or not steps[-1].is_done:
+        steps.append(one.step(0.5))
+    assert numbers(found for step in steps for found in step.entries) == [7]
+    assert steps[-1].progress.record_count == 600
+    # A step ends between two of such batches, too.
+    assert len(steps) > 100
+
+
 def test_a_page_without_conditions_reads_no_more_than_it_may_show(data: Path) -> None:
     one = search(data, limit=10)
     assert (

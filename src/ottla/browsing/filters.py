@@ -21,6 +21,7 @@ from ottla.base.errors import UserError
 from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
 from ottla.browsing.patterns import compiled
 from ottla.browsing.positions import parse_time
+from ottla.browsing.words import NO_WORDS, Words, either, exactly, in_json
 
 Filter = Callable[[FieldReader, Entry], bool]
 
@@ -30,6 +31,8 @@ _SPACE = re.compile(r"\s*")
 _OPERATOR = re.compile(r"==|!=|!~|<=|>=|=|<|>|~")
 _WORD = re.compile(r"(and|or|not)\b|&&|\|\||!|\(|\)")
 _LITERAL = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s()'"][^\s()]*)""")
+_PLAIN = re.compile(r"[\w /:,;@=<>\"'-]*")
+"""Regular expressions that only match themselves."""
 _ESCAPE = re.compile(r"\\(['\"\\])")
 
 MOST_NESTED = 50
@@ -48,9 +51,31 @@ class Literal:
     number: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A test, and what a batch must hold of which a record may pass it.
+
+    Paths lead into JSON where `words` are used: other decoders may make a text of other bytes.
+    """
+
+    test: Filter
+    words: Words = NO_WORDS
+
+
 def parse_filter(text: str, now_ms: int) -> Filter:
     """The test that an expression is; raises `UserError` naming the place of the mistake."""
+    return parse_condition(text, now_ms).test
+
+
+def parse_condition(text: str, now_ms: int) -> Condition:
+    """As `parse_filter`, with the words."""
     return _Parser(text, now_ms).parse()
+
+
+def all_conditions(several: list[Condition]) -> Condition | None:
+    """One that needs all of them; `None` where there is none."""
+    test = all_of([one.test for one in several])
+    return test and Condition(test, sum((one.words for one in several), NO_WORDS))
 
 
 def all_of(filters: list[Filter]) -> Filter | None:
@@ -69,39 +94,43 @@ class _Parser:
         self._position = 0
         self._depth = 0
 
-    def parse(self) -> Filter:
+    def parse(self) -> Condition:
         found = self._either()
         self._skip_space()
         if self._position < len(self._text):
             raise self._wrong("and, or, or the end is expected")
         return found
 
-    def _either(self) -> Filter:
+    def _either(self) -> Condition:
         several = [self._both()]
         while self._takes("or"):
             several.append(self._both())
         if len(several) == 1:
             return several[0]
-        return lambda reader, entry: any(one(reader, entry) for one in several)
+        tests = [one.test for one in several]
+        return Condition(
+            lambda reader, entry: any(one(reader, entry) for one in tests),
+            either([one.words for one in several]),
+        )
 
-    def _both(self) -> Filter:
+    def _both(self) -> Condition:
         several = [self._negated()]
         while self._takes("and"):
             several.append(self._negated())
-        return all_of(several) or several[0]
+        return all_conditions(several) or several[0]
 
-    def _negated(self) -> Filter:
+    def _negated(self) -> Condition:
         if self._takes("not"):
-            inner = self._nested(self._negated)
-            return lambda reader, entry: not inner(reader, entry)
+            inner = self._nested(self._negated).test
+            return Condition(lambda reader, entry: not inner(reader, entry))
         if self._takes("("):
-            inner = self._nested(self._either)
+            found = self._nested(self._either)
             if not self._takes(")"):
                 raise self._wrong("a closing parenthesis is expected")
-            return inner
+            return found
         return self._test()
 
-    def _nested(self, parse: Callable[[], Filter]) -> Filter:
+    def _nested(self, parse: Callable[[], Condition]) -> Condition:
         if self._depth == MOST_NESTED:
             raise self._wrong(f"at most {MOST_NESTED} parentheses and nots, one in another")
         self._depth += 1
@@ -109,7 +138,7 @@ class _Parser:
         self._depth -= 1
         return found
 
-    def _test(self) -> Filter:
+    def _test(self) -> Condition:
         self._skip_space()
         try:
             field, self._position = parse_field(self._text, self._position)
@@ -120,9 +149,11 @@ class _Parser:
         self._skip_space()
         operator = _OPERATOR.match(self._text, self._position)
         if operator is None:
-            return lambda reader, entry: reader.get(entry, field) not in (None, False)
+            return Condition(lambda reader, entry: reader.get(entry, field) not in (None, False))
         self._position = operator.end()
-        return self._comparison(field, operator[0], self._literal())
+        literal = self._literal()
+        words = _words(field, operator[0], literal)
+        return Condition(self._comparison(field, operator[0], literal), words)
 
     def _literal(self) -> Literal:
         self._skip_space()
@@ -180,6 +211,21 @@ class _Parser:
     def _wrong(self, reason: str) -> UserError:
         at = f"at character {self._position + 1}"
         return UserError(f"--where {self._text!r}: {at}: {reason}; {EXAMPLE}")
+
+
+def _words(field: Field, operator: str, literal: Literal) -> Words:
+    """What a match of a comparison must hold, where that is known."""
+    if field.root not in ("key", "value", "header"):
+        return NO_WORDS
+    is_raw = field.root == "header" or not field.steps
+    if operator == "~":
+        return exactly(literal.text) if is_raw and _PLAIN.fullmatch(literal.text) else NO_WORDS
+    if operator not in ("=", "==") or literal.value is None:
+        return NO_WORDS
+    if is_raw:
+        return exactly(literal.text)
+    # A number may be written in many ways, and true and false are words of every other record.
+    return in_json(literal.text) if isinstance(literal.value, str) else NO_WORDS
 
 
 _ORDERS: dict[str, Callable[[int | None], bool]] = {

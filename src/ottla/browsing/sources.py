@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
 from ottla.base.partitions import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
+    from ottla.browsing.words import PassedOver, Words
     from ottla.client.cluster import Cluster
+    from ottla.record.batch import Batch
     from ottla.record.record import Record
     from ottla.storage.reading.read_damage import Damage
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -38,6 +40,19 @@ class RecordSource(Protocol):
 
     def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
         """The data records of a range, in their order."""
+
+
+class SearchSource(RecordSource, Protocol):
+    """One that passes over what cannot match."""
+
+    def records_with(
+        self, place: TopicPartition, wanted: OffsetRange, words: "Words"
+    ) -> "Iterator[Record | PassedOver]":
+        """As `records`, but of batches that lack a word only how many records were passed over."""
+
+
+D = TypeVar("D", "Record", "Record | PassedOver")
+Decode = Callable[["Batch"], Iterator[D]]
 
 
 class FileRecords:
@@ -106,13 +121,27 @@ class FileRecords:
         }
 
     def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
+        from ottla.record.record import read_records
+
+        return self._decoded(place, wanted, read_records)
+
+    def records_with(
+        self, place: TopicPartition, wanted: OffsetRange, words: "Words"
+    ) -> "Iterator[Record | PassedOver]":
+        from ottla.browsing.words import looked_into
+
+        return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
+
+    def _decoded(
+        self, place: TopicPartition, wanted: OffsetRange, decode: "Decode[D]"
+    ) -> Iterator[D]:
         """Over what retention takes while it is read, which is said."""
         offset = wanted.from_offset
         while offset < wanted.until_offset:
             log = self._log(place)
             try:
-                for record in log.records(
-                    offset, wanted.until_offset, read_committed=self._read_committed
+                for record in log.decoded(
+                    decode, offset, wanted.until_offset, read_committed=self._read_committed
                 ):
                     yield record
                     offset = record.offset + 1
@@ -184,12 +213,26 @@ class ClusterRecords:
         return self._cluster.again(ask)
 
     def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
+        from ottla.record.record import read_records
+
+        return self._decoded(place, wanted, read_records)
+
+    def records_with(
+        self, place: TopicPartition, wanted: OffsetRange, words: "Words"
+    ) -> "Iterator[Record | PassedOver]":
+        from ottla.browsing.words import looked_into
+
+        return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
+
+    def _decoded(
+        self, place: TopicPartition, wanted: OffsetRange, decode: "Decode[D]"
+    ) -> Iterator[D]:
         from ottla.base.error_codes import ErrorCode
 
         offset = wanted.from_offset
         while True:
             try:
-                for record in self._fetched(place, offset, wanted.until_offset):
+                for record in self._fetched(place, offset, wanted.until_offset, decode):
                     yield record
                     offset = record.offset + 1
                 return
@@ -200,11 +243,12 @@ class ClusterRecords:
                 self._on_remark(_removed_text(place, offset, start))
                 offset = start
 
-    def _fetched(self, place: TopicPartition, offset: int, until_offset: int) -> "Iterator[Record]":
+    def _fetched(
+        self, place: TopicPartition, offset: int, until_offset: int, decode: "Decode[D]"
+    ) -> Iterator[D]:
         from ottla.client.fetching import committed_runs, fetches
         from ottla.client.reading import FetchFrom
         from ottla.record.batch import iter_batches
-        from ottla.record.record import read_records
 
         asked = FetchFrom(
             topic=place.topic,
@@ -226,6 +270,6 @@ class ClusterRecords:
                     batch.check()
                     if batch.is_control:
                         continue
-                    for record in read_records(batch):
+                    for record in decode(batch):
                         if offset <= record.offset < until_offset:
                             yield record

@@ -1,14 +1,16 @@
 """The console as an ASGI application: routes, checks before them, and pages as HTML or JSON."""
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from anyio import CancelScope, CapacityLimiter, to_thread
+from anyio import CancelScope
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -25,7 +27,7 @@ from ottla.client.security import AuthenticationError
 from ottla.client.signing_in import sign_in
 from ottla.console import access
 from ottla.console.access import AccessPolicy, Asked, Denied
-from ottla.console.events import EventStream, OpenStreams
+from ottla.console.events import EventStream, OpenStreams, give_precedence
 from ottla.console.pages import Ask, Page, Redirect, to_json
 from ottla.console.places import ConsoleTarget, NoBrokerError, Place
 from ottla.console.rendering import Renderer
@@ -36,10 +38,8 @@ from ottla.console.views.streams import STREAMS, Stream
 logger = logging.getLogger(__name__)
 
 FORM_SIZE = 4 << 20
-STREAM_THREADS = 100
-"""Steps of streams that wait at the same time; pages have threads of their own."""
-MOST_STREAMS = STREAM_THREADS
-"""Streams of all visitors together."""
+MOST_STREAMS = 100
+"""Streams of all visitors together. Each has a thread for its steps; pages have others."""
 MOST_STREAMS_OF_VISITOR = 8
 """More than one browser opens over HTTP/1.1 to one console."""
 
@@ -52,6 +52,8 @@ NO_ROOM = (
     f"{MOST_STREAMS} live pages of this console are open, which is as many as it has room for; "
     "close one, then load this page again"
 )
+
+TITLES = {401: "Token needed", 403: "Not allowed", 404: "Not found", 429: "No room"}
 
 STATIC = Path(__file__).parent / "static"
 DENIALS = frozenset(
@@ -77,10 +79,10 @@ class _Console:
         self._policy = policy
         self._renderer = Renderer(state)
         self._shared = Place(state.target, state.target.settings)
-        self._stream_threads = CapacityLimiter(STREAM_THREADS)
-        self._streams = OpenStreams(
-            most_of_visitor=MOST_STREAMS_OF_VISITOR, most=MOST_STREAMS
+        self._stream_threads = ThreadPoolExecutor(
+            MOST_STREAMS, "stream", initializer=give_precedence
         )
+        self._streams = OpenStreams(most_of_visitor=MOST_STREAMS_OF_VISITOR, most=MOST_STREAMS)
 
     def guarded(self) -> ASGIApp:
         routes: list[Any] = [
@@ -106,6 +108,7 @@ class _Console:
             yield
         finally:
             self._state.stopping.set()
+            self._stream_threads.shutdown(wait=False)
             self._shared.close()
             self._state.signed.close()
 
@@ -179,7 +182,9 @@ class _Console:
         return RedirectResponse(found.path + done, status_code=303)
 
     def _error(self, request: Request, status: int, reason: str) -> Response:
-        title = {401: "Token needed", 403: "Not allowed", 404: "Not found", 429: "No room"}.get(status, "Failed")
+        title = {401: "Token needed", 403: "Not allowed", 404: "Not found", 429: "No room"}.get(
+            status, "Failed"
+        )
         data = {"error": reason, "status": status}
         page = Page(template="error.html", title=title, data=data, status=status)
         if not hasattr(request.state, "visitor"):
@@ -239,9 +244,12 @@ class _Console:
         self, request: Request, events: EventStream, may_continue: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         """Events as they come, until they end, the browser leaves, or the console stops."""
+        loop = asyncio.get_running_loop()
         while not self._state.stopping.is_set():
             try:
-                found = await to_thread.run_sync(events.step, limiter=self._stream_threads)
+                # To the end of the step, also when the browser leaves: then the stream is closed.
+                with CancelScope(shield=True):
+                    found = await loop.run_in_executor(self._stream_threads, events.step)
             except (OttlaError, OSError) as error:
                 yield self._renderer.event("failed", _text_of(error))
                 return

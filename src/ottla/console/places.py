@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ottla.base.addresses import Address
 from ottla.base.errors import RefusalError, UserError
-from ottla.browsing.sources import ClusterRecords, FileRecords, RecordSource
+from ottla.browsing.sources import ClusterRecords, FileRecords, SearchSource
 from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.doctor import local_directories
@@ -171,7 +171,7 @@ class Place:
         return ask
 
     @contextmanager
-    def records(self, *, read_committed: bool, fetch_size: int) -> Iterator[RecordSource]:
+    def records(self, *, read_committed: bool, fetch_size: int) -> Iterator[SearchSource]:
         """Where messages are read: of a directory its files, also beside a running broker."""
         if self.is_directory:
             yield FileRecords.at(self.target.directories, read_committed=read_committed)

@@ -11,13 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import merge
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.browsing.fields import Entry, FieldReader
-from ottla.browsing.filters import Filter, all_of, parse_filter
+from ottla.browsing.filters import Condition, Filter, all_conditions, parse_condition
 from ottla.browsing.positions import parse_position, resolve, times_of
-from ottla.browsing.sources import RecordSource
+from ottla.browsing.sources import SearchSource
+from ottla.browsing.words import PassedOver, exactly
+
+if TYPE_CHECKING:
+    from ottla.record.record import Record
 
 NEWEST, OLDEST = "newest", "oldest"
 FIRST_WINDOW = 500
@@ -99,19 +104,19 @@ class Found:
     is_done: bool
 
 
-def parse_query(query: SearchQuery, now_ms: int) -> Filter | None:
-    """The test that all fields of a form come to; raises `UserError`."""
-    tests: list[Filter] = []
+def parse_query(query: SearchQuery, now_ms: int) -> Condition | None:
+    """The condition that all fields of a form come to; raises `UserError`."""
+    several: list[Condition] = []
     if query.key:
         key = query.key.encode()
-        tests.append(lambda reader, entry: entry.record.key == key)
+        several.append(Condition(lambda reader, entry: entry.record.key == key, exactly(query.key)))
     if query.text:
-        tests.append(_holds_text(query.text))
+        several.append(Condition(_holds_text(query.text), exactly(query.text)))
     if query.header:
-        tests.append(_has_header(query.header))
+        several.append(_has_header(query.header))
     if query.where:
-        tests.append(parse_filter(query.where, now_ms))
-    return all_of(tests)
+        several.append(parse_condition(query.where, now_ms))
+    return all_conditions(several)
 
 
 def _holds_text(text: str) -> Filter:
@@ -126,18 +131,19 @@ def _holds_text(text: str) -> Filter:
     return test
 
 
-def _has_header(text: str) -> Filter:
+def _has_header(text: str) -> Condition:
     """NAME, or NAME=VALUE."""
     name, equals, value = text.partition("=")
+    name = name.strip()
     wanted = value.encode() if equals else None
 
     def test(reader: FieldReader, entry: Entry) -> bool:
         return any(
-            one == name.strip() and (wanted is None or found == wanted)
+            one == name and (wanted is None or found == wanted)
             for one, found in entry.record.headers
         )
 
-    return test
+    return Condition(test, exactly(name) + exactly(value))
 
 
 class Search:
@@ -145,7 +151,7 @@ class Search:
 
     def __init__(
         self,
-        source: AbstractContextManager[RecordSource],
+        source: AbstractContextManager[SearchSource],
         query: SearchQuery,
         now_ms: int,
         *,
@@ -155,7 +161,7 @@ class Search:
         """`cursor` is where a search before this one has stopped, by partition."""
         self.query = query
         self._clock = clock
-        self._filter = parse_query(query, now_ms)
+        self._condition = parse_query(query, now_ms)
         self._is_newest = query.order != OLDEST
         self._opened = source
         self._source = source.__enter__()
@@ -165,7 +171,7 @@ class Search:
             source.__exit__(None, None, None)
             raise
         self._total = sum(lane.left for lane in self._lanes)
-        self._records: Iterator[Entry] | None = None
+        self._records: Iterator[Record | PassedOver] | None = None
         self._round: list[_Window] = []
         self._record_count = 0
         self._found_count = 0
@@ -220,7 +226,7 @@ class Search:
             elif reached is not None:
                 low = max(low, reached)
             # Without a filter each record is shown: no more are asked for than fit on the page.
-            window = FIRST_WINDOW if self._filter is not None else query.limit
+            window = FIRST_WINDOW if self._condition is not None else query.limit
             lanes.append(Lane(place, low, max(low, high), window))
         return lanes
 
@@ -248,7 +254,7 @@ class Search:
 
         A round reads one window of each partition; what it found is shown by time.
         """
-        if self._filter is None:
+        if self._condition is None:
             return self._browsed()
         until = self._clock() + seconds
         entries: list[Entry] = []
@@ -281,22 +287,28 @@ class Search:
                 before = lane.low, lane.high
                 wanted = lane.take(is_newest=self._is_newest)
                 self._round.append(_Window(lane, before))
-                self._records = (
-                    Entry(*lane.place, record)
-                    for record in self._source.records(lane.place, wanted)
-                )
+                assert self._condition is not None
+                words = self._condition.words
+                self._records = self._source.records_with(lane.place, wanted, words)
                 return True
         return False
 
     def _read(self, until: float) -> None:
         """Reads the window that was begun, or a part of it until time is up."""
         assert self._records is not None
-        test, reader = self._filter, FieldReader()
-        assert test is not None
-        for number, entry in enumerate(self._records):
+        assert self._condition is not None
+        test, reader, window = self._condition.test, FieldReader(), self._round[-1]
+        place = window.lane.place
+        for number, record in enumerate(self._records):
+            if isinstance(record, PassedOver):
+                self._record_count += record.record_count
+                if self._clock() >= until:
+                    return
+                continue
             self._record_count += 1
+            entry = Entry(*place, record)
             if test(reader, entry):
-                self._keep(self._round[-1], entry)
+                self._keep(window, entry)
             if not number % LOOK_EVERY and self._clock() >= until:
                 return
         self._records = None

@@ -40,13 +40,16 @@ class Record:
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-def read_records(batch: Batch, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
+def read_records(
+    batch: Batch, *, limit: int = DEFAULT_LIMIT, payload: Buffer | None = None
+) -> Iterator[Record]:
     """The records of a batch of any format; control records are records too.
 
-    `limit` bounds what the batch may unpack to. Raises `InvalidBatchError`.
+    `limit` bounds what the batch may unpack to; `payload` are the records of a v2 batch where they
+    were unpacked before. Raises `InvalidBatchError`.
     """
     if isinstance(batch, RecordBatch):
-        return _read_v2(batch, limit)
+        return _read_v2(batch, limit, payload)
     from ottla.record.legacy import read_legacy_records
 
     return read_legacy_records(batch, limit)
@@ -60,12 +63,12 @@ def unpacked_payload(batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> Buffer:
         raise InvalidBatchError(str(error)) from error
 
 
-def _read_v2(batch: RecordBatch, limit: int) -> Iterator[Record]:
+def _read_v2(batch: RecordBatch, limit: int, payload: Buffer | None) -> Iterator[Record]:
     if batch.record_count <= 0:
         if batch.record_count < 0:
             raise InvalidBatchError(f"the header says {batch.record_count} records")
         return  # As in Kafka, whatever the codec makes of nothing.
-    data = bytes(unpacked_payload(batch, limit))
+    data = bytes(unpacked_payload(batch, limit) if payload is None else payload)
     base_offset, base_timestamp_ms = batch.base_offset, batch.base_timestamp_ms
     timestamp_type, leader_epoch = batch.timestamp_type, batch.partition_leader_epoch
     is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME

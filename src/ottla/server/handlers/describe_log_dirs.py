@@ -21,7 +21,6 @@ from ottla.protocol.messages.describe_log_dirs import (
 from ottla.server.request_context import RequestContext
 from ottla.storage.directory.log_directory import LogDirectory
 
-
 Wanted = Mapping[str, Collection[int]]
 """The partitions that are asked for, by topic."""
 

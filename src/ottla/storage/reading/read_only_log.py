@@ -8,11 +8,11 @@ with `on_damage`. Format pages: docs/format/README.md. Kafka has no counterpart.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
@@ -69,6 +69,16 @@ logger = logging.getLogger(__name__)
 
 Identity = tuple[Uuid | None, Sequence[EpochEntry]]
 """A topic's id and the leader epochs of a log."""
+
+
+class Decoded(Protocol):
+    """What a batch is decoded to, such as a `Record`."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+D = TypeVar("D", bound=Decoded)
 
 
 class ReadOnlyLog:
@@ -480,24 +490,37 @@ class ReadOnlyLog:
         With `read_committed`, as a consumer with that isolation level sees them: up to the last
         stable offset, and none of aborted transactions.
         """
+        return self.decoded(read_records, from_offset, until_offset, read_committed=read_committed)
+
+    def decoded(
+        self,
+        decode: Callable[[Batch], Iterator[D]],
+        from_offset: int,
+        until_offset: int | None = None,
+        *,
+        read_committed: bool = False,
+    ) -> Iterator[D]:
+        """As `records`, with what `decode` makes of each batch in the place of its records."""
         end = self.last_stable_offset if read_committed else self.log_end_offset
         until = end if until_offset is None else min(until_offset, end)
         aborted = self.aborted_transactions(from_offset, until) if read_committed else []
-        return self._records(self.regions(from_offset, until), (from_offset, until), aborted)
+        regions = self.regions(from_offset, until)
+        return self._decoded(decode, regions, (from_offset, until), aborted)
 
-    def _records(
+    def _decoded(
         self,
+        decode: Callable[[Batch], Iterator[D]],
         regions: Iterable[Region],
         offsets: tuple[int, int],
         aborted: list[AbortedTransaction],
-    ) -> Iterator[Record]:
+    ) -> Iterator[D]:
         ranges = AbortedRanges(aborted)
         for region in regions:
             for position, batch in self.checked_batches(region):
                 if batch.is_control or ranges.covers(batch):
                     continue
                 try:
-                    for record in read_records(batch):
+                    for record in decode(batch):
                         if offsets[0] <= record.offset < offsets[1]:
                             yield record
                 except InvalidBatchError as error:
