@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
 from ottla.codec.compression import CODECS, Compression
+from ottla.record.batch import BuiltBatch
 from ottla.record.builder import MAX_RECORD_OVERHEAD, RecordBatchBuilder
+from ottla.record.layout import HEADER_SIZE
 from ottla.record.packing import RecordColumns, pack_records
 from ottla.record.partitioner import partition_for_key, partitions_for_keys
 
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
 
 MAX_BATCH_SIZE = 1 << 20
 MAX_ROWS = 65_536
-"""Rows that are packed at once."""
+"""Rows that are packed at once, at the most."""
+
+BATCHES_AT_ONCE = 4
+"""Of about so many batches, so that what is made on the way stays in the processor's cache: memory
+that is new to the process costs more than all copies together."""
 
 PLAIN = frozenset({bytes, type(None)})
 """What keys and values are."""
@@ -52,8 +58,10 @@ class ManyAppends:
         """A table, a frame, or an iterable of values, of keys and values, or of records."""
         table = _table(records)
         if table is not None:
-            for batch in table.combine_chunks().to_batches(max_chunksize=MAX_ROWS):
-                self._append_columns(batch)
+            step = self._rows_at_once(table.nbytes, table.num_rows)
+            for chunk in table.to_batches():
+                for start in range(0, chunk.num_rows, step):
+                    self._append_columns(chunk.slice(start, step))
             return
         try:
             given = iter(records)
@@ -79,10 +87,20 @@ class ManyAppends:
             kinds = set(map(type, keys)) | set(map(type, values))
         if not kinds <= PLAIN:
             return False
-        key = None if keys is None else pa.array(keys, pa.binary())
-        times = np.full(len(part), self._now_ms, np.int64)
-        self._append_packed(key, pa.array(values, pa.binary()), None, times, None)
+        size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys or ())))
+        step = self._rows_at_once(size, len(part))
+        for start in range(0, len(part), step):
+            value = pa.array(values[start : start + step], pa.binary())
+            key = None if keys is None else pa.array(keys[start : start + step], pa.binary())
+            times = np.full(len(value), self._now_ms, np.int64)
+            self._append_packed(key, value, None, times, None)
         return True
+
+    def _rows_at_once(self, size: int, row_count: int) -> int:
+        """So many that a few batches become full of rows of the same average size."""
+        each = size // max(1, row_count) + MAX_RECORD_OVERHEAD
+        in_batch = (self._max_size - HEADER_SIZE) // each
+        return max(1, min(MAX_ROWS, BATCHES_AT_ONCE * in_batch))
 
     def _row(self, one: Any) -> Row:
         row: Row
@@ -113,11 +131,11 @@ class ManyAppends:
             builder = builders.get(partition)
             if builder is None or builder.size_estimate + size > self._max_size:
                 if builder is not None:
-                    self._write(partition, builder.build(), builder.record_count)
+                    self._write(partition, builder.build_writable(), builder.record_count)
                 builder = builders[partition] = RecordBatchBuilder(compression=self._compression)
             builder.append(key, value, timestamp_ms, headers)
         for partition, builder in builders.items():
-            self._write(partition, builder.build(), builder.record_count)
+            self._write(partition, builder.build_writable(), builder.record_count)
 
     def _append_columns(self, batch: Any) -> None:
         import numpy as np
@@ -180,7 +198,7 @@ class ManyAppends:
                 base_timestamp_ms=packed.base_timestamp_ms,
                 max_timestamp_ms=packed.max_timestamp_ms,
             )
-            data = builder.build(last_offset=packed.count - 1)
+            data = builder.build_writable(last_offset=packed.count - 1)
             self._write(packed.partition, data, packed.count)
 
     def _partitions_of(self, key: Any, row_count: int) -> Any:
@@ -195,8 +213,8 @@ class ManyAppends:
         by_key = partitions_for_keys(key, self._count)
         return np.where(np.asarray(key.is_null()), sticky, by_key) if key.null_count else by_key
 
-    def _write(self, partition: int, data: bytes, count: int) -> None:
-        first = self._log.append_built(self._topic, partition, data)
+    def _write(self, partition: int, data: bytearray, count: int) -> None:
+        first = self._log._append_own(self._topic, partition, BuiltBatch(data))
         known = self.written.get(partition)
         from_offset = first if known is None else known.from_offset
         self.written[partition] = OffsetRange(from_offset=from_offset, until_offset=first + count)

@@ -311,7 +311,7 @@ class Log(HeldBroker, ReadableLog):
         >>> log.append_batch("orders", 0, builder)
         3
         """
-        return self._append_data(topic, partition, bytearray(builder.build()))
+        return self._append_data(topic, partition, BuiltBatch(builder.build_writable()))
 
     def append_many(
         self,
@@ -374,7 +374,11 @@ class Log(HeldBroker, ReadableLog):
                 starts[place.partition] = start
         return starts
 
-    def _append_data(self, topic: str, partition: int, records: bytearray) -> int:
+    @done_whole
+    def _append_own(self, topic: str, partition: int, batch: BuiltBatch) -> int:
+        return self._append_data(topic, partition, batch)
+
+    def _append_data(self, topic: str, partition: int, records: Buffer | RecordBatch) -> int:
         found = self.find_partition(topic, partition)
         return self._append_to(found, records, self._clock.now_ms())
 

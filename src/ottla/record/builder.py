@@ -72,6 +72,7 @@ class RecordBatchBuilder:
     delete_horizon_ms: int | None = None
     record_count: int = field(default=0, init=False)
     _records: bytearray = field(default_factory=bytearray, init=False)
+    _packed: Buffer = field(default=b"", init=False)
     _base_timestamp_ms: int | None = field(default=None, init=False)
     _max_timestamp_ms: int = field(default=NO_TIMESTAMP, init=False)
     _next_offset: int = field(default=0, init=False)
@@ -87,7 +88,7 @@ class RecordBatchBuilder:
         >>> ottla.RecordBatchBuilder().size_estimate
         61
         """
-        return HEADER_SIZE + len(self._records)
+        return HEADER_SIZE + len(self._packed) + len(self._records)
 
     def append(
         self,
@@ -142,7 +143,8 @@ class RecordBatchBuilder:
     ) -> None:
         """Adds encoded records of a batch of the same base offset, as the first ones.
 
-        Their timestamp deltas count from `base_timestamp_ms`. `build` needs the last offset.
+        They are copied when the batch is built. Their timestamp deltas count from
+        `base_timestamp_ms`. `build` needs the last offset.
 
         >>> builder = ottla.RecordBatchBuilder()
         >>> record = bytes([18, 0, 0, 0, 1, 6, 116, 101, 97, 0])  # docs/format/record-batch.md
@@ -152,7 +154,7 @@ class RecordBatchBuilder:
         """
         assert not self.record_count
         self._base_timestamp_ms = base_timestamp_ms
-        self._records += records
+        self._packed = records
         self._max_timestamp_ms = max_timestamp_ms
         self.record_count = count
 
@@ -165,13 +167,24 @@ class RecordBatchBuilder:
         >>> len(builder.build())
         71
         """
+        return bytes(self.build_writable(last_offset=last_offset))
+
+    def build_writable(self, *, last_offset: int | None = None) -> bytearray:
+        """As `build`, for a log that writes its own offsets into the batch.
+
+        >>> builder = ottla.RecordBatchBuilder()
+        >>> builder.append(None, b"tea", 1_767_225_600_000)
+        0
+        >>> len(builder.build_writable())
+        71
+        """
         last = self._next_offset - 1 if last_offset is None else last_offset
         assert last >= self.base_offset, "a batch covers at least one offset"
-        payload = compress(self.compression, self._records, self.compression_level)
-        batch = bytearray(HEADER_SIZE)
-        HEADER.pack_into(
-            batch,
-            0,
+        payload: Buffer = self._packed or self._records
+        if self._packed and self._records:
+            payload = b"".join((self._packed, self._records))
+        payload = compress(self.compression, payload, self.compression_level)
+        header = HEADER.pack(
             self.base_offset,
             HEADER_SIZE - LENGTH_END + len(payload),
             self.leader_epoch,
@@ -186,9 +199,9 @@ class RecordBatchBuilder:
             self.base_sequence,
             self.record_count,
         )
-        batch += payload
+        batch = bytearray().join((header, payload))
         CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
-        return bytes(batch)
+        return batch
 
     def _attributes(self) -> int:
         attributes = int(self.compression)

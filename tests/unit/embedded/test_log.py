@@ -277,3 +277,18 @@ def test_a_directory_that_cannot_be_locked_is_refused_once_and_not_logged_too(
     with pytest.raises(UserError, match="name a directory that can be written"):
         ottla.open(tmp_path)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_many_records_of_all_sizes_come_back_in_order(tmp_path: Path, has_keys: bool) -> None:
+    values = [bytes([number % 251]) * (number * 37 % 5000) for number in range(2500)]
+    records = [(b"%d" % number, one) for number, one in enumerate(values)] if has_keys else values
+    with ottla.open(tmp_path) as log:
+        log.create_topic("orders")
+        log.append_many("orders", [None, b"x" * 1_000_000], partition=0)
+        log.append_many("orders", records, partition=0)
+        found = list(log.scan("orders"))
+    assert [one.value for one in found[2:]] == values
+    assert [one.offset for one in found] == list(range(len(values) + 2))
+    # Nothing looks at batches of the log's own making when they are appended.
+    assert check(OsFileSystem(), str(tmp_path), deep=True).is_sound
