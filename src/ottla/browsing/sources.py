@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.browsing.words import PassedOver, Words
+    from ottla.browsing.words import Skipped, Words
     from ottla.client.cluster import Cluster
     from ottla.record.batch import Batch
     from ottla.record.record import Record
@@ -47,11 +47,11 @@ class SearchSource(RecordSource, Protocol):
 
     def records_with(
         self, place: TopicPartition, wanted: OffsetRange, words: "Words"
-    ) -> "Iterator[Record | PassedOver]":
-        """As `records`, but of batches that lack a word only how many records were passed over."""
+    ) -> "Iterator[Record | Skipped]":
+        """As `records`, but of batches that lack a word only how many records were skipped."""
 
 
-D = TypeVar("D", "Record", "Record | PassedOver")
+D = TypeVar("D", "Record", "Record | Skipped")
 Decode = Callable[["Batch"], Iterator[D]]
 
 
@@ -127,7 +127,7 @@ class FileRecords:
 
     def records_with(
         self, place: TopicPartition, wanted: OffsetRange, words: "Words"
-    ) -> "Iterator[Record | PassedOver]":
+    ) -> "Iterator[Record | Skipped]":
         from ottla.browsing.words import looked_into
 
         return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
@@ -219,7 +219,7 @@ class ClusterRecords:
 
     def records_with(
         self, place: TopicPartition, wanted: OffsetRange, words: "Words"
-    ) -> "Iterator[Record | PassedOver]":
+    ) -> "Iterator[Record | Skipped]":
         from ottla.browsing.words import looked_into
 
         return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))

@@ -1,4 +1,4 @@
-"""Batches passed over as a whole: those whose bytes lack what every match must hold.
+"""Batches skipped as a whole: those whose bytes lack what every match must hold.
 
 To look for a few bytes in an unpacked batch takes a small part of the time of decoding its records.
 """
@@ -19,7 +19,7 @@ JSON_ENCODINGS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 """Those of RFC 4627 besides UTF-8, which `json.loads` still reads."""
 
 
-class PassedOver(NamedTuple):
+class Skipped(NamedTuple):
     """Records of which none can match: `offset` is that of the last, as far as it was asked for."""
 
     offset: int
@@ -52,7 +52,7 @@ def either(several: list[Words]) -> Words:
 
 def looked_into(
     batch: Batch, words: Words, wanted: OffsetRange
-) -> "Iterator[Record] | Iterator[PassedOver]":
+) -> "Iterator[Record] | Iterator[Skipped]":
     """The records of a batch that may have a match; raises `InvalidBatchError`."""
     if not words or not isinstance(batch, RecordBatch):
         return read_records(batch)
@@ -61,4 +61,4 @@ def looked_into(
         return read_records(batch, payload=payload)
     first = max(batch.base_offset, wanted.from_offset)
     last = min(batch.last_offset, wanted.until_offset - 1)
-    return iter([PassedOver(last, min(batch.record_count, last - first + 1))])
+    return iter([Skipped(last, min(batch.record_count, last - first + 1))])

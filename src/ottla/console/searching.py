@@ -19,7 +19,7 @@ from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Condition, Filter, all_conditions, parse_condition
 from ottla.browsing.positions import parse_position, resolve, times_of
 from ottla.browsing.sources import SearchSource
-from ottla.browsing.words import PassedOver, exactly
+from ottla.browsing.words import Skipped, exactly
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
@@ -171,7 +171,7 @@ class Search:
             source.__exit__(None, None, None)
             raise
         self._total = sum(lane.left for lane in self._lanes)
-        self._records: Iterator[Record | PassedOver] | None = None
+        self._records: Iterator[Record | Skipped] | None = None
         self._round: list[_Window] = []
         self._record_count = 0
         self._found_count = 0
@@ -300,7 +300,7 @@ class Search:
         test, reader, window = self._condition.test, FieldReader(), self._round[-1]
         place = window.lane.place
         for number, record in enumerate(self._records):
-            if isinstance(record, PassedOver):
+            if isinstance(record, Skipped):
                 self._record_count += record.record_count
                 if self._clock() >= until:
                     return

@@ -1,4 +1,4 @@
-"""Which batches are passed over, and that no match is in one of them."""
+"""Which batches are skipped, and that no match is in one of them."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ottla.base.partitions import OffsetRange
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Condition, all_conditions, parse_condition
-from ottla.browsing.words import NO_WORDS, PassedOver, Words, exactly, in_json, looked_into
+from ottla.browsing.words import NO_WORDS, Skipped, Words, exactly, in_json, looked_into
 from ottla.codec.compression import Compression
 from ottla.record.batch import RecordBatch, batch_at
 from ottla.record.builder import RecordBatchBuilder
@@ -33,7 +33,7 @@ def batch_of(
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
 def test_a_batch_without_the_word_is_passed_over_unpacked(codec: Compression) -> None:
     batch = batch_of(b"Assam", b"Darjeeling", codec=codec, base_offset=10)
-    assert list(looked_into(batch, exactly("Ceylon"), ALL)) == [PassedOver(11, 2)]
+    assert list(looked_into(batch, exactly("Ceylon"), ALL)) == [Skipped(11, 2)]
     found = list(looked_into(batch, exactly("Assam"), ALL))
     assert [one.offset for one in found] == [10, 11]
 
@@ -41,7 +41,7 @@ def test_a_batch_without_the_word_is_passed_over_unpacked(codec: Compression) ->
 def test_what_is_passed_over_is_counted_as_far_as_it_was_asked_for() -> None:
     batch = batch_of(b"a", b"b", b"c", b"d", base_offset=10)
     wanted = OffsetRange(from_offset=11, until_offset=13)
-    assert list(looked_into(batch, exactly("x"), wanted)) == [PassedOver(12, 2)]
+    assert list(looked_into(batch, exactly("x"), wanted)) == [Skipped(12, 2)]
 
 
 def test_without_words_no_batch_is_passed_over() -> None:
@@ -118,5 +118,5 @@ def assert_found(where: str, batch: RecordBatch) -> None:
 def matches(condition: Condition, records: object) -> Iterator[int]:
     reader = FieldReader()
     for record in records:  # type: ignore[attr-defined]
-        if not isinstance(record, PassedOver) and condition.test(reader, Entry("t", 0, record)):
+        if not isinstance(record, Skipped) and condition.test(reader, Entry("t", 0, record)):
             yield record.offset

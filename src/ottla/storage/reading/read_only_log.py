@@ -500,7 +500,7 @@ class ReadOnlyLog:
         *,
         read_committed: bool = False,
     ) -> Iterator[D]:
-        """As `records`, with what `decode` makes of each batch in the place of its records."""
+        """As `records`, with what `decode` makes of each batch instead of its records."""
         end = self.last_stable_offset if read_committed else self.log_end_offset
         until = end if until_offset is None else min(until_offset, end)
         aborted = self.aborted_transactions(from_offset, until) if read_committed else []
