@@ -1,46 +1,103 @@
 """Whatever optional package is missing, a command says in one line how to install it."""
 
+import json
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
 from ottla.base.extras import EXTRAS
+from ottla.cli.main import cli
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.patience import PATIENCE_S
 
 PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 
-COMMANDS = {
-    "duckdb": "sql LOG SELECT",
-    "avro": "serve -d LOG --listen 127.0.0.1:0 --schema-registry 127.0.0.1:0",
-    "fastavro": "load LOG --topic t --into TABLE --decode avro --schema SCHEMA",
-    "deltalake": "table files TABLE",
-    "jinja2": "console LOG --listen 127.0.0.1:0",
-    "kazoo": "adopt LOG --zookeeper 127.0.0.1:1",
-    "numpy": "load LOG --topic t --into TABLE",
-    "prometheus_client": "serve -d LOG --metrics 127.0.0.1:0",
-    "pyarrow": "table read TABLE",
-    "pyspark": "load LOG --topic t --into TABLE",
-    "starlette": "console LOG --listen 127.0.0.1:0",
-    "uvicorn": "console LOG --listen 127.0.0.1:0",
+SERVE = "serve -d LOG --listen 127.0.0.1:0"
+OF_ARROW = (
+    "export LOG t -o OUT.parquet",
+    "export LOG t -o OUT.csv",
+    "export LOG t -o OUT.arrow",
+    "export LOG t -o OUT.duckdb",
+    "sql LOG SELECT",
+    "load LOG --topic t --into TABLE --engine local",
+    "audit LOG t --table LOADED",
+)
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "avro": (f"{SERVE} --schema-registry 127.0.0.1:0",),
+    "cryptography": (
+        f"{SERVE} -o sasl.enabled.mechanisms=OAUTHBEARER -o listener.security.protocol.map="
+        "PLAINTEXT:SASL_PLAINTEXT",
+    ),
+    "deltalake": (
+        "load LOG --topic t --into TABLE",
+        "load LOG --topic t --into TABLE --engine local",
+        "load LOG --topic t --into s3://bucket/table --engine local",
+        f"{SERVE} --table t=TABLE",
+        "audit LOG t --table LOADED",
+        *(
+            f"table {one} LOADED"
+            for one in ("files", "read", "hours", "history", "compact", "convert", "vacuum")
+        ),
+    ),
+    "duckdb": ("sql LOG SELECT", "export LOG t -o OUT.duckdb", "import LOG t BASE.duckdb"),
+    "fastavro": (
+        "load LOG --topic t --into TABLE --decode avro --schema SCHEMA",
+        "consume LOG t --value avro --schema SCHEMA",
+        "records LOG t --value avro --schema SCHEMA",
+        "produce LOG t --value avro --schema SCHEMA",
+    ),
+    "google": ("load LOG --topic t --into TABLE --engine local --decode protobuf --schema PROTO",),
+    "grpc_tools": (
+        "load LOG --topic t --into TABLE --engine local --decode protobuf --schema PROTO",
+    ),
+    "jinja2": ("console LOG --listen 127.0.0.1:0", f"{SERVE} --console 127.0.0.1:0"),
+    "kazoo": (
+        "adopt LOG --zookeeper 127.0.0.1:1",
+        f"{SERVE} -o zookeeper.connect=127.0.0.1:1",
+        "users set zookeeper://127.0.0.1:1/x ana --password-file PASSWORD",
+    ),
+    "numpy": OF_ARROW,
+    "prometheus_client": (f"{SERVE} --metrics 127.0.0.1:0",),
+    "pyarrow": (
+        *OF_ARROW,
+        "table read LOADED",
+        "produce LOG t --parquet LINES",
+        "import LOG t OUT.parquet",
+    ),
+    "pyiceberg": ("load LOG --topic t --into iceberg://catalog/shop.t --engine local",),
+    "pyspark": ("load LOG --topic t --into TABLE", "table compact LOADED --engine spark"),
+    "starlette": ("console LOG --listen 127.0.0.1:0", f"{SERVE} --console 127.0.0.1:0"),
+    "uvicorn": ("console LOG --listen 127.0.0.1:0", f"{SERVE} --console 127.0.0.1:0"),
 }
 
 
-@pytest.fixture
-def places(tmp_path: Path) -> dict[str, str]:
-    with ottla.open(tmp_path / "log") as log:
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("places")
+    with ottla.open(folder / "log") as log:
         log.create_topic("t")
         log.append("t", b"v")
-    (tmp_path / "s.avsc").write_text('"string"')
-    return {
-        "LOG": str(tmp_path / "log"),
-        "TABLE": str(tmp_path / "table"),
+    for name, text in (
+        ("s.avsc", '"string"'),
+        ("s.proto", 'syntax = "proto3"; message R { int64 a = 1; }'),
+        ("lines", "tea"),
+        ("password", "pot"),
+        ("out.parquet", "none"),
+        ("base.duckdb", "none"),
+    ):
+        (folder / name).write_text(text)
+    names = ["log", "table", "loaded", "lines", "password", "out", "base"]
+    load = ["load", folder / "log", "t", "--into", folder / "loaded", "--engine", "local"]
+    assert CliRunner().invoke(cli, list(map(str, load))).exit_code == 0
+    return {name.upper(): str(folder / name) for name in names} | {
         "SELECT": "select * from t",
-        "SCHEMA": str(tmp_path / "s.avsc"),
+        "SCHEMA": str(folder / "s.avsc"),
+        "PROTO": str(folder / "s.proto"),
     }
 
 
@@ -50,18 +107,28 @@ def test_a_missing_package_is_one_line_that_names_its_extra(
     module: str, places: dict[str, str]
 ) -> None:
     """In a process of its own: what others have imported of a package would be found here."""
-    words = [places.get(word, word) for word in COMMANDS[module].split()]
-    hidden = f"import sys; sys.modules[{module!r}] = None; from ottla.cli.main import main; main()"
-    result = subprocess.run(
-        [sys.executable, "-c", hidden, *words],
+    lines = [[_filled(word, places) for word in one.split()] for one in COMMANDS[module]]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.unit.cli.extras_missing", module],
+        input="".join(json.dumps(one) + "\n" for one in lines),
         capture_output=True,
         text=True,
         env=ENVIRONMENT,
+        cwd=PYPROJECT.parent,
         timeout=PATIENCE_S,
         check=False,
     )
-    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1), result.stderr
-    assert f"pip install 'ottla[{EXTRAS[module]}]'" in result.stderr
+    answers = [json.loads(one) for one in done.stdout.splitlines() if one.startswith("[")]
+    assert len(answers) == len(lines), done.stderr
+    for line, (exit_code, _, said) in zip(COMMANDS[module], answers, strict=True):
+        assert (exit_code, len(said.splitlines())) == (2, 1), (line, said)
+        assert f"pip install 'ottla[{EXTRAS[module]}]'" in said, line
+
+
+def _filled(word: str, places: dict[str, str]) -> str:
+    for name, place in places.items():
+        word = word.replace(name, place)
+    return word
 
 
 PACKAGES = {"google": "protobuf", "grpc_tools": "grpcio-tools", "jwt": "pyjwt"}

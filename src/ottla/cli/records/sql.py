@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.extras import needed_for
 from ottla.browsing.positions import FROM_START, Position, PositionKind
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
 from ottla.cli.records.encodings import json_bytes
@@ -72,6 +73,10 @@ def sql_command(
     stands in double quotes; offset is a keyword, so write orders.offset. Needs duckdb.
     """
     import duckdb
+
+    with needed_for("ottla sql"):  # Within a query nothing would say how to install them.
+        import numpy  # noqa: F401
+        import pyarrow  # noqa: F401
 
     if " " in target.text and (os.path.isdir(query) or looks_like_target(query)):
         raise UserError(f"the target comes before the query: ottla sql {query} 'select ...'")
