@@ -2,8 +2,11 @@
 
 import gc
 import os
+from contextlib import suppress
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +18,8 @@ from ottla.base import files
 settings.register_profile("same-examples", derandomize=True, deadline=None)
 settings.register_profile("new-examples", deadline=None)
 settings.load_profile("same-examples" if os.environ.get("CI") else "new-examples")
+
+TESTS = Path(__file__).parent
 
 ORDINARY_TIMEOUT_SECONDS = 900
 """When a test counts as hanging; pyproject has the same. It says nothing of how long one takes."""
@@ -67,6 +72,23 @@ def _check_descriptor(descriptor: int) -> None:
     os.fstat(descriptor)
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker first imports its share of the test modules, if all of them are to be run.
+
+    Of a fresh checkout every module is compiled and its assertions are rewritten once, for seconds
+    of a processor. Workers that collect in the same order would all do all of that at once.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or [Path(path).resolve() for path in session.config.args] != [TESTS]:
+        return
+    own, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(TESTS.rglob("test_*.py"))[own::count]:
+        name = ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
+        # Whatever a module raises, one that asks to be skipped too, is raised again by collection.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(name)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Shares `--crash-seconds` out, and gives who loops the time to do so.
@@ -74,9 +96,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What is too long for every run is left out without it.
     """
     if not config.getoption("--crash-seconds"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        is_long = {item: item.get_closest_marker("long") is not None for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if is_long[item]])
+        items[:] = [item for item in items if not is_long[item]]
     items.sort(key=_turn)
     looping = [item for item in items if "crash_seconds" in getattr(item, "fixturenames", ())]
     share = config.getoption("--crash-seconds") / max(1, len(looping))
