@@ -5,19 +5,25 @@ from collections.abc import Mapping, Sequence
 from ottla.base.partitions import OffsetRange
 from ottla.loading.job import LoadJob, LoadPlan
 from ottla.tables.data_files import part_batches
+from ottla.tables.layout import TableLayout
 from ottla.tables.ledger_entries import DataFile, place_like
-from ottla.tables.parquet_files import ParquetOutput, open_parquet, read_footer
+from ottla.tables.parquet_files import ParquetOutput, ParquetStyle, open_parquet, read_footer
 from ottla.tables.store import TableStore
 
 NOTHING = OffsetRange(from_offset=0, until_offset=0)
 
 
-def carry_all(job: LoadJob, plan: LoadPlan, directory: str) -> tuple[DataFile, ...]:
+def carry_all(
+    job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str
+) -> tuple[DataFile, ...]:
     """Copies what the plan's replaced files have of other offsets, beside the rows read again.
 
     Each copy lies in the same place of the new commit's directory (`data/load-…/day=…/`).
     """
+    if not plan.replaced:
+        return ()
     ranges = {one.partition: one.offsets for one in plan.ranges}
+    style = job.table.style(layout, job.options.compression)
     carried: list[DataFile] = []
     by_path: dict[str, list[DataFile]] = {}
     for part in plan.replaced:
@@ -26,7 +32,7 @@ def carry_all(job: LoadJob, plan: LoadPlan, directory: str) -> tuple[DataFile, .
         if all(_is_within(part, ranges.get(part.partition, NOTHING)) for part in parts):
             continue
         target = f"{place_like(parts[0], directory)}/part-carried-{number:05d}.parquet"
-        carried += carry(job.table.store, parts, ranges, target, job.options.compression)
+        carried += carry(job.table.store, parts, ranges, target, style)
     return tuple(carried)
 
 
@@ -35,7 +41,7 @@ def carry(
     parts: Sequence[DataFile],
     replaced: Mapping[int, OffsetRange],
     target: str,
-    compression: str,
+    style: ParquetStyle,
 ) -> list[DataFile]:
     """Copies a file's rows but those of the offsets replaced; nothing when no row is left.
 
@@ -45,7 +51,7 @@ def carry(
 
     with (
         open_parquet(store, parts[0].path) as opened,
-        ParquetOutput(store, target, compression) as output,
+        ParquetOutput(store, target, style) as output,
     ):
         for part in parts:
             one = replaced.get(part.partition, NOTHING)

@@ -77,7 +77,7 @@ def _merged(
 def _carried(
     job: LoadJob, plan: LoadPlan, written: WrittenFiles, partitions: Sequence[LoadedPartition]
 ) -> _Ready:
-    carried = carry_all(job, plan, written.directory)
+    carried = carry_all(job, plan, written.layout, written.directory)
     counts = Counter(dict.fromkeys((one.partition for one in partitions), 0))
     for file in carried:
         counts[file.partition] += file.row_count

@@ -167,20 +167,21 @@ def _job(
     groups: Sequence[Sequence[DataFile]],
     options: CompactOptions,
 ) -> MergeJob | SortJob:
+    style = table.style(head.layout, options.compression)
     directory = table.load_directory(head.commit_count, secrets.token_bytes(4), Action.COMPACT)
     if options.sort_by is None:
         return MergeJob(
             store=table.store,
             directory=directory,
             groups=groups,
-            compression=options.compression,
+            style=style,
             has_keys=head.layout.is_latest,
         )
     return SortJob(
         store=table.store,
         directory=directory,
         groups=groups,
-        compression=options.compression,
+        style=style,
         target_size=options.target_size,
         column=options.sort_by,
         has_keys=head.layout.is_latest,

@@ -16,7 +16,7 @@ from ottla.loading.task_files import TaskFiles
 from ottla.tables.data_files import part_batches, read_columns, read_part
 from ottla.tables.layout import Partitioning
 from ottla.tables.ledger_entries import DataFile, changes_of, inner_place
-from ottla.tables.parquet_files import open_parquet
+from ottla.tables.parquet_files import ParquetStyle, open_parquet
 from ottla.tables.store import TableStore, open_store
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class LatestWriter:
 
     table: str
     directory: str
-    compression: str
+    style: ParquetStyle
     partitioning: Partitioning | None
     resolutions: Mapping[int, Resolution]
     again: Mapping[int, OffsetRange]
@@ -141,7 +141,7 @@ class _BundleWriter:
             self._store,
             self._merge.directory,
             f"{first.partition}-{first.first_offset}",
-            compression=self._merge.compression,
+            style=self._merge.style,
             partitioning=self._merge.partitioning,
         )
 

@@ -22,7 +22,7 @@ from ottla.tables.data_files import (
     read_part,
 )
 from ottla.tables.ledger_entries import DataFile, place_like
-from ottla.tables.parquet_files import ParquetOutput, open_parquet
+from ottla.tables.parquet_files import ParquetOutput, ParquetStyle, open_parquet
 from ottla.tables.store import TableStore, open_store
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ class Merging:
     table: str
     directory: str
     group: Sequence[DataFile]
-    compression: str
+    style: ParquetStyle
 
     def write(self) -> list[str]:
         """Returns the path of the new file."""
         target = self._target()
-        merge(open_store(self.table), self.group, target, self.compression)
+        merge(open_store(self.table), self.group, target, self.style)
         return [target]
 
     def check(self, written: str) -> list[str]:
@@ -62,7 +62,7 @@ class MergeJob:
     store: TableStore
     directory: str
     groups: Sequence[Sequence[DataFile]]
-    compression: str
+    style: ParquetStyle
     has_keys: bool
     """Whether bounds of keys are noted."""
 
@@ -95,15 +95,15 @@ class MergeJob:
                 table=self.store.address,
                 directory=self.directory,
                 group=group,
-                compression=self.compression,
+                style=self.style,
             )
             for group in self.groups
         ]
 
 
-def merge(store: TableStore, parts: Sequence[DataFile], target: str, compression: str) -> None:
+def merge(store: TableStore, parts: Sequence[DataFile], target: str, style: ParquetStyle) -> None:
     """Writes the rows of files with the same columns; `target` is relative to the table."""
-    with ParquetOutput(store, target, compression) as output:
+    with ParquetOutput(store, target, style) as output:
         for partition, batch in _rows(store, parts):
             output.write(batch, partition)
 

@@ -19,7 +19,13 @@ from ottla.loading.engine import Engine, OnTasks
 from ottla.loading.writing import written_files
 from ottla.tables.data_files import BATCH_ROWS, read_columns, read_offsets, read_part
 from ottla.tables.ledger_entries import DataFile, changes_of, inner_place
-from ottla.tables.parquet_files import ParquetOutput, open_parquet, range_of, sorted_column
+from ottla.tables.parquet_files import (
+    ParquetOutput,
+    ParquetStyle,
+    open_parquet,
+    range_of,
+    sorted_column,
+)
 from ottla.tables.store import TableStore, open_store
 from ottla.tables.transaction_log import whole_files
 
@@ -78,14 +84,14 @@ class Sorting:
     column: SortColumn
     slices: Sequence[Slice]
     parts: Sequence[DataFile]
-    compression: str
+    style: ParquetStyle
     group_rows: int | None = None
     """Rows of a row group, where it is to be a run."""
 
     def write(self) -> list[str]:
         """Returns the path of the new file, if it has rows."""
         store = open_store(self.table)
-        output = ParquetOutput(store, self.target, self.compression, sorted_by=self.column.value)
+        output = ParquetOutput(store, self.target, self.style, sorted_by=self.column.value)
         with output:
             for partition, rows in self._rows(store):
                 for batch in rows.to_batches(max_chunksize=self.group_rows or BATCH_ROWS):
@@ -133,7 +139,7 @@ class SortJob:
     store: TableStore
     directory: str
     groups: Sequence[Sequence[DataFile]]
-    compression: str
+    style: ParquetStyle
     target_size: int
     column: SortColumn
     has_keys: bool
@@ -206,7 +212,7 @@ class SortJob:
             column=self.column,
             slices=slices,
             parts=parts,
-            compression=self.compression,
+            style=self.style,
         )
 
     def _made_runs(

@@ -38,10 +38,8 @@ def write_splits(task: LoadTask, splits: Sequence[Split]) -> list[str]:
     place = changes_of(task.directory) if task.is_latest else task.directory
     partitioning = None if task.is_latest else task.partitioning
     with (
-        TaskFiles(
-            store, place, name, compression=task.compression, partitioning=partitioning
-        ) as files,
-        TaskFiles(store, quarantine, name, compression=task.compression) as aside,
+        TaskFiles(store, place, name, style=task.style, partitioning=partitioning) as files,
+        TaskFiles(store, quarantine, name, style=replace(task.style, field_ids={})) as aside,
     ):
         for split in splits:
             for rows in SplitRows(task, split, aside).read(log):

@@ -6,6 +6,7 @@ from enum import Enum
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.options import ReadOptions
 from ottla.tables.layout import Partitioning
+from ottla.tables.parquet_files import ParquetStyle
 from ottla.tables.values.record_decoder import RecordDecoding
 
 
@@ -33,7 +34,7 @@ class LoadTask:
     login: RegistryLogin | None = field(default=None, repr=False)
     """For the registry of the schemas, if the decoding names one."""
     on_error: OnError = OnError.FAIL
-    compression: str = "zstd"
+    style: ParquetStyle = field(default_factory=ParquetStyle)
     partitioning: Partitioning | None = None
     is_latest: bool = False
     """Whether what is written are changes, to be merged with the rows of the table."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.files import join
 from ottla.tables.layout import Partitioning
-from ottla.tables.parquet_files import ROW_GROUP_SIZE, ParquetOutput
+from ottla.tables.parquet_files import ROW_GROUP_SIZE, ParquetOutput, ParquetStyle
 from ottla.tables.store import TableStore
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ class TaskFiles:
         directory: str,
         name: str,
         *,
-        compression: str,
+        style: ParquetStyle,
         partitioning: Partitioning | None = None,
     ) -> None:
         self._store = store
         self._directory = directory
         self._name = name
-        self._compression = compression
+        self._style = style
         self._partitioning = partitioning
         self._open: dict[str, ParquetOutput] = {}
         self.paths: list[str] = []
@@ -76,7 +76,7 @@ class TaskFiles:
                 self._close(next(iter(self._open)))
             name = f"part-{self._name}-{secrets.token_hex(4)}.parquet"
             path = join(self._directory, *([inner] if inner else []), name)
-            found = ParquetOutput(self._store, path, self._compression)
+            found = ParquetOutput(self._store, path, self._style)
         # The one used last comes last.
         self._open[inner] = found
         return found

@@ -29,7 +29,13 @@ from ottla.tables.ledger_entries import (
     place_like,
     total_size,
 )
-from ottla.tables.parquet_files import ParquetOutput, open_parquet, read_footer, sorted_column
+from ottla.tables.parquet_files import (
+    ParquetOutput,
+    ParquetStyle,
+    open_parquet,
+    read_footer,
+    sorted_column,
+)
 from ottla.tables.store import TableStore, open_store
 from ottla.tables.table_directory import columns_of
 from ottla.tables.transaction_log import CommitTakenError, whole_files
@@ -49,7 +55,7 @@ class Widening:
     table: str
     directory: str
     columns: "pa.Schema"
-    compression: str
+    style: ParquetStyle
 
     def write(self, files: Sequence[DataFile]) -> list[str]:
         """Rewrites those of a narrower type; returns each one's path, and the path of its copy."""
@@ -58,7 +64,7 @@ class Widening:
         for file in files:
             name = f"part-{file.partition}-{file.first_offset}-{secrets.token_hex(4)}.parquet"
             target = f"{place_like(file, self.directory)}/{name}"
-            if widen_file(store, file.path, target, self.columns, self.compression):
+            if widen_file(store, file.path, target, self.columns, self.style):
                 done += [file.path, target]
         return done
 
@@ -77,7 +83,7 @@ def widen_files(job: LoadJob, plan: LoadPlan, layout: TableLayout) -> bool:
         table=table.path,
         directory=table.load_directory(commit_id, secrets.token_bytes(4), Action.COMPACT),
         columns=columns,
-        compression=job.options.compression,
+        style=ParquetStyle(compression=job.options.compression),
     )
     done = _run(job, widening, files)
     if not done:
@@ -151,7 +157,7 @@ def _commit(job: LoadJob, commit_id: int, old: Sequence[DataFile], new: Sequence
 
 
 def widen_file(
-    store: TableStore, path: str, target: str, wanted: "pa.Schema", compression: str
+    store: TableStore, path: str, target: str, wanted: "pa.Schema", style: ParquetStyle
 ) -> bool:
     """Copies a file's rows with the wider types, in its order; not if it has none narrower."""
     parts = read_footer(store, path)
@@ -161,7 +167,7 @@ def widen_file(
         return False
     with open_parquet(store, path) as opened:
         order = sorted_column(opened)
-        with ParquetOutput(store, target, compression, sorted_by=order) as output:
+        with ParquetOutput(store, target, style, sorted_by=order) as output:
             for part in parts:
                 for batch in part_batches(opened, part):
                     output.write(batch.cast(wider), part.partition)

@@ -154,7 +154,7 @@ def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> 
         decoding=layout.record_decoding,
         login=job.options.layout.login,
         on_error=job.options.on_error,
-        compression=job.options.compression,
+        style=job.table.style(layout, job.options.compression),
         partitioning=layout.partitioning,
         is_latest=layout.is_latest,
         partition_count=len(plan.ranges),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import CorruptionError
 from ottla.base.partitions import OffsetRange
+from ottla.tables.field_ids import with_field_ids
 from ottla.tables.ledger_entries import DataFile
 from ottla.tables.parquet_files import open_parquet, partition_bounds
 from ottla.tables.store import TableStore
@@ -29,7 +30,7 @@ def read_part(
     import pyarrow as pa
 
     with open_parquet(store, file.path) as opened:
-        schema = opened.schema_arrow.remove_metadata()
+        schema = with_field_ids(opened.schema_arrow, {})
         batches = part_batches(opened, file, columns)
         wanted = schema if columns is None else pa.schema([schema.field(one) for one in columns])
         return pa.Table.from_batches(batches, wanted)
@@ -60,7 +61,7 @@ def read_columns(store: TableStore, file: DataFile) -> "pa.Schema":
 
     try:
         with open_parquet(store, file.path) as opened:
-            return opened.schema_arrow.remove_metadata()
+            return with_field_ids(opened.schema_arrow, {})
     except (pa.ArrowException, OSError) as error:
         raise CorruptionError(f"{store.address}/{file.path}", 0, str(error)) from error
 

@@ -82,6 +82,10 @@ class DeltaLog:
         table = self._table()
         return None if table is None else self._state_of(table)
 
+    def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
+        """None: a table without mapped columns goes by their names."""
+        return {}
+
     def commit(self, change: Change) -> int:
         from deltalake.exceptions import DeltaError
 

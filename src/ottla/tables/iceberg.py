@@ -6,7 +6,9 @@ partition are properties of the table, changed together with the snapshot. A cat
 only on top of the snapshot that it was made for; after commits of others (compaction, expiry) it
 is made again on top of theirs, unless one of them was of the same number.
 
-Files hold no identifiers of columns, so the table has a mapping of their names. Where the catalog
+Files are written with the identifiers that the table's columns have, or will have once the commit
+is made; it is refused if by then they have others. For files without them, which earlier loads
+wrote, the table has a mapping of names. Where the catalog
 is not configured for pyiceberg, it is a SQLite file of this machine (`catalog_directory`).
 """
 
@@ -22,7 +24,7 @@ from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.table import CreateTableTransaction, Table, TableProperties, Transaction
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertTableUUID
@@ -46,7 +48,7 @@ from ottla.tables.transaction_log import (
 )
 
 if TYPE_CHECKING:
-    pass
+    import pyarrow as pa
 
 METADATA_DIRECTORY = "metadata"
 COMMIT_COUNT = "ottla.commit-count"
@@ -60,7 +62,7 @@ _PROPERTIES = {
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
     TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
 }
-_OTHERS = ("pyiceberg", "sqlalchemy", "botocore", "thrift")
+_OTHERS = ("pyiceberg", "sqlalchemy", "botocore", "thrift", "hive_metastore")
 _Value = TypeVar("_Value")
 
 
@@ -95,6 +97,13 @@ class IcebergLog:
     def state(self) -> LogState | None:
         table = self._table()
         return None if table is None else self._state_of(table)
+
+    def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
+        table = self._table()
+        transaction = self._staged(self._location) if table is None else _OneTry(table)
+        with transaction.update_schema() as update:
+            update.union_by_name(schema)
+        return index_by_name(transaction.table_metadata.schema())
 
     def commit(self, change: Change) -> int:
         self.store.make_directories([METADATA_DIRECTORY])
@@ -187,6 +196,10 @@ class IcebergLog:
         """Raises whatever pyiceberg does; then nothing is changed, or the answer was lost."""
         transaction = self._staged(self._location) if table is None else _OneTry(table)
         _grow(transaction, change)
+        ids = index_by_name(transaction.table_metadata.schema())
+        if any(ids.get(path) != number for path, number in change.field_ids.items()):
+            # Another program has changed the columns since the files were written.
+            raise self._taken()
         counts = {COMMIT_COUNT: change.commit_id + 1}
         nexts = {NEXT_OFFSET + name: offset for name, offset in change.next_offsets.items()}
         transaction.set_properties({name: str(one) for name, one in {**counts, **nexts}.items()})

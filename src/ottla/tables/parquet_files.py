@@ -1,13 +1,14 @@
 """One Parquet file of a table: opened where the table lies, identified by its footer, written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ottla.base.errors import TaskError
+from ottla.tables.field_ids import with_field_ids
 from ottla.tables.ledger_entries import QUARANTINE_DIRECTORY, DataFile, FileRole
 from ottla.tables.store import TableStore
 from ottla.tables.values.json_rest import RESCUED_COLUMN
@@ -29,6 +30,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZSTD_LEVEL = 3
 _NO_DICTIONARY = ("offset", "value")
 """Offsets never repeat and values seldom do: their dictionaries are built to be thrown away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetStyle:
+    """How the files of a table are written, besides what is in them."""
+
+    compression: str = "zstd"
+    field_ids: Mapping[str, int] = field(default_factory=dict)
+    """By a column's name, and paths of fields in it, where the table's format numbers them."""
 
 
 def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
@@ -123,12 +133,12 @@ class ParquetOutput:
     """
 
     def __init__(
-        self, store: TableStore, path: str, compression: str, *, sorted_by: str | None = None
+        self, store: TableStore, path: str, style: ParquetStyle, *, sorted_by: str | None = None
     ) -> None:
         self.path = path
         self._sorted_by = sorted_by
         self._store = store
-        self._compression = compression
+        self._style = style
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._partition = 0
@@ -178,11 +188,12 @@ class ParquetOutput:
             leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
             order = [leaves.index(self._sorted_by)] if self._sorted_by else []
             file = self._stack.enter_context(self._store.output(self.path))
+            codec = self._style.compression
             writer = pq.ParquetWriter(
                 file,
-                schema,
-                compression=self._compression,
-                compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,
+                with_field_ids(schema, self._style.field_ids),
+                compression=codec,
+                compression_level=_ZSTD_LEVEL if codec == "zstd" else None,
                 use_dictionary=[leaf for leaf in leaves if leaf not in _NO_DICTIONARY],
                 sorting_columns=[pq.SortingColumn(one) for one in order] or None,
             )

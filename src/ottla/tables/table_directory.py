@@ -6,7 +6,7 @@ one killed right after its commit a ledger that lacks the last entry: readers se
 load writes the entry, and a vacuum removes the files. Format page: docs/format/table-ledger.md.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from ottla.tables.ledger_entries import (
     parse_fields,
 )
 from ottla.tables.local_store import LocalStore
-from ottla.tables.parquet_files import read_footer
+from ottla.tables.parquet_files import ParquetStyle, read_footer
 from ottla.tables.rebuilding import rebuilt_entry
 from ottla.tables.store import ICEBERG, TableStore, open_store
 from ottla.tables.transaction_log import Change, LogState, TransactionLog
@@ -58,6 +58,8 @@ class TableDirectory:
         self.ledger = Ledger(self.store)
         self._pinned: TableLayout | None = None
         """What the next commit brings."""
+        self._field_ids: Mapping[str, int] = {}
+        """What its files are written with."""
 
     @property
     def path(self) -> str:
@@ -111,6 +113,11 @@ class TableDirectory:
         """Sets the layout of this writer's next commit."""
         self._pinned = layout
 
+    def style(self, layout: TableLayout, compression: str) -> ParquetStyle:
+        """How the files of this writer's next commit are to be written."""
+        self._field_ids = self.log.field_ids(columns_of(layout))
+        return ParquetStyle(compression=compression, field_ids=self._field_ids)
+
     def entries(self) -> list[LedgerEntry]:
         """Every commit, oldest first; raises `UserError` where there is no table."""
         state = self._state()
@@ -148,7 +155,8 @@ class TableDirectory:
         layout = head.layout if pinned is None else pinned
         if not head.commit_count or layout != head.layout:
             entry = replace(entry, layout=layout_fields(layout))
-        change = change_of(entry, layout, replaced)
+        ids, self._field_ids = self._field_ids, {}
+        change = replace(change_of(entry, layout, replaced), field_ids=ids)
         version = self.log.commit(change)
         self.ledger.append(replace(entry, version=version))
         announce_hours(self.store, entry, self.entries)

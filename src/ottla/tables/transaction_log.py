@@ -5,7 +5,7 @@ quarantine) goes with each commit as its facts, which `ledger.py` keeps for good
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
@@ -46,6 +46,8 @@ class Change:
     facts: Mapping[str, Any]
     """What the ledger has of the commit, in JSON's types."""
     committed_ms: int
+    field_ids: Mapping[str, int] = field(default_factory=dict)
+    """What the files have been written with, by `TransactionLog.field_ids`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,9 @@ class TransactionLog(Protocol):
 
     def state(self) -> LogState | None:
         """`None` where there is no table; raises `UserError` for a table of others."""
+
+    def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
+        """By the paths of columns and fields, the numbers that files must have; or none."""
 
     def commit(self, change: Change) -> int:
         """The version made, durably; raises `CommitTakenError`, and changes nothing then."""

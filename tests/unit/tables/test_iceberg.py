@@ -2,10 +2,12 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +23,23 @@ from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 from ottla.tables.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.support.patience import PATIENCE_S
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
 
+from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.schema import index_by_name
+from pyiceberg.types import StringType
 
 pytestmark = pytest.mark.slow
 
@@ -102,12 +110,39 @@ def by_polars(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def by_daft(path: Path) -> list[dict[str, Any]]:
+    """In a process of its own: it runs threads that outlive a query. It finds columns by number."""
+    if find_spec("daft") is None:
+        pytest.skip("daft is not installed")
+    program = f"""
+import json, sys, daft
+from pyiceberg.table import StaticTable
+found = daft.read_iceberg(StaticTable.from_metadata(sys.argv[1]))
+rows = found.exclude("key", "timestamp", "headers").to_pylist()
+{UNPACKED}
+print(json.dumps(rows))
+"""
+    metadata = catalog(path).load_table("shop.orders").metadata_location
+    command = [sys.executable, "-c", program, metadata]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+UNPACKED = """
+for row in rows:
+    if isinstance(row["value"], bytes):
+        row["value"] = row["value"].decode()
+"""
+
+
 def by_ottla(_: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = ottla.table.dataset(TABLE).to_table().to_pylist()
     return found
 
 
-READERS = [by_pyiceberg, by_duckdb, by_polars, by_ottla]
+READERS = [by_pyiceberg, by_duckdb, by_polars, by_daft, by_ottla]
 
 
 def offsets(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
@@ -156,6 +191,67 @@ def test_the_columns_of_directories_are_there_for_every_reader(
     load_new(tmp_path, 3, layout=LayoutOptions(partitioning=Partitioning(unit=PartitionUnit.DAY)))
     load_new(tmp_path, 3)
     assert {len(row["day"]) for row in read(tmp_path)} == {len("2026-01-31")}
+
+
+NARROW = "id int, who struct<name: string, tags: map<string, int>>"
+WIDE = "note string, id bigint, who struct<age: int, name: string, tags: map<string, int>>"
+
+
+@pytest.mark.parametrize("is_latest", [False, True], ids=["all", "latest"])
+def test_files_have_the_numbers_of_their_columns_also_of_those_that_come_later(
+    tmp_path: Path, is_latest: bool
+) -> None:
+    for schema in (NARROW, WIDE, WIDE):
+        append(tmp_path, 0)
+        with ottla.open(tmp_path / "log") as log:
+            log.append("orders", b'{"id": 1, "who": {"tags": {"a": 1}}}', key=schema.encode())
+        decoding = Decoding(format=ValueFormat.JSON, schema=schema)
+        layout = LayoutOptions(decoding=decoding, is_latest=is_latest)
+        load_new(tmp_path, 0, layout=layout)
+        assert_numbered(tmp_path)
+    end = None if is_latest else "2"
+    rerun(load_job(place(tmp_path), LocalEngine()), rerun_range("1", end, "orders"))
+    assert_numbered(tmp_path)
+    compact(TABLE, LocalEngine(), options=CompactOptions())
+    assert_numbered(tmp_path)
+    compact(TABLE, LocalEngine(), options=CompactOptions(sort_by=SortColumn.TIMESTAMP))
+    assert_numbered(tmp_path)
+    assert is_equal(tmp_path)
+
+
+def assert_numbered(path: Path) -> None:
+    table = catalog(path).load_table("shop.orders")
+    wanted = index_by_name(table.schema())
+    for task in table.scan().plan_files():
+        found = pyarrow_to_schema(parquet.read_schema(task.file.file_path.removeprefix("file://")))
+        numbers = index_by_name(found)
+        assert {"key", "value.id", "headers.element.key"} <= numbers.keys()
+        assert numbers.items() <= wanted.items()
+
+
+def test_columns_that_others_change_while_files_are_written_have_these_written_again(
+    tmp_path: Path,
+) -> None:
+    load_new(
+        tmp_path,
+        1,
+        layout=LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id int")),
+    )
+    append(tmp_path, 1)
+    steps: list[Step] = []
+
+    def add_a_column(progress: Progress) -> None:
+        if progress.step is Step.WRITTEN and Step.WRITTEN not in steps:
+            with catalog(tmp_path).load_table("shop.orders").update_schema() as update:
+                update.add_column("theirs", StringType())
+        steps.append(progress.step)
+
+    decoding = Decoding(format=ValueFormat.JSON, schema="id int, note string")
+    options = LoadOptions(layout=LayoutOptions(decoding=decoding))
+    load(load_job(place(tmp_path), LocalEngine(), add_a_column, options))
+    assert steps.count(Step.WRITTEN) == 2
+    assert_numbered(tmp_path)
+    assert is_equal(tmp_path)
 
 
 def test_the_facts_of_a_commit_are_in_the_summary_of_its_snapshot(tmp_path: Path) -> None:
