@@ -2,15 +2,16 @@
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.base.errors import UnknownNameError, UserError
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKMGT]i?)B?")
-_SIZE_UNITS = {"k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
-_BINARY_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+SIZE_UNITS = {
+    "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4,
+    "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
+}  # fmt: skip
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 FOREVER_MS = 1 << 62
 _WILDCARDS = frozenset("*?[")
 
@@ -70,13 +71,20 @@ def value_text(name: str, value: str | None) -> str:
 
 def setting_value(name: str, text: str) -> str:
     """A setting's value, in which `7d` and `1Gi` stand for milliseconds and bytes."""
-    if name.endswith(".ms") and (found := _DURATION.fullmatch(text)):
-        return str(round(float(found[1]) * _UNITS_MS[found[2]]))
-    if name.endswith(".bytes") and (found := _SIZE.fullmatch(text)):
-        unit = found[2].lower()
-        units = _BINARY_UNITS if unit.endswith("i") else _SIZE_UNITS
-        return str(round(float(found[1]) * units[unit[0]]))
-    return text
+    amount = None
+    if name.endswith(".ms"):
+        amount = amount_of(text, UNITS_MS)
+    elif name.endswith(".bytes"):
+        amount = amount_of(text.lower().removesuffix("b"), SIZE_UNITS)
+    return text if amount is None else str(round(amount))
+
+
+def amount_of(text: str, units: Mapping[str, int]) -> float | None:
+    """What a number with a unit comes to; `None` for anything else."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None or found[2] not in units:
+        return None
+    return float(found[1]) * units[found[2]]
 
 
 def matching(noun: str, patterns: Sequence[str], known: Iterable[str]) -> list[str]:

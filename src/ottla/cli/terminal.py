@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import re
 import signal
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import OttlaError, UserError
+from ottla.base.texts import SIZE_UNITS, UNITS_MS, amount_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 WIDTH = 200
 LOOK_S = 0.1
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", re.IGNORECASE)
-_SIZE_UNITS = {
-    "": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30
-}  # fmt: skip
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
-_TIME_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZE_UNITS = {"": 1, **SIZE_UNITS}
+_UNITS_MS = {"": 1000, **UNITS_MS}
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 
@@ -164,8 +160,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def parse_size(option: str, text: str) -> int:
     """Bytes: `k`, `M`, `G` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024. Raises `UserError`."""
-    found = _SIZE.fullmatch(text.strip())
-    size = round(float(found[1]) * _SIZE_UNITS[found[2].lower()]) if found else 0
+    size = round(amount_of(text.strip().lower().removesuffix("b"), _SIZE_UNITS) or 0)
     if size <= 0:
         raise UserError(f"{option} takes a size such as 500k, 128M or 1Gi, not {text!r}")
     return size
@@ -173,10 +168,10 @@ def parse_size(option: str, text: str) -> int:
 
 def parse_seconds(option: str, text: str) -> float:
     """Seconds, of a duration with or without a unit; raises `UserError`."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None or float(found[1]) == 0:
+    ms = amount_of(text, _UNITS_MS)
+    if not ms:
         raise UserError(f"{option} takes a time like 500ms, 30s or 5m, not {text!r}")
-    return float(found[1]) * _TIME_UNITS[found[2] or "s"]
+    return ms / 1000
 
 
 # Commands
