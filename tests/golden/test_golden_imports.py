@@ -139,7 +139,8 @@ def test_quotas_broker_settings_and_producer_ids_are_taken_over_once(directory: 
     assert broker.allocate_producer_id() >= 2000
     lines = "\n".join(broker.adoption.lines)
     assert "14 topics" in lines
-    assert "connection_creation_rate of ip 127.0.0.9" in lines
+    assert "7 quotas" in lines
+    assert broker.quotas.connection_rate_of("127.0.0.9") is not None
     assert "3 SCRAM credentials, 6 ACLs" in lines
     broker.close()
     again = open_broker(directory)

@@ -318,10 +318,10 @@ def test_zookeeper_tells_quotas_producer_ids_users_and_acls() -> None:
 def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, lost = (("client-id", "c"),), (("ip", "10.0.0.1"),)
+    kept, lost = (("client-id", "c"),), (("user", "u"),)
     cluster = ClusterSettings(
         topics={"kept": {}, "keyed": {}, "plain": {}},
-        quotas={kept: {"producer_byte_rate": 7.0}, lost: {"connection_creation_rate": 3.0}},
+        quotas={kept: {"producer_byte_rate": 7.0}, lost: {"controller_mutation_rate": 3.0}},
         next_producer_id=3000,
         credentials={("alice", "SCRAM-SHA-256"): CREDENTIAL},
         acls=(ACL,),
@@ -330,7 +330,7 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
     result = run(directory, "--zookeeper", "somewhere:2181")
     assert result.exit_code == 0
     assert "and that the next producer id is 3000" in result.output
-    assert "mean nothing here: connection_creation_rate of ip 10.0.0.1" in result.output
+    assert "mean nothing here: controller_mutation_rate of user u" in result.output
     assert "1 user with passwords, 1 ACL" in result.output
     assert "ACLs hold where the broker has authorizer.class.name=org" in result.output
     broker = open_broker(directory)
