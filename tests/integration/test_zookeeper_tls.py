@@ -15,9 +15,10 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.cli.directory.adopt_sources import read_zookeeper
 from ottla.cli.main import cli
-from ottla.cli.zookeeper_tls import read_zookeeper_tls, zookeeper_tls
+from ottla.cli.zookeeper_access import read_zookeeper_access, zookeeper_tls
 from ottla.client.refusals import RefusedError
-from ottla.cluster.session import NewContext, SecuredConnections, ZooKeeperSession
+from ottla.cluster.access import Access, NewContext, SecuredConnections
+from ottla.cluster.session import ZooKeeperSession
 from ottla.config.broker import broker_config
 from tests.support.certificates import Authority, pkcs12_store
 from tests.support.patience import PATIENCE_S, wait_until
@@ -80,7 +81,7 @@ def test_a_broker_joins_and_commands_reach_the_same_registries(
         words += [str(tmp_path / "password"), "--zk-tls-config-file", str(file)]
         result = CliRunner().invoke(cli, words)
         assert result.exit_code == 0, result.output
-        found = read_zookeeper(zookeeper.address, read_zookeeper_tls(file))
+        found = read_zookeeper(zookeeper.address, read_zookeeper_access(file))
         assert "orders" in found.topics
         assert {user for user, _ in found.credentials} == {"ana"}
         assert broker.stop() == 0
@@ -122,7 +123,8 @@ def test_a_broker_says_why_it_does_not_believe_zookeeper(
         assert timeout_s < PATIENCE_S, said
         session = ZooKeeperSession(
             zookeeper.address, 9000,
-            changed=lambda _: None, lost=lambda: None, suspended=lambda _: None, tls=tls,
+            changed=lambda _: None, lost=lambda: None, suspended=lambda _: None,
+            access=Access(tls=tls),
         )  # fmt: skip
         with pytest.raises(UserError, match="ZooKeeper cannot be reached") as refused:
             session.start(timeout_s)
@@ -131,4 +133,4 @@ def test_a_broker_says_why_it_does_not_believe_zookeeper(
 
 def test_without_tls_nothing_changes() -> None:
     assert zookeeper_tls(broker_config({})) is None
-    assert read_zookeeper_tls(None) is None
+    assert read_zookeeper_access(None) == Access()

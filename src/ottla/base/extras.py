@@ -22,6 +22,7 @@ EXTRAS = {
     "prometheus_client": "metrics",
     "pyarrow": "arrow",
     "pyiceberg": "iceberg",
+    "puresasl": "zookeeper",
     "pyspark": "spark",
     "starlette": "console",
     "uvicorn": "console",

@@ -24,6 +24,7 @@ from ottla.broker.registered_access import (
 from ottla.broker.replicas import Replicas
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.cluster.access import Access
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink, LinkParts
 from ottla.cluster.fetch_session import FetchLimits
@@ -33,7 +34,6 @@ from ottla.cluster.member import GENERATED_ID, Callbacks, ClusterMember, MemberO
 from ottla.cluster.membership import ClusterMembership
 from ottla.cluster.orders import OrderWriter
 from ottla.cluster.peers import Connect
-from ottla.cluster.session import NewContext
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
 from ottla.controller.acls import FoundAcls, read_all_acls
@@ -98,7 +98,7 @@ class ClusterBroker:
         clock: Clock,
         new_cluster_id: Callable[[], str],
         complain: Callable[[str], None],
-        zookeeper_tls: NewContext | None = None,
+        access: Access | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -108,7 +108,7 @@ class ClusterBroker:
         self._has_rules = False
         self._markers: MarkerChannels | None = None
         self._member = ClusterMember(
-            self._member_options(known, zookeeper_tls),
+            self._member_options(known, access),
             Callbacks(
                 fenced=self._fenced,
                 registered=self._registered,
@@ -122,9 +122,7 @@ class ClusterBroker:
             new_cluster_id,
         )
 
-    def _member_options(
-        self, known: MetaProperties | None, zookeeper_tls: NewContext | None
-    ) -> MemberOptions:
+    def _member_options(self, known: MetaProperties | None, access: Access | None) -> MemberOptions:
         """Raises `UserError`."""
         config = self._config
         broker_id = config.wanted_node_id
@@ -136,7 +134,7 @@ class ClusterBroker:
             )
         return MemberOptions(
             connect=config.zookeeper_connect or "",
-            zookeeper_tls=zookeeper_tls,
+            access=access,
             broker_id=GENERATED_ID if broker_id is None else broker_id,
             cluster_id=None if known is None else known.cluster_id,
             controller=ControllerOptions(

@@ -22,7 +22,8 @@ from typing import Any, Final, TypeVar
 from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
-from ottla.cluster.session import NewContext, SessionLostError, ZooKeeperSession
+from ottla.cluster.access import Access
+from ottla.cluster.session import SessionLostError, ZooKeeperSession
 from ottla.controller.acls import FoundAcls, acl_notices
 from ottla.controller.context import LiveBroker
 from ottla.controller.events import Answer, Elect, Event, NodeChanged, Request, SessionLost
@@ -75,7 +76,7 @@ class MemberOptions:
     """Its broker id is set when it is known."""
     session_timeout_ms: int = 18_000
     connection_timeout_ms: int | None = None
-    zookeeper_tls: NewContext | None = None
+    access: Access | None = None
     has_acls: bool = False
     """Whether access rules are kept in ZooKeeper, and followed."""
     has_tokens: bool = False
@@ -146,7 +147,7 @@ class ClusterMember:
             changed=lambda path: self._queue.put(NodeChanged(path)),
             lost=lambda: self._queue.put(_Notice.LOST),
             suspended=self._suspended,
-            tls=options.zookeeper_tls,
+            access=options.access,
         )
         self._thread = Thread(target=self._run, name="ottla-cluster", daemon=True)
         self._machine: ControllerMachine

@@ -8,16 +8,15 @@ Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnec
 """
 
 import logging
-import socket
-import ssl
 from collections.abc import Callable
-from threading import Condition, Lock
+from contextlib import suppress
+from threading import Condition, Event, Lock, Thread
 from typing import Any, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
-from ottla.base.tls import in_tls
+from ottla.cluster.access import Access
 from ottla.controller.operations import (
     Batch,
     Children,
@@ -34,53 +33,18 @@ from ottla.registries import paths
 
 T = TypeVar("T")
 
+LOGIN_RETRY_S = 1.0
+
 
 class SessionLostError(Exception):
     """The session in which something was asked has ended."""
-
-
-NewContext = Callable[[], ssl.SSLContext]
-"""Keys and certificates as their files are now: they may be replaced while a broker runs."""
-
-
-class SecuredConnections:
-    """In place of kazoo's own, which believe each authority of the system beside the named one.
-
-    `failure` is the last: kazoo only says that it has found nobody.
-    """
-
-    def __init__(self, tls: NewContext) -> None:
-        self._tls = tls
-        self.failure: OSError | None = None
-
-    def open(
-        self, address: tuple[str, int], hostname: str, timeout: float, **_: object
-    ) -> ssl.SSLSocket:
-        plain = socket.create_connection(address, timeout)
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return in_tls(self._tls(), plain, server_hostname=hostname)
-        except BaseException as error:
-            self.failure = error if isinstance(error, OSError) else None
-            plain.close()
-            raise
-
-
-def handler_of(secured: SecuredConnections | None) -> Any:
-    """What kazoo connects with."""
-    from kazoo.handlers.threading import SequentialThreadingHandler
-
-    handler = SequentialThreadingHandler()
-    if secured is not None:
-        handler.create_connection = secured.open
-    return handler
 
 
 class ZooKeeperSession:
     """`changed` is called from a thread of kazoo's, with the path of a node that was watched.
 
     `lost` is called so when a session has expired, `suspended` with whether there is no connection.
-    `tls` makes what each connection begins with, `None` for plain ones.
+    `access`: what connections and sessions begin with.
     """
 
     def __init__(
@@ -90,12 +54,12 @@ class ZooKeeperSession:
         changed: Callable[[str], None],
         lost: Callable[[], None],
         suspended: Callable[[bool], None],
-        tls: NewContext | None = None,
+        access: Access | None = None,
     ) -> None:
         with needed_for("zookeeper.connect"):
             from kazoo import exceptions
             from kazoo.client import KazooClient, KazooState
-            from kazoo.protocol.states import EventType
+            from kazoo.protocol.states import EventType, KeeperState
             from kazoo.retry import KazooRetry
         # It logs every try to connect; what matters is raised, or handed to `lost`.
         logging.getLogger("kazoo").setLevel(logging.CRITICAL)
@@ -103,19 +67,23 @@ class ZooKeeperSession:
         self._errors = exceptions
         self._states = KazooState
         self._no_event = EventType.NONE
+        self._auth_failed, self._ended = KeeperState.AUTH_FAILED, KeeperState.CLOSED
         self._changed, self._lost, self._suspended = changed, lost, suspended
         self._lock = Lock()
         self._connected = Condition(self._lock)
         self._is_connected = False
         self._is_closed = False
+        self._closing = Event()
+        self._watch: Thread | None = None
         self.generation = 0
         """How many sessions have expired, or were given up."""
-        self._secured = None if tls is None else SecuredConnections(tls)
+        self._access = access or Access()
+        self._secured = self._access.connections()
         self._client = KazooClient(
             hosts=address,
-            handler=handler_of(self._secured),
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
+            **self._access.options(self._secured),
         )
         self._client.add_listener(self._state_changed)
 
@@ -131,7 +99,10 @@ class ZooKeeperSession:
                 self._client.start(timeout=timeout_s)
             has_chroot = self._client.exists("/") is not None
         except (KazooTimeoutError, self._errors.KazooException, OSError, ValueError) as error:
+            is_refused = self._client.client_state == self._auth_failed
             self.close()
+            if is_refused:
+                raise self._access.refused(place) from error
             failure = None if self._secured is None else self._secured.failure
             reason = str(failure or error) or type(error).__name__
             raise UserError(
@@ -143,12 +114,18 @@ class ZooKeeperSession:
             raise UserError(
                 f"{place}: there is no node {chroot}; create it, or name the cluster's chroot"
             )
+        if self._access.login is not None:
+            self._watch = Thread(target=self._keep_logged_in, name="ottla-login", daemon=True)
+            self._watch.start()
 
     def close(self) -> None:
         """Ends the session, so that its ephemeral nodes go at once."""
         with self._lock:
             self._is_closed = True
             self._connected.notify_all()
+        self._closing.set()
+        if self._watch is not None:
+            self._watch.join()
         self._client.stop()
         self._client.close()
 
@@ -175,6 +152,18 @@ class ZooKeeperSession:
             self._lost()
         else:
             self._suspended(state == self._states.SUSPENDED)
+
+    def _keep_logged_in(self) -> None:
+        """Has kazoo begin again, whose thread ends when a login fails.
+
+        Perhaps ZooKeeper ended in the middle of it, or its users are being changed. As in Kafka's
+        `ZooKeeperClient`, which does so after as long.
+        """
+        while not self._closing.wait(LOGIN_RETRY_S):
+            if self._client.client_state in (self._auth_failed, self._ended):
+                with suppress(self._errors.KazooException):
+                    self._client.stop()
+                    self._client.start_async()
 
     # What the controller asks
 
@@ -291,6 +280,7 @@ class ZooKeeperSession:
                     transaction.create(
                         one.path,
                         one.content or b"",
+                        self._access.acl_of(one.path),
                         ephemeral=one.is_ephemeral,
                         sequence=one.is_sequential,
                     )
@@ -352,7 +342,12 @@ class ZooKeeperSession:
 
     def create_missing(self, nodes: tuple[str, ...]) -> None:
         for path in nodes:
-            self._client.ensure_path(path)
+            names = path.split("/")
+            for count in range(2, len(names) + 1):
+                node = "/".join(names[:count])
+                if self._client.exists(node) is None:
+                    with suppress(self._errors.NodeExistsError):
+                        self._client.create(node, acl=self._access.acl_of(node))
 
     def stat(self, path: str) -> Any:
         """With `version`, `czxid` and `ephemeralOwner`; `None` where the node is missing."""

@@ -158,6 +158,14 @@ class ClusterConfig(ReplicationConfig):
         "https, or none.",
         one_of=("https", "HTTPS", "none", ""),
     )
+    ottla_zookeeper_jaas_file: str | None = setting(
+        "ottla.zookeeper.jaas.file",
+        "string",
+        None,
+        "JAAS file with the login to ZooKeeper (DigestLoginModule); without it the one that "
+        "-Djava.security.auth.login.config in KAFKA_OPTS names.",
+        is_dynamic=False,
+    )
     zookeeper_connect: str | None = setting(
         "zookeeper.connect",
         "string",
@@ -181,6 +189,14 @@ class ClusterConfig(ReplicationConfig):
         18_000,
         "After how long without a sign of life a broker counts as dead.",
         at_least=1,
+        is_dynamic=False,
+    )
+    zookeeper_set_acl: bool = setting(
+        "zookeeper.set.acl",
+        "boolean",
+        False,
+        "Whether nodes in ZooKeeper belong to who has logged in: others may read them, but not "
+        "users, settings of brokers and tokens.",
         is_dynamic=False,
     )
     zookeeper_ssl_client_enable: bool = setting(

@@ -153,7 +153,6 @@ transaction.state.log.load.buffer.size                int       5242880
 zookeeper.clientCnxnSocket                            string    null
 zookeeper.max.in.flight.requests                      int       10
 zookeeper.metadata.migration.enable                   boolean   false
-zookeeper.set.acl                                     boolean   false
 zookeeper.ssl.cipher.suites                           list      null
 zookeeper.ssl.crl.enable                              boolean   false
 zookeeper.ssl.enabled.protocols                       list      null

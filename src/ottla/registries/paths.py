@@ -57,6 +57,9 @@ PERSISTENT: Final = (
 )
 """Created by every broker at its start where missing (Kafka: `ZkData.PersistentZkPaths`)."""
 
+SECRETS: Final = ("/config/users", "/config/brokers", DELEGATION_TOKENS)
+"""What is below is read by brokers only (Kafka: `ZkData.SensitiveRootPaths`)."""
+
 RESOURCE_TYPES: Final = (
     "Topic",
     "Group",

@@ -131,7 +131,12 @@ def _filled(word: str, places: dict[str, str]) -> str:
     return word
 
 
-PACKAGES = {"google": "protobuf", "grpc_tools": "grpcio-tools", "jwt": "pyjwt"}
+PACKAGES = {
+    "google": "protobuf",
+    "grpc_tools": "grpcio-tools",
+    "jwt": "pyjwt",
+    "puresasl": "pure-sasl",
+}
 
 
 def test_each_extra_has_the_package_that_a_person_is_told_to_install() -> None:

@@ -14,7 +14,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.cli.settings_files import given_settings
 from ottla.cli.target import check_directory
 from ottla.cli.terminal import ExampleCommand, counted, only_logged_from, print_json
-from ottla.cli.zookeeper_tls import read_zookeeper_tls, zookeeper_tls_option
+from ottla.cli.zookeeper_access import read_zookeeper_access, zookeeper_access_option
 
 if TYPE_CHECKING:
     from ottla.broker.adoption.prospects import Prospect
@@ -38,7 +38,7 @@ EXIT_UNCONFIRMED = 1
     metavar="HOST:PORT",
     help="ZooKeeper of the cluster, to read settings, quotas and producer ids from.",
 )
-@zookeeper_tls_option
+@zookeeper_access_option
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option(
     "--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults without a question."
@@ -71,7 +71,7 @@ def adopt_command(
     if config_file is not None:
         given = read_topic_settings(config_file)
     elif zookeeper is not None:
-        cluster = read_zookeeper(zookeeper, read_zookeeper_tls(place["zookeeper_tls"]))
+        cluster = read_zookeeper(zookeeper, read_zookeeper_access(place["zookeeper_settings"]))
         given = cluster.topics
     _check_directories(directories)
     clock = SystemClock()

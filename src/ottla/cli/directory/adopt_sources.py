@@ -32,7 +32,7 @@ from ottla.registries.paths import (
 )
 
 if TYPE_CHECKING:
-    from ottla.cluster.session import NewContext
+    from ottla.cluster.access import Access
 
 TopicSettings = dict[str, dict[str, str]]
 """The settings of each topic that has its own ones; none for a topic that has the defaults."""
@@ -120,7 +120,7 @@ class ClusterSettings:
     acls: tuple[Acl, ...] = ()
 
 
-def read_zookeeper(address: str, tls: "NewContext | None" = None) -> ClusterSettings:
+def read_zookeeper(address: str, access: "Access | None" = None) -> ClusterSettings:
     """What the cluster's ZooKeeper says; raises `UserError`.
 
     Needs the package kazoo, which the extra `ottla[zookeeper]` installs.
@@ -129,18 +129,22 @@ def read_zookeeper(address: str, tls: "NewContext | None" = None) -> ClusterSett
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException
         from kazoo.handlers.threading import KazooTimeoutError
+        from kazoo.protocol.states import KeeperState
     # It logs every try to connect; the last one's reason is raised.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    from ottla.cluster.session import SecuredConnections, handler_of
+    from ottla.cluster.access import Access
 
-    secured = None if tls is None else SecuredConnections(tls)
+    access = access or Access()
+    secured = access.connections()
     client = KazooClient(
-        hosts=address, timeout=TIMEOUT_S, read_only=True, handler=handler_of(secured)
+        hosts=address, timeout=TIMEOUT_S, read_only=True, **access.options(secured)
     )
     try:
         client.start(timeout=TIMEOUT_S)
         found = cluster_settings_of(client)
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
+        if client.client_state == KeeperState.AUTH_FAILED:
+            raise access.refused(f"ZooKeeper at {address}") from error
         failure = None if secured is None else secured.failure
         reason = str(failure or error) or type(error).__name__
         raise UserError(

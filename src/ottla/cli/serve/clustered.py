@@ -15,7 +15,7 @@ from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
 from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
 from ottla.cli.serve.recovery_progress import RecoveryProgress
-from ottla.cli.zookeeper_tls import zookeeper_tls
+from ottla.cli.zookeeper_access import zookeeper_access
 from ottla.cluster.joining import ClusterBroker, Place, identity_of
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import (
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNSAFE_WITHOUT: Final = frozenset(
-    {"zookeeper.set.acl", "zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"}
-)
+UNSAFE_WITHOUT: Final = frozenset({"zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"})
 """Settings that may not be skipped: who gives them relies on them."""
 
 
@@ -55,7 +53,7 @@ class Clustered:
             clock,
             new_cluster_id,
             lambda line: logger.warning("%s", line),
-            zookeeper_tls(config),
+            zookeeper_access(config),
         )
 
     def open_broker(
@@ -148,6 +146,6 @@ def _check(config: BrokerConfig) -> None:
     for name in UNSAFE_WITHOUT & config.given.keys():
         if config.given[name].strip().lower() == "true":
             raise UserError(
-                f"{name}=true: ZooKeeper is reached without logins, and revoked certificates are "
-                "not looked for; leave the setting out, and let only brokers reach ZooKeeper"
+                f"{name}=true: revoked certificates are not looked for; leave the setting out, and "
+                "let only brokers reach ZooKeeper"
             )

@@ -10,7 +10,7 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import json_option, print_json, quiet_option
-from ottla.cli.zookeeper_tls import read_zookeeper_tls, zookeeper_tls_option
+from ottla.cli.zookeeper_access import read_zookeeper_access, zookeeper_access_option
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ZOOKEEPER = "zookeeper://"
@@ -73,7 +73,7 @@ def list_command(target: Target, as_json: bool) -> None:
     show_default=True,
     help="Rounds of the hash.",
 )
-@zookeeper_tls_option
+@zookeeper_access_option
 @quiet_option
 def set_command(
     target: Target,
@@ -96,8 +96,8 @@ def set_command(
         from ottla.cli.users.in_zookeeper import set_in_zookeeper
 
         address = target.text.removeprefix(ZOOKEEPER)
-        tls = read_zookeeper_tls(more["zookeeper_tls"])
-        set_in_zookeeper(address, user, password, names, iterations, tls)
+        access = read_zookeeper_access(more["zookeeper_settings"])
+        set_in_zookeeper(address, user, password, names, iterations, access)
     else:
         with target.open(may_create=True) as cluster:
             SecurityAdmin(cluster).alter_user_scram_credentials(

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from ottla.base.errors import ApiError, UserError
 from ottla.base.scram import make_credential
 from ottla.broker.security.registered import user_path
-from ottla.cluster.session import NewContext, SessionLostError, ZooKeeperSession
+from ottla.cluster.access import Access
+from ottla.cluster.session import SessionLostError, ZooKeeperSession
 from ottla.controller.settings import change_settings
 from ottla.registries import paths
 from ottla.registries.entities import encode_scram
@@ -25,7 +26,7 @@ def set_in_zookeeper(
     password: str,
     mechanisms: Sequence[str],
     iterations: int,
-    tls: NewContext | None = None,
+    access: Access | None = None,
 ) -> None:
     """Raises `UserError`."""
     if not paths.is_node_name(paths.sanitized(user)):
@@ -46,7 +47,7 @@ def set_in_zookeeper(
         changed=lambda _: None,
         lost=lambda: None,
         suspended=lambda _: None,
-        tls=tls,
+        access=access,
     )
     session.start(TIMEOUT_S)
     try:

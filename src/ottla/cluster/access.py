@@ -1,0 +1,105 @@
+"""How ZooKeeper is reached and logged in to, and who may read and change the nodes made there.
+
+Kafka's counterparts: `KafkaServer.zkClientConfigFromKafkaConfig`, `ZkData.defaultAcls`.
+"""
+
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
+from ottla.base.tls import in_tls
+from ottla.registries import paths
+
+NewContext = Callable[[], ssl.SSLContext]
+"""Keys and certificates as their files are now: they may be replaced while a broker runs."""
+
+
+class SecuredConnections:
+    """In place of kazoo's own, which believe each authority of the system beside the named one.
+
+    `failure` is the last: kazoo only says that it has found nobody.
+    """
+
+    def __init__(self, tls: NewContext) -> None:
+        self._tls = tls
+        self.failure: OSError | None = None
+
+    def open(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: object
+    ) -> ssl.SSLSocket:
+        plain = socket.create_connection(address, timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return in_tls(self._tls(), plain, server_hostname=hostname)
+        except BaseException as error:
+            self.failure = error if isinstance(error, OSError) else None
+            plain.close()
+            raise
+
+
+def handler_of(secured: SecuredConnections | None) -> Any:
+    """What kazoo connects with."""
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+    handler = SequentialThreadingHandler()
+    if secured is not None:
+        handler.create_connection = secured.open
+    return handler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestLogin:
+    """A login by SASL's DIGEST-MD5; `source` is where it was found, for people."""
+
+    user: str
+    password: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """`tls` makes what each connection begins with, `None` for plain ones.
+
+    `sets_acl`: what is created belongs to who has logged in (zookeeper.set.acl).
+    """
+
+    tls: NewContext | None = None
+    login: DigestLogin | None = None
+    sets_acl: bool = False
+
+    def connections(self) -> SecuredConnections | None:
+        return None if self.tls is None else SecuredConnections(self.tls)
+
+    def options(self, secured: SecuredConnections | None) -> dict[str, Any]:
+        """Arguments of a `KazooClient`; raises `UserError` where a package is missing."""
+        options = {"handler": handler_of(secured)}
+        if self.login is None:
+            return options
+        with needed_for(self.login.source):
+            import puresasl  # noqa: F401  # kazoo logs in with it
+        login = {"username": self.login.user, "password": self.login.password}
+        return {**options, "sasl_options": {"mechanism": "DIGEST-MD5", **login}}
+
+    def refused(self, place: str) -> UserError:
+        login = self.login
+        assert login is not None
+        return UserError(
+            f"{place}: ZooKeeper refuses the login of {login.user}; correct user and password in "
+            f"{login.source}, or in ZooKeeper's own JAAS file"
+        )
+
+    def acl_of(self, path: str) -> list[Any] | None:
+        """Of a new node: all for its creator and reading for everybody, but not of secrets.
+
+        `None`: anybody may do everything.
+        """
+        if not self.sets_acl or path == paths.CONSUMERS:
+            return None
+        from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
+
+        is_secret = path.startswith(paths.SECRETS)
+        return [*CREATOR_ALL_ACL, *([] if is_secret else READ_ACL_UNSAFE)]
