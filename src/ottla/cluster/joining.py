@@ -8,6 +8,7 @@ registers when it listens; from then on the controller sends it orders. Kafka's 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from secrets import token_bytes
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, CorruptionError, UserError
@@ -15,7 +16,8 @@ from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.configs.settings import ConfigSource, passwords_among
+from ottla.broker.configs.kept_passwords import KeptPasswords
+from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.registered_access import (
     RegisteredAccess,
     found_clients,
@@ -37,8 +39,9 @@ from ottla.cluster.peers import Connect
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
 from ottla.controller.acls import FoundAcls, read_all_acls
+from ottla.controller.operations import Steps
 from ottla.controller.parts import ControllerOptions
-from ottla.controller.settings import Settings, read_clients, read_settings
+from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.registries.brokers import BrokerRegistration, Endpoint
@@ -104,6 +107,7 @@ class ClusterBroker:
         self._clock = clock
         self._complain = complain
         self._version = inter_broker_version(config)
+        self._passwords = KeptPasswords(config, token_bytes)
         self._running: _Running | None = None
         self._has_rules = False
         self._markers: MarkerChannels | None = None
@@ -286,6 +290,8 @@ class ClusterBroker:
         self._read_access(parts)
         entities += [f"{BROKERS}{DEFAULT_ENTITY}", f"{BROKERS}{self.broker_id}"]
         self._member.run(lambda: read_settings(entities), self.configured)
+        if self._passwords.may_renew:
+            self._member.run(self._renew_passwords, lambda _: None)
 
     def _read_access(self, parts: "_Running") -> None:
         """All users, quotas, tokens and access rules, before a client is let in.
@@ -329,8 +335,8 @@ class ClusterBroker:
             with parts.place.lock:
                 parts.access.follow_clients(clients)
         for entity, values in settings.items():
-            kept = self._without_passwords(entity, values)
-            changes = [ConfigChange(name=name, value=value) for name, value in kept.items()]
+            meant = self._with_plain_passwords(entity, values)
+            changes = [ConfigChange(name=name, value=value) for name, value in meant.items()]
             alteration = Alteration(changes=changes, is_whole=True, by="ZooKeeper")
             try:
                 with parts.place.lock:
@@ -338,15 +344,22 @@ class ClusterBroker:
             except ApiError as error:
                 self._complain(f"/config/{entity} in ZooKeeper: {error.message or error.code.name}")
 
-    def _without_passwords(self, entity: str, values: Mapping[str, str]) -> Mapping[str, str]:
-        """Kafka's brokers encrypt theirs there (password.encoder.secret)."""
-        if not entity.startswith(BROKERS) or not (passwords := passwords_among(values)):
+    def _with_plain_passwords(self, entity: str, values: Mapping[str, str]) -> Mapping[str, str]:
+        """Those of other brokers may have been encrypted with another secret."""
+        if entity != f"{BROKERS}{self.broker_id}":
             return values
-        self._complain(
-            f"/config/{entity} in ZooKeeper: passwords are not read from there "
-            f"({', '.join(passwords)}); set them in the broker's own settings"
-        )
-        return {name: text for name, text in values.items() if name not in passwords}
+        meant, unread = self._passwords.meant(values)
+        for name, reason in unread.items():
+            self._complain(f"/config/{entity} in ZooKeeper: {name} is left out: {reason}")
+        return meant
+
+    def _renew_passwords(self) -> Steps[None]:
+        """Encrypts with the secret what was encrypted with the old one."""
+        entity = f"{BROKERS}{self.broker_id}"
+        found = yield from read_settings([entity])
+        known = found.get(entity, {})
+        if self._passwords.renewed(known) != known:
+            yield from change_settings(entity, self._passwords.renewed)
 
     def ruled(self, found: FoundAcls) -> None:
         rules = found_rules(found)

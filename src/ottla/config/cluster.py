@@ -166,6 +166,54 @@ class ClusterConfig(ReplicationConfig):
         "-Djava.security.auth.login.config in KAFKA_OPTS names.",
         is_dynamic=False,
     )
+    password_encoder_cipher_algorithm: str = setting(
+        "password.encoder.cipher.algorithm",
+        "string",
+        "AES/CBC/PKCS5Padding",
+        "How passwords among the settings of a broker are encrypted in ZooKeeper.",
+        one_of=("AES/CBC/PKCS5Padding", "AES/GCM/NoPadding"),
+        is_dynamic=False,
+    )
+    password_encoder_iterations: int = setting(
+        "password.encoder.iterations",
+        "int",
+        4096,
+        "How often the secret is hashed to the key for that.",
+        at_least=1024,
+        is_dynamic=False,
+    )
+    password_encoder_key_length: int = setting(
+        "password.encoder.key.length",
+        "int",
+        128,
+        "Bits of that key: 128, 192 or 256.",
+        at_least=128,
+        at_most=256,
+        is_dynamic=False,
+    )
+    password_encoder_keyfactory_algorithm: str | None = setting(
+        "password.encoder.keyfactory.algorithm",
+        "string",
+        None,
+        "How the key is derived from the secret; PBKDF2WithHmacSHA512 where it is not given.",
+        one_of=("PBKDF2WithHmacSHA1", "PBKDF2WithHmacSHA256", "PBKDF2WithHmacSHA512"),
+        is_dynamic=False,
+    )
+    password_encoder_old_secret: str | None = setting(
+        "password.encoder.old.secret",
+        "password",
+        None,
+        "The secret before: what was encrypted with it is encrypted again when the broker starts.",
+        is_dynamic=False,
+    )
+    password_encoder_secret: str | None = setting(
+        "password.encoder.secret",
+        "password",
+        None,
+        "What passwords among the settings of a broker are encrypted with in ZooKeeper; without it "
+        "they cannot be changed there.",
+        is_dynamic=False,
+    )
     zookeeper_connect: str | None = setting(
         "zookeeper.connect",
         "string",

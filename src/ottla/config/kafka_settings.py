@@ -76,12 +76,6 @@ num.replica.alter.log.dirs.threads                    int       null
 num.replica.fetchers                                  int       1
 offsets.commit.required.acks                          short     -1
 offsets.load.buffer.size                              int       5242880
-password.encoder.cipher.algorithm                     string    AES/CBC/PKCS5Padding
-password.encoder.iterations                           int       4096
-password.encoder.key.length                           int       128
-password.encoder.keyfactory.algorithm                 string    null
-password.encoder.old.secret                           password  null
-password.encoder.secret                               password  null
 principal.builder.class                               class     {principal_builder}
 process.roles                                         list      ""
 producer.purgatory.purge.interval.requests            int       1000

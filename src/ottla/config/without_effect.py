@@ -76,7 +76,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "socket.send.buffer.bytes",
     ),
     "logins need no classes of Java, and GSSAPI is left out": (
-        "password.encoder.*",
         "principal.builder.class",
         "sasl.*",
         "security.providers",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from secrets import token_bytes
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
 from ottla.base.scram import make_credential, salt_password
+from ottla.broker.configs.kept_passwords import KeptPasswords
 from ottla.broker.registered_access import found_clients, found_rules
 from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
 from ottla.controller.acls import read_acls, read_all_acls
@@ -208,15 +210,40 @@ def set_of_broker(member: LonelyMember, name: str, text: str) -> tuple[int, str 
     return result.error_code, result.error_message
 
 
-def test_passwords_and_listeners_of_brokers_are_not_changed_in_zookeeper(
+KEYSTORE_PASSWORD = "listener.name.plaintext.ssl.keystore.password"
+
+
+def test_a_password_of_a_broker_is_encrypted_in_zookeeper() -> None:
+    pytest.importorskip("cryptography")
+    member = LonelyMember(password_encoder_secret="of the encoder")
+    assert set_of_broker(member, KEYSTORE_PASSWORD, "a secret") == (0, None)
+    kept = config_at(member, "brokers/1")
+    assert "a secret" not in kept[KEYSTORE_PASSWORD]
+    passwords = KeptPasswords(member.broker.config, token_bytes)
+    assert passwords.meant(kept) == ({KEYSTORE_PASSWORD: "a secret"}, {})
+    location = "listener.name.plaintext.ssl.keystore.location"
+    assert set_of_broker(member, location, "/b1.pem")[0] == 0
+    assert config_at(member, "brokers/1") == {**kept, location: "/b1.pem"}
+
+
+def test_a_password_of_another_secret_stays_until_it_is_changed(member: LonelyMember) -> None:
+    content = json.dumps({"version": 1, "config": {KEYSTORE_PASSWORD: "of somebody else"}})
+    member.zookeeper.make("/config/brokers/1", content.encode())
+    location = "listener.name.plaintext.ssl.keystore.location"
+    assert set_of_broker(member, location, "/b1.pem")[0] == 0
+    kept = {location: "/b1.pem", KEYSTORE_PASSWORD: "of somebody else"}
+    assert config_at(member, "brokers/1") == kept
+
+
+def test_passwords_without_a_secret_and_listeners_are_not_changed_in_zookeeper(
     member: LonelyMember,
 ) -> None:
-    password = "listener.name.plaintext.ssl.keystore.password"
-    code, message = set_of_broker(member, password, "a secret")
+    code, message = set_of_broker(member, KEYSTORE_PASSWORD, "a secret")
     assert code == ErrorCode.INVALID_REQUEST
     assert message == (
-        f"Passwords are not kept in ZooKeeper: [{password}]; they belong into the broker's own "
-        "settings"
+        "Password encoder secret not configured: password.encoder.secret is not set, with which "
+        f"{KEYSTORE_PASSWORD} would be encrypted in ZooKeeper; set it, or the password in the "
+        "broker's own settings"
     )
     code, message = set_of_broker(member, "advertised.listeners", "PLAINTEXT://elsewhere:1")
     assert code == ErrorCode.INVALID_REQUEST

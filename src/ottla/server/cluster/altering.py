@@ -5,6 +5,7 @@ Kafka's counterparts: `ZkAdminManager`, `ConfigAdminManager`.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from secrets import token_bytes
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
@@ -12,6 +13,7 @@ from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.config_changes import Alteration
+from ottla.broker.configs.kept_passwords import KeptPasswords
 from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords_among
 from ottla.broker.topics.topic_rules import check_name, topic_config
 from ottla.codec.schema import Message
@@ -105,28 +107,34 @@ def _topic_change(alteration: Alteration, context: RequestContext) -> Change:
 
 def _broker_change(alteration: Alteration, scope: ConfigSource, context: RequestContext) -> Change:
     settings = context.broker.settings
+    passwords = KeptPasswords(settings.config, token_bytes)
+    named = {one.name for one in alteration.changes}
 
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
-        values = alteration.apply(known, broker_settings())
+        meant, unread = passwords.meant(known)
+        values = alteration.apply(meant, broker_settings())
         check_dynamic(values, scope)
-        _check_changed([name for name, text in values.items() if known.get(name) != text])
+        _check_changed([name for name, text in values.items() if meant.get(name) != text], scope)
         try:
             settings.config_under(ClusterState(broker_configs=values))
         except SettingError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error
-        return values
+        # What cannot be read, of an old secret perhaps, stays unless it is changed.
+        left = () if alteration.is_whole else unread.keys() - named
+        return {name: known[name] for name in left} | passwords.to_keep(values, known)
 
     return change
 
 
-def _check_changed(names: Sequence[str]) -> None:
-    """Raises `ApiError` for what Kafka changes so, and a broker of a cluster does not here."""
-    if passwords := passwords_among(names):
-        # Kafka encrypts them there with password.encoder.secret.
+def _check_changed(names: Sequence[str], scope: ConfigSource) -> None:
+    """Raises `ApiError` for passwords of all brokers, which may have different secrets.
+
+    And for what Kafka changes so, and a broker of a cluster does not here.
+    """
+    if scope is ConfigSource.ALL_BROKERS and (passwords := passwords_among(names)):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"Passwords are not kept in ZooKeeper: [{', '.join(passwords)}]; they belong into "
-            "the broker's own settings",
+            f"Password config can be defined only at broker level: [{', '.join(passwords)}]",
         )
     if listeners := sorted(REGISTERED.intersection(names)):
         # Kafka registers the broker again.
