@@ -73,6 +73,7 @@ class ZooKeeperSession:
         self._connected = Condition(self._lock)
         self._is_connected = False
         self._is_closed = False
+        self._is_refused = False
         self._closing = Event()
         self._watch: Thread | None = None
         self.generation = 0
@@ -99,9 +100,8 @@ class ZooKeeperSession:
                 self._client.start(timeout=timeout_s)
             has_chroot = self._client.exists("/") is not None
         except (KazooTimeoutError, self._errors.KazooException, OSError, ValueError) as error:
-            is_refused = self._client.client_state == self._auth_failed
             self.close()
-            if is_refused:
+            if self._is_refused:
                 raise self._access.refused(place) from error
             failure = None if self._secured is None else self._secured.failure
             reason = str(failure or error) or type(error).__name__
@@ -145,6 +145,7 @@ class ZooKeeperSession:
         with self._lock:
             self._is_connected = state == self._states.CONNECTED
             is_lost = state == self._states.LOST
+            self._is_refused = self._client.client_state == self._auth_failed
             if is_lost:
                 self.generation += 1
             self._connected.notify_all()

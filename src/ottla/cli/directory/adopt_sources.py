@@ -127,13 +127,13 @@ def read_zookeeper(address: str, access: "Access | None" = None) -> ClusterSetti
     """
     with needed_for("--zookeeper"):
         from kazoo.client import KazooClient
-        from kazoo.exceptions import KazooException
+        from kazoo.exceptions import AuthFailedError, ConnectionClosedError, KazooException
         from kazoo.handlers.threading import KazooTimeoutError
-        from kazoo.protocol.states import KeeperState
     # It logs every try to connect; the last one's reason is raised.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     from ottla.cluster.access import Access
 
+    refused = (AuthFailedError, ConnectionClosedError)
     access = access or Access()
     secured = access.connections()
     client = KazooClient(
@@ -143,7 +143,7 @@ def read_zookeeper(address: str, access: "Access | None" = None) -> ClusterSetti
         client.start(timeout=TIMEOUT_S)
         found = cluster_settings_of(client)
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
-        if client.client_state == KeeperState.AUTH_FAILED:
+        if access.login is not None and isinstance(error, refused):
             raise access.refused(f"ZooKeeper at {address}") from error
         failure = None if secured is None else secured.failure
         reason = str(failure or error) or type(error).__name__
