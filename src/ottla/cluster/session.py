@@ -163,7 +163,7 @@ class ZooKeeperSession:
         while not self._closing.wait(LOGIN_RETRY_S):
             if self._client.client_state in (self._auth_failed, self._ended):
                 with suppress(self._errors.KazooException):
-                    self._client.stop()
+                    # Not after a stop: that would end the next session too.
                     self._client.start_async()
 
     # What the controller asks
