@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 TARGET_VARIABLE = "OTTLA_TARGET"
 CLUSTER_FILE = "cluster.json"
+CLIENT_SETTINGS = "security/client.properties"
+"""In the folder of a cluster on this machine."""
 """In the folder of a cluster on this machine (`ottla cluster up`)."""
 
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
@@ -335,8 +337,18 @@ def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target
     if not text:
         raise UserError(f"the target is empty; {HOW_TO_NAME}")
     if os.path.isfile(os.path.join(text, CLUSTER_FILE)):
-        return Target(text=text, addresses=_of_cluster(text), settings=settings or {})
+        own = client_settings_of(Path(text))
+        return Target(text=text, addresses=_of_cluster(text), settings={**own, **(settings or {})})
     return Target(text=text, directories=(text,), settings=settings or {})
+
+
+def client_settings_of(cluster: Path) -> dict[str, str]:
+    """What clients of a secured cluster of `ottla cluster up` need; none of another one."""
+    file = cluster / CLIENT_SETTINGS
+    if not file.is_file():
+        return {}
+    settings = read_client_settings(file)
+    return {name: text for name, text in settings.items() if name != "bootstrap.servers"}
 
 
 def _of_cluster(folder: str) -> tuple[tuple[str, int], ...]:

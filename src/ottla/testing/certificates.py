@@ -48,7 +48,8 @@ class Identity:
 class Authority:
     """Signs with one key; `certificate` is what its clients and servers trust."""
 
-    def __init__(self) -> None:
+    def __init__(self, valid: timedelta = VALID) -> None:
+        self._valid = valid
         self._key = ec.generate_private_key(ec.SECP256R1())
         name = f"Authority {x509.random_serial_number()}"
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
@@ -90,7 +91,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - CLOCK_SKEW)
-            .not_valid_after(now + VALID)
+            .not_valid_after(now + self._valid)
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         )
         if names:
@@ -101,10 +102,10 @@ class Authority:
 class Certificates:
     """Files of PEM in a directory: `authority`, whom clients trust, and what it has signed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, valid: timedelta = VALID) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self._authority = Authority()
+        self._authority = Authority(valid)
         self.authority = self._authority.write(directory / "authority.pem")
         self.server = self.made_for(SERVER)
         """Key and certificate of the broker, in one file."""

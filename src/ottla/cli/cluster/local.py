@@ -14,8 +14,9 @@ from typing import Final
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.cluster.secured import PROTOCOL, LocalSecurity
 from ottla.cli.cluster.zookeeper import LOCAL, answers, start_zookeeper
-from ottla.cli.target import CLUSTER_FILE
+from ottla.cli.target import CLUSTER_FILE, client_settings_of
 from ottla.storage.directory.owner_note import Owner, owner_of
 
 VERSION: Final = 1
@@ -47,10 +48,6 @@ class LocalZooKeeper:
     pid: int | None = None
     port: int | None = None
 
-    @property
-    def is_running(self) -> bool:
-        return self.port is not None and answers(self.port)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
@@ -58,6 +55,17 @@ class LocalCluster:
     zookeeper: LocalZooKeeper
     brokers: tuple[LocalBroker, ...]
     settings: Mapping[str, str]
+    is_secured: bool = False
+
+    @property
+    def security(self) -> LocalSecurity | None:
+        return LocalSecurity(self.folder) if self.is_secured else None
+
+    @property
+    def zookeeper_runs(self) -> bool:
+        """One of its own."""
+        port = self.zookeeper.port
+        return port is not None and answers(port, self.security)
 
     @property
     def addresses(self) -> list[str]:
@@ -71,6 +79,7 @@ class LocalCluster:
             "brokers": [asdict(one) for one in self.brokers],
             "settings": dict(self.settings),
             "addresses": self.addresses,
+            "is_secured": self.is_secured,
         }
         path = self.folder / CLUSTER_FILE
         written = path.with_suffix(".tmp")
@@ -88,6 +97,7 @@ def read_cluster(folder: Path) -> LocalCluster | None:
             zookeeper=LocalZooKeeper(**content["zookeeper"]),
             brokers=tuple(LocalBroker(**one) for one in content["brokers"]),
             settings=content["settings"],
+            is_secured=content.get("is_secured", False),
         )
     except FileNotFoundError:
         return None
@@ -114,9 +124,9 @@ def settings_of(count: int) -> dict[str, str]:
 def start_own_zookeeper(cluster: LocalCluster) -> LocalZooKeeper:
     """The one that runs already, or another over the same folder; raises `UserError`."""
     known = cluster.zookeeper
-    if known.is_running:
+    if cluster.zookeeper_runs:
         return known
-    pid, port = start_zookeeper(cluster.folder / "zookeeper", known.port)
+    pid, port = start_zookeeper(cluster.folder / "zookeeper", known.port, cluster.security)
     return LocalZooKeeper(connect=f"{LOCAL}:{port}", pid=pid, port=port)
 
 
@@ -145,8 +155,15 @@ def _serve(one: LocalBroker, cluster: LocalCluster) -> "subprocess.Popen[str]":
     }
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     command = [sys.executable, "-m", "ottla", "serve", one.directory, "--background"]
+    listener = f"{LOCAL}:{one.port}"
+    if cluster.security is None:
+        command += ["--listen", listener]
+    else:
+        # Passwords are not for a command line, which others can read.
+        command += ["--config", str(cluster.security.broker_settings)]
+        options += ["-o", f"listeners={PROTOCOL}://{listener}"]
     return subprocess.Popen(
-        [*command, "--listen", f"{LOCAL}:{one.port}", *options],
+        [*command, *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -181,7 +198,7 @@ def _unknown_to(one: LocalBroker, cluster: LocalCluster) -> str:
     from ottla.client.admin import Admin
 
     try:
-        with Admin(f"{LOCAL}:{one.port}") as admin:
+        with Admin(f"{LOCAL}:{one.port}", client_settings_of(cluster.folder)) as admin:
             found = admin.describe_cluster(broker=one.broker)
     except UserError:
         return "its cluster"
@@ -212,13 +229,14 @@ def stop_brokers(brokers: Iterable[LocalBroker], patience_s: float) -> list[int]
     return left
 
 
-def stop_zookeeper(zookeeper: LocalZooKeeper) -> None:
+def stop_zookeeper(cluster: LocalCluster) -> None:
     """One of the cluster's own; that its process id is still its own its port says."""
-    if zookeeper.pid is None or not zookeeper.is_running:
+    pid = cluster.zookeeper.pid
+    if pid is None or not cluster.zookeeper_runs:
         return
     with suppress(ProcessLookupError):
-        os.kill(zookeeper.pid, signal.SIGTERM)
-    while zookeeper.is_running:
+        os.kill(pid, signal.SIGTERM)
+    while cluster.zookeeper_runs:
         time.sleep(LOOK_S)
 
 

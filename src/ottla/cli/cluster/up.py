@@ -36,6 +36,7 @@ data_option = click.option(
         "ottla cluster up --brokers 3",
         "ottla cluster up --brokers 3 --data cluster/ -o log.retention.hours=24",
         "ottla cluster up --brokers 3 --zookeeper localhost:2181",
+        "ottla cluster up --brokers 3 --secure",
     ),
 )
 @click.option(
@@ -47,12 +48,19 @@ data_option = click.option(
     metavar="HOST:PORT",
     help="ZooKeeper that runs already, as zookeeper.connect; otherwise one is started.",
 )
+@click.option(
+    "--secure",
+    "is_secured",
+    is_flag=True,
+    help="TLS between all, logins by SCRAM and ACLs, with certificates and users made for it.",
+)
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of all brokers.")
 @quiet_option
 def up_command(
     count: int | None,
     folder: Path,
     zookeeper: str | None,
+    is_secured: bool,
     settings: tuple[str, ...],
     is_quiet: bool,
 ) -> None:
@@ -60,20 +68,27 @@ def up_command(
 
     Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer and know each other. DIR may be
     named where other commands take a TARGET. A cluster that was there before keeps its data, its
-    ports and its settings; with a larger --brokers it grows.
+    ports and its settings; with a larger --brokers it grows. With --secure the settings of a client
+    that may do everything are printed, and kept in DIR/security/client.properties.
     """
     from ottla.cli.cluster.local import start_brokers, start_own_zookeeper, wait_until_known
 
-    cluster = _cluster(folder, count, zookeeper)
+    cluster = _cluster(folder, count, zookeeper, is_secured=is_secured)
+    security = cluster.security
     # References to secrets stay what they are: the brokers follow them.
     given = dict(parse_setting(one, "num.partitions=4") for one in settings)
     cluster = replace(cluster, settings={**cluster.settings, **given})
     cluster.folder.mkdir(parents=True, exist_ok=True)
+    if security is not None:
+        security.make()
     if not cluster.zookeeper.connect or cluster.zookeeper.port is not None:
         cluster = replace(cluster, zookeeper=start_own_zookeeper(cluster))
     cluster.save()
+    if security is not None:
+        security.add_users(cluster.zookeeper.connect)
     cluster = replace(cluster, brokers=start_brokers(cluster))
     cluster.save()
+    said = "" if security is None else security.write_client_settings(cluster.addresses)
     wait_until_known(cluster)
     bootstrap = ",".join(cluster.addresses)
     if is_quiet:
@@ -83,9 +98,13 @@ def up_command(
             f"ready {bootstrap} brokers={len(cluster.brokers)} "
             f"zookeeper={cluster.zookeeper.connect} data={folder}"
         )
+        if security is not None:
+            click.echo(f"\n# {security.client_settings}\n{said}")
 
 
-def _cluster(folder: Path, count: int | None, zookeeper: str | None) -> "LocalCluster":
+def _cluster(
+    folder: Path, count: int | None, zookeeper: str | None, *, is_secured: bool
+) -> "LocalCluster":
     """What was there before, grown if more is asked for; raises `UserError`."""
     from ottla.cli.cluster.local import (
         LocalCluster,
@@ -97,6 +116,11 @@ def _cluster(folder: Path, count: int | None, zookeeper: str | None) -> "LocalCl
 
     folder = folder.absolute()
     known = read_cluster(folder)
+    if is_secured and zookeeper is not None:
+        raise UserError(
+            "--secure and --zookeeper exclude each other: a secured cluster has a ZooKeeper of its "
+            "own; for another one see docs/cluster.md"
+        )
     if known is None:
         wanted = count or 3
         return LocalCluster(
@@ -104,6 +128,11 @@ def _cluster(folder: Path, count: int | None, zookeeper: str | None) -> "LocalCl
             zookeeper=LocalZooKeeper(connect=zookeeper or ""),
             brokers=new_brokers(folder, range(1, wanted + 1)),
             settings=settings_of(wanted),
+            is_secured=is_secured,
+        )
+    if is_secured and not known.is_secured:
+        raise UserError(
+            f"{folder}: the cluster was made without --secure; name another --data for one with it"
         )
     if zookeeper not in (None, known.zookeeper.connect):
         raise UserError(
@@ -143,13 +172,13 @@ def down_command(folder: Path, timeout: str, is_quiet: bool) -> None:
     if cluster is None:
         raise UserError(f"{folder}: holds no cluster; ottla cluster up --data {folder} makes one")
     running = [one for one in cluster.brokers if one.owner is not None]
-    if not running and not cluster.zookeeper.is_running:
+    if not running and not cluster.zookeeper_runs:
         click.echo(f"nothing runs in {folder}", err=True)
         sys.exit(1)
     left = stop_brokers(running, patience_s)
     if left:
         click.echo(f"ottla: not ended in {timeout}: broker {', '.join(map(str, left))}", err=True)
         sys.exit(EXIT_TIMED_OUT)
-    stop_zookeeper(cluster.zookeeper)
+    stop_zookeeper(cluster)
     if not is_quiet:
         click.echo(f"stopped {counted(len(running), 'broker')} data={folder}")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla.base.errors import UserError
+from ottla.base.tls import in_tls
+from ottla.cli.cluster.secured import LocalSecurity
 
 MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 TICK_MS: Final = 500
@@ -33,7 +35,9 @@ def jars_of_pyspark() -> Path:
     return jars
 
 
-def start_zookeeper(folder: Path, port: int | None) -> tuple[int, int]:
+def start_zookeeper(
+    folder: Path, port: int | None, security: LocalSecurity | None
+) -> tuple[int, int]:
     """Starts a server over a folder, apart from this terminal; its process id and its port.
 
     With a port of before that somebody else has now it gets another one. Raises `UserError`.
@@ -44,10 +48,10 @@ def start_zookeeper(folder: Path, port: int | None) -> tuple[int, int]:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(TRIES):
         chosen = port if port is not None and number == 0 else free_port()
-        process = _start(java, jars, folder, chosen)
+        process = _start(java, jars, folder, _settings(folder, chosen, security))
         deadline_s = time.monotonic() + START_S
         while process.poll() is None and time.monotonic() < deadline_s:
-            if answers(chosen):
+            if answers(chosen, security):
                 process.returncode = 0  # It runs on, and nobody here waits for its end.
                 return process.pid, chosen
             time.sleep(LOOK_S)
@@ -56,13 +60,24 @@ def start_zookeeper(folder: Path, port: int | None) -> tuple[int, int]:
     raise UserError(f"ZooKeeper does not start; {folder / 'zookeeper.log'} says why")
 
 
-def _start(java: str, jars: Path, folder: Path, port: int) -> "subprocess.Popen[bytes]":
-    settings = folder / "zoo.cfg"
-    settings.write_text(
-        f"dataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress={LOCAL}\n"
-        f"tickTime={TICK_MS}\nadmin.enableServer=false\nmaxClientCnxns=0\n"
-        "4lw.commands.whitelist=srvr\n"
-    )
+def _settings(folder: Path, port: int, security: LocalSecurity | None) -> Path:
+    settings = {
+        "dataDir": str(folder / "data"),
+        "tickTime": str(TICK_MS),
+        "admin.enableServer": "false",
+        "maxClientCnxns": "0",
+        "4lw.commands.whitelist": "srvr",
+    }
+    if security is None:
+        settings |= {"clientPort": str(port), "clientPortAddress": LOCAL}
+    else:
+        settings |= security.zookeeper_settings(port) | {"secureClientPortAddress": LOCAL}
+    file = folder / "zoo.cfg"
+    file.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
+    return file
+
+
+def _start(java: str, jars: Path, folder: Path, settings: Path) -> "subprocess.Popen[bytes]":
     command = [java, "-Xmx256m", "-cp", f"{jars}/*", MAIN, str(settings)]
     with (folder / "zookeeper.log").open("ab") as log:
         return subprocess.Popen(
@@ -77,9 +92,16 @@ def free_port() -> int:
         return port
 
 
-def answers(port: int) -> bool:
+def answers(port: int, security: LocalSecurity | None) -> bool:
     """Whether a ZooKeeper that serves requests is there."""
-    with suppress(OSError), socket.create_connection((LOCAL, port), timeout=1.0) as connection:
-        connection.sendall(b"srvr")
-        return b"Zookeeper version" in connection.recv(4096)
+    with suppress(OSError), socket.create_connection((LOCAL, port), timeout=1.0) as plain:
+        if security is None:
+            return _serves(plain)
+        with in_tls(security.context(), plain, server_hostname=LOCAL) as connection:
+            return _serves(connection)
     return False
+
+
+def _serves(connection: socket.socket) -> bool:
+    connection.sendall(b"srvr")
+    return b"Zookeeper version" in connection.recv(4096)

@@ -93,7 +93,7 @@ def set_command(
     password = _password(password_file)
     names = mechanisms or MECHANISMS
     if target.text.startswith(ZOOKEEPER):
-        from ottla.cli.users.in_zookeeper import set_in_zookeeper
+        from ottla.cli.zookeeper_users import set_in_zookeeper
 
         address = target.text.removeprefix(ZOOKEEPER)
         access = read_zookeeper_access(more["zookeeper_settings"])
