@@ -130,7 +130,7 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 fairness: $(READY)
-	$(BIN)/python -m pytest -q tests/integration/test_fairness.py --largest-requests
+	$(BIN)/python -m benchmarks stretches
 
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/spark tests/unit/runtime/test_interrupts.py tests/unit/loading tests/integration/loading/test_follow.py tests/integration/benchmarks tests/compat/test_debezium.py --crash-seconds $(or $(SECONDS),600)

@@ -34,7 +34,7 @@ SUBJECTS = {
     "tls": "TLS beside plain: throughput, handshakes, memory, and handshakes that are half done",
     "authorization": "what access rules cost requests, in processor time",
     "fairness": "a small client beside the largest request of each API, and beside floods",
-    "stretches": "processor time without a break, of each request that fairness sends",
+    "stretches": "the longest that the loop is at one thing, for the largest requests of each API",
     "producers": "producers of several clients, as applications use them, and an open log",
     "consumers": "consumers of several clients, as applications use them",
     "in-and-out": "records into an open log and out again: memory over ten million, and threads",
@@ -99,6 +99,7 @@ def main(
     console = Console(width=140, soft_wrap=True, highlight=False)
     console.print(description())
     scale = scale_of(**options)
+    has_failed = False
     for name in names or SUBJECTS:
         console.print(f"\n{name}: {SUBJECTS[name]}. Load before: {load()}.")
         for report in reports_of(name, scale):
@@ -106,6 +107,11 @@ def main(
             console.print(report.table(is_markdown=markdown))
             for note in report.notes:
                 console.print(note, markup=False)
+            for failure in report.failures:
+                has_failed = True
+                console.print(f"FAILED: {failure}", markup=False)
+    if has_failed:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ LIMIT_BEFORE_S = 600.0
 
 LIMIT_S = 30.0
 PIPELINED = 64
+FIRST_MS = 1_000_000
+"""The time of a batch's first record."""
+
 TARGET_MS = 20.0
 MOST_MS = 50.0
 ALONE = "nothing"
@@ -89,11 +92,18 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burden:
-    """What the other client sends, again and again; `before` is asked once, and not measured."""
+    """What the other client sends, again and again; `before` is asked once, and not measured.
+
+    `elements` are those of its large array; the broker must not refuse a request that has one.
+    """
 
     name: str
     frame: bytes
+    elements: int = 0
     before: Sequence[bytes] = ()
+    before_each: Sequence[bytes] = ()
+    after_each: Sequence[bytes] = ()
+    """With these it can be asked more often than `times`."""
     is_pipelined: bool = False
     times: int = 1000
     beside: Sequence[str] = ()
@@ -255,13 +265,6 @@ def _exactly(peer: socket.socket, size: int) -> bytes:
 # What is sent
 
 
-def burdens(topic: str, scale: Scale) -> Iterator[Burden]:
-    """All of them, or those whose name contains what was asked for."""
-    for one in chain(_special(topic, scale), _of_all(topic, scale)):
-        if scale.only.upper() in one.name.upper() and one.times:
-            yield one
-
-
 def _of_all(topic: str, scale: Scale) -> Iterator[Burden]:
     for api in APIS.values():
         for burden in largest_of(api, topic, scale.of(COUNT, 30)):
@@ -284,7 +287,8 @@ def largest_of(
             versions.setdefault(path, version)
     for path, version in versions.items():
         request = Filler(version, count, known).fill(message, path, topic)
-        yield Burden(name=f"{name}, {'.'.join(path)}", frame=frame_of(request, version))
+        called = f"{name}, {'.'.join(path)}"
+        yield Burden(name=called, frame=frame_of(request, version), elements=count)
     if not versions:
         request = Filler(api.newest, 1, known).fill(message, (), topic)
         frame = frame_of(request, api.newest) * PIPELINED
@@ -356,15 +360,12 @@ def _special(topic: str, scale: Scale) -> Iterator[Burden]:
     yield Burden(name="OFFSET_COMMIT, the first commit", frame=frame_of(commit, 7), times=1)
     yield _waits_in_vain(scale)
     size = scale.of(10 * MEGABYTE, 1000)
-    empties = DescribeGroupsRequest(groups=[""] * size)
-    yield Burden(name="DESCRIBE_GROUPS of empty names", frame=frame_of(empties, 5))
-    tags = _tagged(frame_of(MetadataRequest(topics=[]), 9), scale.of(3_000_000, 10))
-    yield Burden(name="METADATA with tagged fields", frame=tags)
+    yield from refused(size, scale.of(3_000_000, 10))
     moved = AlterReplicaLogDirTopic(name=topic, partitions=[0] * scale.of(COUNT, 10))
     moves = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/none", topics=[moved])])
     yield Burden(name="ALTER_REPLICA_LOG_DIRS to nowhere", frame=frame_of(moves, 2))
     yield from _topics(scale)
-    yield searched_by_time(topic, scale.of(COUNT, 10), scale.of(200, 3))
+    yield searched_by_time(topic, packed(scale.of(COUNT, 10)), scale.of(200, 3))
     small = frame_of(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 5)
     yield Burden(name="METADATA, pipelined", frame=small * PIPELINED, is_pipelined=True)
 
@@ -380,14 +381,31 @@ def _topics(scale: Scale) -> Iterator[Burden]:
     yield from made_and_deleted(scale.of(3000, 2))
 
 
+def refused(name_count: int, tag_count: int) -> tuple[Burden, Burden]:
+    """What has more elements than any request may have."""
+    empties = DescribeGroupsRequest(groups=[""] * name_count)
+    tags = _tagged(frame_of(MetadataRequest(topics=[]), 9), tag_count)
+    return (
+        Burden(name="DESCRIBE_GROUPS of empty names", frame=frame_of(empties, 5)),
+        Burden(name="METADATA with tagged fields", frame=tags),
+    )
+
+
 def made_and_deleted(count: int) -> tuple[Burden, Burden]:
     """A topic of many partitions, made and deleted."""
     large = CreatableTopic(name="large", num_partitions=count, replication_factor=1)
     made = frame_of(CreateTopicsRequest(topics=[large]), 7)
     deleted = frame_of(DeleteTopicsRequest(topics=[DeleteTopicState(name="large")]), 6)
     return (
-        Burden(name=f"CREATE_TOPICS of {count:,} partitions", frame=made, times=1),
-        Burden(name=f"DELETE_TOPICS of {count:,} partitions", frame=deleted, times=1),
+        Burden(
+            name=f"CREATE_TOPICS of {count:,} partitions", frame=made, times=1, after_each=[deleted]
+        ),
+        Burden(
+            name=f"DELETE_TOPICS of {count:,} partitions",
+            frame=deleted,
+            times=1,
+            before_each=[made],
+        ),
     )
 
 
@@ -406,28 +424,60 @@ def _waits_in_vain(scale: Scale) -> Burden:
     )
 
 
-def searched_by_time(topic: str, count: int, searches: int) -> Burden:
-    """Times are looked for in a batch that is a thousand times as large as it seems."""
-    builder = RecordBatchBuilder(compression=Compression.GZIP)
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A batch that is many times as large as it seems; its last record has the largest time."""
+
+    name: str
+    data: bytes
+    record_count: int
+
+
+def packed(
+    count: int, value_size: int = 100, compression: Compression = Compression.GZIP
+) -> Packed:
+    builder = RecordBatchBuilder(compression=compression)
     for number in range(count):
-        builder.append(None, bytes(100), 1_000_000 + number)
-    data = PartitionProduceData(index=0, records=bytes(builder.build()))
-    produced = ProduceRequest(
-        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
-    )
+        builder.append(None, bytes(value_size), FIRST_MS + number)
+    size = figure(count * value_size / MEGABYTE)
+    name = f"{size} MB of {count:,} records in {compression.kafka_name}"
+    return Packed(name, bytes(builder.build()), count)
+
+
+def searched_by_time(topic: str, batch: Packed, searches: int) -> Burden:
     wanted = [
-        ListOffsetsPartition(partition_index=0, timestamp=1_000_000 + count - number)
+        ListOffsetsPartition(partition_index=0, timestamp=FIRST_MS + batch.record_count - number)
         for number in range(1, searches)
     ]
     asked = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=wanted)]
     )
     return Burden(
-        name="LIST_OFFSETS by time in compressed batches",
+        name=f"LIST_OFFSETS by time: {batch.name}",
         frame=frame_of(asked, 7),
-        before=[frame_of(produced, 9)],
+        before=[_produced(topic, batch)],
         times=1,
     )
+
+
+def converted(topic: str, batch: Packed) -> Burden:
+    """A fetch of a consumer that knows only the oldest format."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch = FetchRequest(
+        replica_id=-1, max_wait_ms=0, topics=[FetchTopic(topic=topic, partitions=[partition])]
+    )
+    return Burden(
+        name=f"FETCH in format 0: {batch.name}",
+        frame=frame_of(fetch, 1),
+        before=[_produced(topic, batch)],
+        times=1,
+    )
+
+
+def _produced(topic: str, batch: Packed) -> bytes:
+    data = PartitionProduceData(index=0, records=batch.data)
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return frame_of(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), 9)
 
 
 def _tagged(frame: bytes, count: int) -> bytes:

@@ -25,12 +25,13 @@ class Target:
 
 @dataclass(slots=True)
 class Report:
-    """One table. `notes` are printed below it."""
+    """One table. `notes` are printed below it; the command fails if there are `failures`."""
 
     title: str
     columns: Sequence[str]
     rows: list[tuple[str, ...]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def add(self, *cells: object) -> None:
         assert len(cells) == len(self.columns)

@@ -33,11 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long the crash tests try new seeds after their fixed ones, all together",
     )
     parser.addoption(
-        "--largest-requests",
-        action="store_true",
-        help="ask for as many elements as a request may have (make fairness)",
-    )
-    parser.addoption(
         "--compiled",
         action="store_true",
         help="fail unless the package is one whose broker is compiled (make compiled)",

@@ -5,32 +5,34 @@ import itertools
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from time import monotonic, thread_time
-from typing import TypeVar
+from time import monotonic
 
 import pytest
 
-from benchmarks.fairness import KNOWN, Burden, largest_of, made_and_deleted, searched_by_time
-from benchmarks.stretches import ask
+from benchmarks.fairness import (
+    KNOWN,
+    Burden,
+    largest_of,
+    made_and_deleted,
+    packed,
+    searched_by_time,
+)
+from benchmarks.stretches import MOST_TRIES, Recorder, Tried, ask, host_millisecond, tried
 from ottla.base.clock import Clock, SystemClock
-from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
 from ottla.config.listeners import Listener
-from ottla.controller.events import Answer, Request
-from ottla.controller.operations import Steps
-from ottla.controller.settings import Change, Refusals
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -54,24 +56,17 @@ from ottla.server.cluster.handlers import OWN
 from ottla.server.connection import Connection
 from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
-from tests.support.lonely_member import ME, LonelyMember
+from tests.support.busy_member import BusyMember
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()
 COUNT = 10_000
-LARGEST = MAX_ELEMENTS - 10
-"""With `--largest-requests`: what a request of one large array may hold."""
-
-LONGEST_OF_LARGEST = 5.0
-"""Milliseconds, on a host of the usual speed or a faster one: what nothing on the loop may take."""
-
 FEW = 2000
 LONGEST = 4.0
 """Milliseconds, on a host of the usual speed, between two checks whether a turn is over: what is
 done to each of so many elements in one go takes more."""
 
-MOST_TRIES = 15
 WITH_ARRAYS = [
     ApiKey(one)
     for one in APIS
@@ -83,10 +78,6 @@ OF_A_CLUSTER = [
 ]
 
 MANY_ROUNDS = 200_000
-
-T = TypeVar("T")
-Tried = Callable[[Burden], list[float]]
-"""Has a server answer; returns how long it was at each stretch of that, in milliseconds."""
 
 
 class SteppedServer:
@@ -205,71 +196,6 @@ def test_others_are_answered_in_the_round_in_which_they_ask_beside_a_long_reques
         assert slow.receive(request_.API_KEY or 0, version) is not None
 
 
-class Stretches:
-    """The processor time of a long request between each check whether its turn is over.
-
-    No turn ends, so each time a request is asked the same stretches come in the same order.
-    """
-
-    def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._server = server
-        self._ms: list[float] = []
-        self._begun = threading.local()
-        self._threads: list[threading.Thread] = []
-        monkeypatch.setattr(server._long_requests, "_now_s", self._now_s)
-        run, leave, come_back = LongRequest._run, LongRequest._leave, LongRequest._come_back
-
-        def timed_run(request: LongRequest) -> None:
-            self._threads.append(threading.current_thread())
-            self._begun.s = thread_time()
-            run(request)
-            self._now_s()
-
-        def timed_leave(request: LongRequest) -> None:
-            self._now_s()
-            leave(request)
-
-        def timed_come_back(request: LongRequest) -> None:
-            come_back(request)
-            self._begun.s = thread_time()
-
-        monkeypatch.setattr(LongRequest, "_run", timed_run)
-        monkeypatch.setattr(LongRequest, "_leave", timed_leave)
-        monkeypatch.setattr(LongRequest, "_come_back", timed_come_back)
-
-    def _now_s(self) -> float:
-        if hasattr(self._begun, "s"):  # the loop asks for the time too
-            self._ms.append((thread_time() - self._begun.s) * 1000)
-            self._begun.s = thread_time()
-        return 0.0
-
-    def of(self, burden: Burden) -> list[float]:
-        """Those of one request."""
-        self._take()
-        ask(self._server, burden.frame, 1)
-        return self._take()
-
-    def _take(self) -> list[float]:
-        """All since the last call, when the requests are over."""
-        for thread in self._threads:  # each ends after its answer has gone
-            thread.join(PATIENCE_S)
-        self._threads.clear()
-        taken, self._ms = self._ms, []
-        return taken
-
-
-def host_millisecond() -> float:
-    """The processor time, in ms, of what takes a quiet host of the usual speed about one."""
-
-    def once() -> float:
-        started = thread_time()
-        names = {f"name-{one}": one for one in range(5000)}
-        sum(names[one] for one in names)
-        return (thread_time() - started) * 1000
-
-    return min(once() for _ in range(20))
-
-
 @contextmanager
 def without_collections() -> Iterator[None]:
     """What is made now stays young until the end: an older collection looks at other tests' too."""
@@ -284,108 +210,67 @@ def without_collections() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("key", WITH_ARRAYS, ids=lambda one: one.name)
 def test_neither_a_slice_nor_the_garbage_of_a_request_grows_with_its_elements(
-    key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+    key: ApiKey, tmp_path: Path
 ) -> None:
     with serving(with_topic(tmp_path / "data", 200)) as server:
         check_what_is_left_to_the_collector(server, key)
-        count = LARGEST if pytestconfig.getoption("--largest-requests") else COUNT
-        stretches = Stretches(server, monkeypatch)
-        with without_collections():
-            check_stretches(largest_of(APIS[key], "t", count), count, stretches.of)
+        check_stretches(largest_of(APIS[key], "t", COUNT), server)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", OF_A_CLUSTER, ids=lambda one: one.name)
 def test_no_slice_of_a_request_to_a_member_of_a_cluster_grows_with_its_elements(
-    key: ApiKey, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+    key: ApiKey,
 ) -> None:
     member = BusyMember(2, 3)
-    known = {**KNOWN, "controller_id": ME, "controller_epoch": 1, "leader": 2}
-    known["broker_epoch"] = member.broker_of(ME).epoch
     with serving(member.broker) as server:
-        count = LARGEST if pytestconfig.getoption("--largest-requests") else COUNT
-        burdens = largest_of(CLUSTER_APIS.get(key) or APIS[key], "t", count, known)
-        stretches = Stretches(server, monkeypatch)
-        with without_collections():
-            check_stretches(burdens, count, stretches.of)
-
-
-class BusyMember(LonelyMember):
-    """Its controller has no time for requests, and is not measured with them."""
-
-    def ask(self, requests: Sequence[Request]) -> Waiting[list[Answer]]:
-        waiting: Waiting[list[Answer]] = Waiting()
-        waiting.result = [Answer(error=ErrorCode.REQUEST_TIMED_OUT)] * len(requests)
-        self._done.append(waiting)
-        return waiting
-
-    def run(self, make: Callable[[], Steps[T]]) -> Waiting[T]:
-        return elsewhere(lambda: LonelyMember.run(self, make))
-
-    def change_settings(
-        self, changes: Mapping[str, Change], *, validate_only: bool = False
-    ) -> Waiting[Refusals]:
-        return elsewhere(
-            lambda: LonelyMember.change_settings(self, changes, validate_only=validate_only)
-        )
-
-
-def elsewhere(deed: Callable[[], T]) -> T:
-    """Done in a thread of its own, as by a member of a cluster: no slice has that time."""
-    found: list[T] = []
-    thread = threading.Thread(target=lambda: found.append(deed()))
-    thread.start()
-    thread.join(PATIENCE_S)
-    return found[0]
+        known = {**KNOWN, **member.known}
+        check_stretches(largest_of(CLUSTER_APIS.get(key) or APIS[key], "t", COUNT, known), server)
 
 
 @pytest.mark.slow
-def test_no_slice_is_long_where_few_bytes_ask_for_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
-) -> None:
+def test_no_slice_is_long_where_few_bytes_ask_for_much(tmp_path: Path) -> None:
     """Thousands of partitions that are made and deleted, and searches of compressed batches."""
-    is_large = pytestconfig.getoption("--largest-requests")
-    made, deleted = made_and_deleted(3000 if is_large else 200)
-    search = searched_by_time("t", COUNT, 5)
+    search = searched_by_time("t", packed(COUNT), 5)
     with serving(with_topic(tmp_path / "data", 200)) as server:
-        stretches = Stretches(server, monkeypatch)
-
-        def create(burden: Burden) -> list[float]:
-            found = stretches.of(burden)
-            ask(server, deleted.frame, 1)
-            return found
-
-        def delete(burden: Burden) -> list[float]:
-            ask(server, made.frame, 1)
-            return stretches.of(burden)
-
         for frame in search.before:
             ask(server, frame, 1)
-        with without_collections():
-            check_stretches([search], COUNT, stretches.of)
-            check_stretches([made], COUNT, create)
-            check_stretches([deleted], COUNT, delete)
+        check_stretches([search, *made_and_deleted(200)], server)
 
 
-def check_stretches(burdens: Iterable[Burden], count: int, tried: Tried) -> None:
+def check_stretches(burdens: Iterable[Burden], server: Server) -> None:
     """Each stretch is as short as in the best of all tries: the host delays one here, one there.
 
     The limit is that of the host at its slowest meanwhile.
     """
+    recorder = Recorder()
     for burden in burdens:
-        best: list[float] = []
+        best: Tried | None = None
         host_ms = 0.0
         for _ in range(MOST_TRIES):
-            found = tried(burden)
+            with without_collections(), recorder.recording(server):
+                found = tried(recorder, server, burden)
+            assert found is not None, f"{burden.name} was refused"
             # What the first request of a kind changes, the later ones find changed.
-            best = list(map(min, best, found)) if len(best) == len(found) else found
-            longest, host_ms = max(best, default=0.0), max(host_ms, host_millisecond())
-            limit = LONGEST * host_ms if count < LARGEST else LONGEST_OF_LARGEST * max(1, host_ms)
-            if longest <= limit:
+            best = found if best is None else best.best(found)
+            host_ms = max(host_ms, host_millisecond())
+            longest = max(best.slices.cpu, default=0.0)
+            if longest <= LONGEST * host_ms:
                 break
         else:
-            where = f"stretch {best.index(longest)} of {len(best)}"
-            raise AssertionError(f"{burden.name}: {longest:.1f} ms in {where}, not {limit:.1f}")
+            raise AssertionError(f"{burden.name}: {longest:.1f} ms, not {LONGEST * host_ms:.1f}")
+
+
+def test_what_was_answered_before_a_long_request_had_ended_reaches_its_client() -> None:
+    """A member of a cluster hears from others while the request that asked them has no turn."""
+    resources = [
+        AlterConfigsResource(resource_type=2, resource_name=f"t-{one}") for one in range(300)
+    ]
+    with stepped(BusyMember(2, 3).broker) as server, server.client() as client:
+        client.send(AlterConfigsRequest(resources=resources), 2)
+        server.step_until(lambda: has_answer(client))
+        answer = client.receive(ApiKey.ALTER_CONFIGS, 2)
+        assert len(answer.responses) == 300
 
 
 def test_a_request_with_more_elements_than_any_may_have_is_refused(

@@ -125,6 +125,8 @@ class Server:
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
         self._holding: dict[object, Connection] = {}
+        self._answered_early: set[object] = set()
+        """What was handed back before the long request that began to wait for it was over."""
         self._next_idle_check_ms = 0.0
         self._monotonic_ms = 0.0
         self._share_s = ROUND_S
@@ -401,8 +403,10 @@ class Server:
         request = self._long_requests.run_slice()
         if request is not None:
             self._answer(request)
-            if self.upkeep is not None and not self._long_requests.has_begun:
-                self.upkeep.collect_when_overdue()
+            if not self._long_requests.has_begun:
+                self._answered_early.clear()
+                if self.upkeep is not None:
+                    self.upkeep.collect_when_overdue()
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
         """Follows a client until a request shows that it reached the right address."""
@@ -444,6 +448,8 @@ class Server:
     def _answer(self, pending_id: object) -> None:
         connection = self._holding.pop(pending_id, None)
         if connection is None:
+            if self._long_requests.has_begun:
+                self._answered_early.add(pending_id)
             self._on_answered(pending_id)
             return
         if connection.later is None:
@@ -464,6 +470,9 @@ class Server:
     def _hold(self, connection: Connection, later: PendingResponse) -> None:
         connection.later = later
         self._holding[later.pending_id] = connection
+        if later.pending_id in self._answered_early:
+            self._answered_early.discard(later.pending_id)
+            self._answer(later.pending_id)
 
     def _flush(self, connection: Connection) -> None:
         if connection.is_closed:

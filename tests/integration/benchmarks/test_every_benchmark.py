@@ -26,7 +26,7 @@ SHOWN = {
     "authorization": "with over without",
     "fairness": "DESCRIBE_GROUPS of empty names",
     "partitions": "A broker of 6 partitions",
-    "stretches": "Processor time without a break",
+    "stretches": "a broker alone, asked for much in few bytes",
     "consumers": "ottla, consume",
     "in-and-out": "in the last tenth",
     "groups": "consumers in 2 groups",
