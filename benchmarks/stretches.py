@@ -52,7 +52,7 @@ from ottla.codec.compression import Compression
 from ottla.protocol.api_keys import ApiKey
 from ottla.runtime.collector import Collector
 from ottla.server import listener
-from ottla.server.apis import APIS, CLUSTER_APIS, Api
+from ottla.server.apis import APIS, CLUSTER_APIS
 from ottla.server.cluster.handlers import OWN
 from ottla.server.listener import Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
@@ -321,7 +321,8 @@ class Row:
     request: str = ""
     tried: Tried = field(default_factory=lambda: Tried(Times(), 0.0, 0.0))
     waits: list[Wait] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)
+    """Requests, and how many elements were too many."""
     limit_ms: float = LONG_MS
 
     def add(self, burden: Burden, tried: Tried, waits: list[Wait]) -> None:
@@ -352,12 +353,13 @@ class Subject:
     """Rows that there must be."""
     opened: Callable[[], AbstractContextManager[tuple[Server, Mapping[str, int]]]]
     """A new server, and what fields of its requests must be."""
-    asked: Callable[[str, Mapping[str, int]], Iterator[Burden]]
+    asked: Callable[[str, Mapping[str, int], int], Iterator[Burden]]
+    """The requests of a row, with so many elements."""
 
 
 def run(scale: Scale) -> Iterator[Report]:
     with scale.data_directory() as directory, Probe() as probe:
-        for subject in (_alone(directory, scale), _member(scale), _few_bytes(directory, scale)):
+        for subject in (_alone(directory, scale), _member(), _few_bytes(directory, scale)):
             yield _report(subject, probe, scale)
 
 
@@ -370,11 +372,13 @@ def _report(subject: Subject, probe: Probe, scale: Scale) -> Report:
         row = Row(name)
         with subject.opened() as (server, known):
             probe.ask(server.address)
-            for burden in subject.asked(name, known):
+            for burden in subject.asked(name, known, scale.of(LARGEST, 30)):
                 count += 1
-                _measure(server, probe, burden, row, scale)
+                if not _measure(server, probe, burden, row, scale):
+                    row.refused[burden.name] = burden.elements
                 if scale.is_tiny:
                     break
+        _ask_for_less(subject, probe, row, scale)
         if not row.request:
             report.failures.append(f"{name} has no request, and so no row")
             continue
@@ -390,6 +394,21 @@ def _report(subject: Subject, probe: Probe, scale: Scale) -> Report:
     return report
 
 
+def _ask_for_less(subject: Subject, probe: Probe, row: Row, scale: Scale) -> None:
+    """Whose answer has more elements than the request: half as many, until they are taken."""
+    while any(count > 1 for count in row.refused.values()):
+        wanted = {name: count // 2 for name, count in row.refused.items()}
+        with subject.opened() as (server, known):
+            probe.ask(server.address)
+            for burden in subject.asked(row.api, known, max(wanted.values())):
+                if burden.name not in wanted:
+                    continue
+                if _measure(server, probe, burden, row, scale):
+                    del row.refused[burden.name]
+                else:
+                    row.refused[burden.name] = wanted[burden.name]
+
+
 def _show(report: Report, row: Row) -> None:
     report.add(
         row.api,
@@ -402,7 +421,8 @@ def _show(report: Report, row: Row) -> None:
     )
 
 
-def _measure(server: Server, probe: Probe, burden: Burden, row: Row, scale: Scale) -> None:
+def _measure(server: Server, probe: Probe, burden: Burden, row: Row, scale: Scale) -> bool:
+    """Whether the broker takes the request."""
     recorder = Recorder()
     for frame in burden.before:
         ask(server, frame, 1)
@@ -415,8 +435,7 @@ def _measure(server: Server, probe: Probe, burden: Burden, row: Row, scale: Scal
             with recorder.looking() if number == MOST_TRIES - 1 else nullcontext():
                 found = tried(recorder, server, burden)
             if found is None:
-                row.refused.append(burden.name)
-                return
+                return False
             waits += probe.take()
             best = found if best is None else best.best(found)
             is_decided = best.cpu_ms <= LONG_MS or number >= MOST_TRIES
@@ -424,6 +443,7 @@ def _measure(server: Server, probe: Probe, burden: Burden, row: Row, scale: Scal
                 break
     assert best is not None
     row.add(burden, best, waits)
+    return True
 
 
 def _elements(burden: Burden) -> str:
@@ -436,8 +456,8 @@ def _elements(burden: Burden) -> str:
 
 
 def _alone(directory: Path, scale: Scale) -> Subject:
-    def asked(name: str, known: Mapping[str, int]) -> Iterator[Burden]:
-        return _largest(APIS[ApiKey[name]], known, scale)
+    def asked(name: str, known: Mapping[str, int], count: int) -> Iterator[Burden]:
+        return largest_of(APIS[ApiKey[name]], TOPIC, count, known)
 
     return Subject(
         title="a broker alone",
@@ -447,10 +467,10 @@ def _alone(directory: Path, scale: Scale) -> Subject:
     )
 
 
-def _member(scale: Scale) -> Subject:
-    def asked(name: str, known: Mapping[str, int]) -> Iterator[Burden]:
+def _member() -> Subject:
+    def asked(name: str, known: Mapping[str, int], count: int) -> Iterator[Burden]:
         key = ApiKey[name]
-        return _largest(CLUSTER_APIS.get(key) or APIS[key], known, scale)
+        return largest_of(CLUSTER_APIS.get(key) or APIS[key], TOPIC, count, known)
 
     return Subject(
         title="a member of a cluster, where it does not do what a broker alone does",
@@ -458,10 +478,6 @@ def _member(scale: Scale) -> Subject:
         opened=_opened_member,
         asked=asked,
     )
-
-
-def _largest(api: Api, known: Mapping[str, int], scale: Scale) -> Iterator[Burden]:
-    return largest_of(api, TOPIC, scale.of(LARGEST, 30), known)
 
 
 def _few_bytes(directory: Path, scale: Scale) -> Subject:
@@ -481,7 +497,7 @@ def _few_bytes(directory: Path, scale: Scale) -> Subject:
         if codec is not Compression.ZSTD:  # which old consumers cannot read
             made[f"FETCH in format 0, {codec.kafka_name}"] = partial(_converted, batch)
 
-    def asked(name: str, _: Mapping[str, int]) -> Iterator[Burden]:
+    def asked(name: str, _: Mapping[str, int], __: int) -> Iterator[Burden]:
         yield made[name]()
 
     return Subject(
