@@ -78,7 +78,7 @@ def _the_last_of_an_isr_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _nothing_is_elected_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(self: Any) -> Any:
-        return
+        return set()
         yield
 
     monkeypatch.setattr(PartitionStateMachine, "bring_online", nothing)

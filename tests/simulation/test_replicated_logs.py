@@ -94,7 +94,7 @@ def _readers_never_see_more(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (_all_that_a_restart_finds_is_committed, 10),
         (_leave_out(TruncateTo), 10),
-        (_leave_out(AssignEpoch), 45),
+        (_leave_out(AssignEpoch), 31),
         (_leave_out(TruncateFullyAndStartAt), 10),
         (_a_leader_writes_in_its_old_epoch, 10),
         (_the_end_of_a_log_is_not_noted, 10),

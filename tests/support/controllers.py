@@ -3,7 +3,7 @@
 from ottla.config.inter_broker_version import parse_inter_broker_version
 from ottla.controller.events import Answer, Elect, Event, NodeChanged, Request
 from ottla.controller.machine import ControllerMachine
-from ottla.controller.operations import Result
+from ottla.controller.operations import Operation, Result
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
 from ottla.registries import paths
@@ -12,7 +12,7 @@ from tests.support.model_zookeeper import ModelZooKeeper
 
 
 class LonelyController:
-    """It is elected when it is made. `outgoing` are all requests so far."""
+    """It is elected when it is made. `outgoing` are all requests so far, `asked` all operations."""
 
     def __init__(self, zookeeper: ModelZooKeeper, broker: int = 0, version: str = "3.9") -> None:
         self.zookeeper = zookeeper
@@ -20,6 +20,7 @@ class LonelyController:
             ControllerOptions(broker_id=broker, version=parse_inter_broker_version(version))
         )
         self.outgoing: list[Outgoing] = []
+        self.asked: list[Operation] = []
         self.session = zookeeper.connect(lambda path: self.machine.receive(NodeChanged(path)))
         self.receive(Elect())
         assert self.machine.is_active
@@ -32,6 +33,7 @@ class LonelyController:
         """Until nothing is left to do."""
         results: tuple[Result, ...] | None = None
         while (batch := self.machine.advance(results)) is not None:
+            self.asked += batch.operations
             results = self.zookeeper.execute(self.session, batch)
         self.outgoing += self.machine.take_outgoing()
 

@@ -8,10 +8,10 @@ Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnec
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from threading import Condition, Event, Lock, Thread
-from typing import Any, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from ottla.base.errors import UserError
@@ -32,6 +32,13 @@ from ottla.controller.operations import (
 from ottla.registries import paths
 
 T = TypeVar("T")
+
+Operations: TypeAlias = tuple[Operation, ...]
+
+GROUP_COUNT: Final = 100
+GROUP_SIZE: Final = 128 * 1024
+"""Writes of a batch that go in one transaction, and the bytes of their content: ZooKeeper takes no
+request of more than a megabyte (`jute.maxbuffer`)."""
 
 LOGIN_RETRY_S = 1.0
 
@@ -173,11 +180,9 @@ class ZooKeeperSession:
         generation = self.generation if generation is None else generation
         if batch.is_atomic:
             return self._together(batch.operations, generation)
-        waiting = [self._begin(one, batch.epoch_version) for one in batch.operations]
-        return tuple(
-            self._end(one, asked, batch.epoch_version, generation)
-            for one, asked in zip(batch.operations, waiting, strict=True)
-        )
+        fence = batch.epoch_version
+        groups = [(one,) for one in batch.operations] if fence is None else in_groups(batch)
+        return tuple(self._in_groups(groups, fence, generation))
 
     def run(self, steps: Steps[T], generation: int | None = None) -> T:
         """Carries out steps one after the other; raises as `execute`, and what they raise."""
@@ -198,8 +203,41 @@ class ZooKeeperSession:
             if generation != self.generation or self._is_closed:
                 raise SessionLostError
 
-    def _begin(self, operation: Operation, fence: int | None) -> Any:
+    def _in_groups(
+        self, groups: Iterable[Operations], fence: int | None, generation: int
+    ) -> Iterator[Result]:
         """All operations of a batch are on their way before the first is waited for."""
+        waiting = [(group, self._begin_group(group, fence)) for group in groups]
+        for group, asked in waiting:
+            if len(group) == 1:
+                yield self._end(group[0], asked, fence, generation)
+            else:
+                yield from self._end_group(group, asked, fence, generation)
+
+    def _begin_group(self, group: Operations, fence: int | None) -> Any:
+        if len(group) == 1:
+            return self._begin(group[0], fence)
+        return self._transaction(group, fence).commit_async()
+
+    def _end_group(
+        self, group: Operations, asked: Any, fence: int | None, generation: int
+    ) -> Iterable[Result]:
+        """A group is done whole or not at all: where one of it is refused, each is asked alone."""
+        try:
+            results = asked.get()
+            if self._is_missed(results[0]) or not any(
+                isinstance(one, Exception) for one in results
+            ):
+                return self._written(results, fence)
+        except (self._errors.ConnectionLoss, self._errors.ConnectionClosedError) as error:
+            if self._is_closed:
+                raise SessionLostError from error
+            self.wait_connected(generation)
+        except (self._errors.SessionExpiredError, self._errors.AuthFailedError) as error:
+            raise SessionLostError from error
+        return self._in_groups([(one,) for one in group], fence, generation)
+
+    def _begin(self, operation: Operation, fence: int | None) -> Any:
         watch = self._watched if getattr(operation, "watch", False) else None
         match operation:
             case Get(path=path):
@@ -296,13 +334,16 @@ class ZooKeeperSession:
     def _written(self, results: list[Any], fence: int | None) -> list[Result]:
         if fence is not None:
             checked, *results = results
-            missed = (self._errors.BadVersionError, self._errors.NoNodeError)
-            if isinstance(checked, missed):
+            if self._is_missed(checked):
                 return [Result(outcome=Outcome.FENCED) for _ in results]
         return [
             Result(outcome=self._outcome(one), version=getattr(one, "version", 0))
             for one in results
         ]
+
+    def _is_missed(self, checked: Any) -> bool:
+        """Whether it was the check of the controller's epoch that failed."""
+        return isinstance(checked, (self._errors.BadVersionError, self._errors.NoNodeError))
 
     def _outcome(self, result: Any) -> Outcome:
         errors = self._errors
@@ -353,3 +394,18 @@ class ZooKeeperSession:
     def stat(self, path: str) -> Any:
         """With `version`, `czxid` and `ephemeralOwner`; `None` where the node is missing."""
         return self._exists(path, self.generation)
+
+
+def in_groups(batch: Batch) -> Iterator[Operations]:
+    """Writes that follow each other go in one transaction, up to a number and a size."""
+    group: list[Operation] = []
+    size, alone = 0, GROUP_SIZE + 1
+    for one in batch.operations:
+        its_size = len(one.content or b"") if isinstance(one, Create | Set) else alone
+        if group and (len(group) == GROUP_COUNT or size + its_size > GROUP_SIZE):
+            yield tuple(group)
+            group, size = [], 0
+        group.append(one)
+        size += its_size
+    if group:
+        yield tuple(group)

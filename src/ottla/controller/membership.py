@@ -102,9 +102,9 @@ def went_offline(parts: Parts, replicas: Iterable[Replica]) -> Steps[None]:
     replicas = list(replicas)
     leaderless = context.partitions_with_offline_leader()
     parts.partitions.move(leaderless, PartitionPhase.OFFLINE)
-    yield from parts.partitions.bring_online()
+    elected = yield from parts.partitions.bring_online()
     staying = [one for one in replicas if one.partition.topic not in context.to_delete]
-    yield from parts.replicas.move(staying, ReplicaPhase.OFFLINE)
+    yield from parts.replicas.move(staying, ReplicaPhase.OFFLINE, elected)
     yield from parts.deletion.failed([one for one in replicas if one not in staying])
     if not leaderless:
         tell(parts, context.brokers, ())

@@ -12,7 +12,7 @@ from ottla.controller.context import ControllerContext, Leadership, PartitionPha
 from ottla.controller.elections import Elected, Strategy, elect
 from ottla.controller.operations import Steps
 from ottla.controller.requests import RequestBatch
-from ottla.controller.store import Store
+from ottla.controller.store import Store, Updates
 from ottla.registries.topics import PartitionState
 
 _BEFORE: Final = {
@@ -58,14 +58,14 @@ class PartitionStateMachine:
             context.partition_phases[partition] = phase
         yield from self.bring_online()
 
-    def bring_online(self) -> Steps[None]:
-        """Tries to have a leader for every partition without one."""
+    def bring_online(self) -> Steps[set[TopicPartition]]:
+        """Tries to have a leader for every partition without one; those that have one now."""
         waiting = [
             one
             for one in self._context.partitions_in(PartitionPhase.OFFLINE, PartitionPhase.NEW)
             if not self._context.is_queued_for_deletion(one.topic)
         ]
-        yield from self.make_online(waiting, Strategy.OFFLINE)
+        return (yield from self.make_online(waiting, Strategy.OFFLINE))
 
     def move(self, partitions: Iterable[TopicPartition], phase: PartitionPhase) -> None:
         """Into a phase that needs nothing of others: new, offline or gone."""
@@ -124,25 +124,31 @@ class PartitionStateMachine:
     def _elect(
         self, partitions: Sequence[TopicPartition], strategy: Strategy
     ) -> Steps[set[TopicPartition]]:
-        """Again for those whose state was written by their leader meanwhile."""
-        done: set[TopicPartition] = set()
-        left = list(partitions)
+        """From the states as they are known, since each is written in the version it was made from;
+        read where that fails, as after its leader wrote it, or where they leave nobody to lead."""
+        leaderships = self._context.leaderships
+        known = {one: leaderships[one] for one in partitions if one in leaderships}
+        done = set((yield from self._elect_of(known, strategy)).written)
+        left = [one for one in partitions if one not in done]
         while left:
             known = yield from self._store.states(left)
-            strategies = yield from self._strategies(known, strategy)
-            elected = self._choose(known, strategies)
-            updates = yield from self._store.update_states(
-                {
-                    one: Leadership(choice.state, known[one].version)
-                    for one, choice in elected.items()
-                }
-            )
-            for partition, leadership in updates.written.items():
-                self._context.leaderships[partition] = leadership
-                self._batch.lead(elected[partition].recipients, partition, leadership)
+            updates = yield from self._elect_of(known, strategy)
             done |= updates.written.keys()
             left = updates.changed
         return done
+
+    def _elect_of(
+        self, known: dict[TopicPartition, Leadership], strategy: Strategy
+    ) -> Steps[Updates]:
+        strategies = yield from self._strategies(known, strategy)
+        elected = self._choose(known, strategies)
+        updates = yield from self._store.update_states(
+            {one: Leadership(choice.state, known[one].version) for one, choice in elected.items()}
+        )
+        for partition, leadership in updates.written.items():
+            self._context.leaderships[partition] = leadership
+            self._batch.lead(elected[partition].recipients, partition, leadership)
+        return updates
 
     def _choose(
         self, known: dict[TopicPartition, Leadership], strategies: dict[TopicPartition, Strategy]

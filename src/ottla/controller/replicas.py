@@ -1,6 +1,6 @@
 """The replica state machine. Kafka's counterpart: `ZkReplicaStateMachine`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -46,12 +46,21 @@ class ReplicaStateMachine:
         yield from self.move(online, ReplicaPhase.ONLINE)
         yield from self.move(offline, ReplicaPhase.OFFLINE)
 
-    def move(self, replicas: Iterable[Replica], phase: ReplicaPhase) -> Steps[None]:
-        """Kafka logs what comes from another phase than it may, and leaves it."""
+    def move(
+        self,
+        replicas: Iterable[Replica],
+        phase: ReplicaPhase,
+        elected: Set[TopicPartition] = frozenset(),
+    ) -> Steps[None]:
+        """Kafka logs what comes from another phase than it may, and leaves it.
+
+        `elected` have a leader since just now, and only replicas that are up in their ISR.
+        """
         movable = [one for one in replicas if self._context.phase(one) in _BEFORE[phase]]
         if phase is ReplicaPhase.OFFLINE:
             for broker in sorted({one.broker for one in movable}):
-                yield from self._stop(broker, [one for one in movable if one.broker == broker])
+                its = [one for one in movable if one.broker == broker]
+                yield from self._stop(broker, its, elected)
         else:
             enter = self._entering(phase)
             for replica in movable:
@@ -113,17 +122,27 @@ class ReplicaStateMachine:
         )
         self._context.replica_phases.pop(replica, None)
 
-    def _stop(self, broker: int, replicas: Sequence[Replica]) -> Steps[None]:
+    def _stop(
+        self, broker: int, replicas: Sequence[Replica], elected: Set[TopicPartition]
+    ) -> Steps[None]:
         """The broker stops fetching, and is taken out of the ISRs."""
         context = self._context
-        for replica in replicas:
-            self._batch.stop(broker, replica.partition, delete=False)
+        if broker in context.brokers:
+            for replica in replicas:
+                self._batch.stop(broker, replica.partition, delete=False)
         led = [one.partition for one in replicas if one.partition in context.leaderships]
-        known = yield from self._remove_from_isrs(broker, led)
+        known = yield from self._remove_from_isrs(
+            broker, [one for one in led if one not in elected]
+        )
         for partition, leadership in known.items():
             if not context.is_queued_for_deletion(partition.topic):
                 others = [one for one in context.replicas_of(partition) if one != broker]
                 self._batch.lead(others, partition, leadership)
+        # Different from Kafka, who was sent the election is not sent the same epoch again.
+        for partition in elected & set(led):
+            unsent = context.shutting_down.intersection(context.replicas_of(partition))
+            if unsent - {broker}:
+                self._batch.lead(unsent - {broker}, partition, context.leaderships[partition])
         for replica in replicas:
             self._enter(replica, ReplicaPhase.OFFLINE)
         unknown = [one.partition for one in replicas if one.partition not in context.leaderships]
@@ -133,11 +152,20 @@ class ReplicaStateMachine:
     def _remove_from_isrs(
         self, broker: int, partitions: Sequence[TopicPartition]
     ) -> Steps[dict[TopicPartition, Leadership]]:
-        """Every partition's leadership afterwards; the last of an ISR stays in it."""
+        """Every partition's leadership afterwards; the last of an ISR stays in it.
+
+        A state is written in the version it was made from, so it is read only where that fails, or
+        its leader may have let the broker into the ISR by itself, as leaders did before 2.7.
+        """
         done: dict[TopicPartition, Leadership] = {}
-        left = list(partitions)
-        while left:
-            known = yield from self._store.states(left)
+        known = {
+            one: leadership
+            for one in partitions
+            if broker in (leadership := self._context.leaderships[one]).state.isr
+        }
+        left = [one for one in partitions if one not in known]
+        while known or left:
+            known |= yield from self._store.states(left)
             ours = {
                 one: leadership
                 for one, leadership in known.items()
@@ -151,7 +179,7 @@ class ReplicaStateMachine:
             updates = yield from self._store.update_states(smaller)
             done |= {one: leadership for one, leadership in ours.items() if one not in smaller}
             done |= updates.written
-            left = updates.changed
+            known, left = {}, updates.changed
         self._context.leaderships.update(done)
         return done
 
