@@ -6,6 +6,7 @@ answers back under it, a few at a time, so that clients are served in between. K
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class ReplicaHost(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherParts:
-    """What all fetchers share; `wake` has the server look whether clients have waited for this."""
+    """What all fetchers share; `wake` has the server look for clients that have waited for this."""
 
     broker_id: int
     replicas: ReplicaHost
@@ -208,38 +209,46 @@ class Fetcher:
         asks: list[AskEpochEnd | AskOffsets] = []
 
         def look(partition: TopicPartition) -> None:
-            found = self._parts.replicas.manager.request_of(partition)
-            if found is None or found[0] != self._leader:
-                self._session.remove(partition)
-            elif isinstance(found[1], Fetch) and self._must_wait(partition):
-                self._session.remove(partition)
-                self._delayed[partition] = now_ms + THROTTLED_MS
-            elif isinstance(found[1], Fetch):
-                hosted = self._parts.replicas.manager.partitions[partition]
-                self._session.put(found[1], hosted.topic_id)
-            else:
-                self._session.remove(partition)
-                asks.append(found[1])
+            ask = self._look(partition)
+            if ask is not None:
+                asks.append(ask)
 
         self._under_lock(looked_at, look)
         return asks
+
+    def _look(self, partition: TopicPartition) -> AskEpochEnd | AskOffsets | None:
+        """What the leader is to be asked before the partition is fetched, under the lock."""
+        manager = self._parts.replicas.manager
+        found = manager.request_of(partition)
+        if found is None or found[0] != self._leader:
+            self._session.remove(partition)
+            return None
+        request = found[1]
+        if not isinstance(request, Fetch):
+            self._session.remove(partition)
+            return request
+        if self._must_wait(partition):
+            self._session.remove(partition)
+            self._delayed[partition] = self._parts.clock.monotonic_ms() + THROTTLED_MS
+        else:
+            self._session.put(request, manager.partitions[partition].topic_id)
+        return None
 
     def _must_wait(self, partition: TopicPartition) -> bool:
         return self._parts.replicas.must_wait(partition, read_clock(self._parts.clock))
 
     def _under_lock(self, items: Iterable[T], deed: Callable[[T], object]) -> None:
         """In slices, between which clients are served."""
-        left = iter(items)
-        while not self._is_stopping:
+        left = deque(items)
+        while left and not self._is_stopping:
             with self._parts.lock:
                 until_s = perf_counter() + SLICE_S
-                for one in left:
-                    deed(one)
+                while left:
+                    deed(left.popleft())
                     if perf_counter() >= until_s:
                         break
-                else:
-                    return
-            sleep(PAUSE_S)
+            if left:
+                sleep(PAUSE_S)
 
     def _round(self, asks: Sequence[AskEpochEnd | AskOffsets]) -> None:
         """Raises `PeerError`."""
@@ -255,19 +264,26 @@ class Fetcher:
         self._take(answers)
 
     def _take(self, answers: Sequence[LeaderAnswer]) -> None:
+        """What is fetched next is found out under the same lock: to take it makes the thread wait
+        for the server's loop."""
+        if not answers:
+            return
         replicas, clock = self._parts.replicas, self._parts.clock
-        self._under_lock(answers, lambda answer: replicas.take(answer, read_clock(clock)))
-        if answers:
-            self._parts.wake()
-        again = []
-        due_ms = self._parts.clock.monotonic_ms() + self._parts.backoff_ms
-        for answer in answers:
-            if answer.error in PASSING:
-                again.append(answer.partition)
-            else:
-                self._session.remove(answer.partition)
-                self._delayed[answer.partition] = due_ms
-        self.look_at(again)
+        again: list[TopicPartition] = []
+
+        def take(answer: LeaderAnswer) -> None:
+            replicas.take(answer, read_clock(clock))
+            partition = answer.partition
+            if answer.error not in PASSING:
+                self._session.remove(partition)
+                self._delayed[partition] = clock.monotonic_ms() + self._parts.backoff_ms
+            elif self._look(partition) is not None:
+                again.append(partition)
+
+        self._under_lock(answers, take)
+        self._parts.wake()
+        if again:
+            self.look_at(again)
 
     def _ask(self, request: Any, newest: int) -> Any:
         manager = self._parts.replicas.manager

@@ -183,7 +183,7 @@ class ClusterBroker:
             access=RegisteredAccess(broker.security, broker.admin),
             place=place,
             link=link,
-            fetchers=Fetchers(self._fetcher_parts(replicas, place)),
+            fetchers=Fetchers(self._fetcher_parts(broker, replicas, place)),
             channels=ControllerChannels(
                 OrderWriter(
                     controller_id=self.broker_id, version=self._version, listener=place.listener
@@ -233,8 +233,14 @@ class ClusterBroker:
             else None,
         )
 
-    def _fetcher_parts(self, replicas: Replicas, place: Place) -> FetcherParts:
+    def _fetcher_parts(self, broker: Broker, replicas: Replicas, place: Place) -> FetcherParts:
         config = self._config
+
+        def wake() -> None:
+            """What a follower appends concerns no client, but one that reads from followers."""
+            if broker.has_answers:
+                place.wake()
+
         return FetcherParts(
             broker_id=self.broker_id,
             replicas=replicas,
@@ -243,7 +249,7 @@ class ClusterBroker:
             version=self._version,
             listener=place.listener,
             clock=self._clock,
-            wake=place.wake,
+            wake=wake,
             limits=FetchLimits(
                 wait_max_ms=config.replica_fetch_wait_max_ms,
                 min_bytes=config.replica_fetch_min_bytes,
