@@ -10,6 +10,7 @@ Kafka's counterpart: `org.apache.kafka.common.compress`.
 
 import struct
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
@@ -105,7 +106,7 @@ def _view(buffer: Any) -> memoryview:
     return memoryview(buffer)
 
 
-def _too_large(limit: int) -> UnpackedSizeError:
+def too_large(limit: int) -> UnpackedSizeError:
     return UnpackedSizeError(f"a batch unpacks to more than {limit} bytes")
 
 
@@ -128,7 +129,7 @@ def _gunzip(data: Buffer, limit: int) -> Buffer:
         except zlib.error as error:
             raise CompressionError(f"gzip: {error}") from error
         if len(plain) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         if not unpacker.eof:
             raise CompressionError("gzip: the data are cut short")
         rest = unpacker.unused_data
@@ -148,12 +149,23 @@ def _snappy(data: Buffer) -> bytearray:
 
 
 def _unsnappy(data: Buffer, limit: int) -> Buffer:
+    blocks = [*snappy_blocks(data)]
+    if len(blocks) == 1:
+        return _unsnappy_raw(blocks[0], limit)
+    out = bytearray()
+    for block in blocks:
+        out += _unsnappy_raw(block, limit - len(out))
+    return out
+
+
+def snappy_blocks(data: Buffer) -> Iterator[memoryview]:
+    """What is raw snappy: the blocks of xerial's frame, or all of it."""
     view = memoryview(data)
     if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return _unsnappy_raw(view, limit)
+        yield view
+        return
     if len(view) < len(XERIAL_HEADER):
         raise CompressionError("snappy: the header is cut short")
-    out = bytearray()
     position = len(XERIAL_HEADER)
     while position < len(view):
         if position + XERIAL_SIZE.size > len(view):
@@ -162,9 +174,8 @@ def _unsnappy(data: Buffer, limit: int) -> Buffer:
         position += XERIAL_SIZE.size
         if size < 0 or position + size > len(view):
             raise CompressionError("snappy: a block is cut short")
-        out += _unsnappy_raw(view[position : position + size], limit - len(out))
+        yield view[position : position + size]
         position += size
-    return out
 
 
 def _unsnappy_raw(data: memoryview, limit: int) -> memoryview:
@@ -172,7 +183,7 @@ def _unsnappy_raw(data: memoryview, limit: int) -> memoryview:
     try:
         # The length comes first and is believed when the output is allocated.
         if snappy.decompress_raw_len(data) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         return _view(snappy.decompress_raw(data))
     except _cramjam().DecompressionError as error:
         raise CompressionError(f"snappy: {error}") from error
@@ -302,5 +313,5 @@ def _unpack(name: str, data: Buffer, limit: int) -> Buffer:
             if str(error) != OUTPUT_TOO_SMALL:
                 raise CompressionError(f"{name}: {error}") from error
         if size >= limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         size = min(limit, 4 * size)

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import aside, freed_in_turns, in_turns
 from ottla.codec.compression import Compression
+from ottla.codec.unpacking import UnpackedMemory
 from ottla.record.batch import Batch, TimestampType
 from ottla.record.message_set import MessageSetBuilder
-from ottla.record.record import read_records
+from ottla.record.record import records_in_turns
 
 
 def down_convert(batches: Iterable[Batch], magic: int, from_offset: int) -> bytes:
@@ -36,7 +37,10 @@ def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             "The log holds zstd batches, which this old consumer cannot read.",
         )
-    records = [one for one in in_turns(read_records(batch)) if one.offset >= from_offset]
+    memory = UnpackedMemory()
+    unpacked = records_in_turns(batch, memory)
+    records = freed_in_turns([one for one in unpacked if one.offset >= from_offset])
+    memory.give_back()
     if not records:
         return b""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -48,4 +52,4 @@ def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
     )
     for record in in_turns(records):
         builder.append_at(record.offset, record.key, record.value, record.timestamp_ms)
-    return builder.build()
+    return aside(builder.build)

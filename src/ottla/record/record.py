@@ -4,11 +4,15 @@ Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka'
 `DefaultRecord`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from mmap import mmap
+from typing import Any
 
 from ottla.base.files import Buffer
-from ottla.codec.compression import DEFAULT_LIMIT, CompressionError, decompress
+from ottla.base.turns import in_turns
+from ottla.codec.compression import DEFAULT_LIMIT, Compression, CompressionError, decompress
+from ottla.codec.unpacking import UnpackedMemory
 from ottla.codec.varint import VarintError, read_varint, read_varlong
 from ottla.record.batch import (
     NO_LEADER_EPOCH,
@@ -20,6 +24,8 @@ from ottla.record.batch import (
 )
 
 Headers = tuple[tuple[str, bytes | None], ...]
+Unpack = Callable[[Compression, Buffer, int], Buffer]
+"""`decompress`, or another that does the same (`codec/unpacking.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +61,20 @@ def read_records(
     return read_legacy_records(batch, limit)
 
 
-def unpacked_payload(batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> Buffer:
+def records_in_turns(batch: Batch, memory: UnpackedMemory) -> Iterable[Record]:
+    """As `read_records`, for a long request: the caller has the memory given back."""
+    payload = None
+    if isinstance(batch, RecordBatch) and batch.record_count > 0:
+        payload = unpacked_payload(batch, unpack=memory.unpack)
+    return in_turns(read_records(batch, payload=payload))
+
+
+def unpacked_payload(
+    batch: RecordBatch, limit: int = DEFAULT_LIMIT, unpack: Unpack = decompress
+) -> Buffer:
     """The records of a v2 batch unpacked; raises `InvalidBatchError`."""
     try:
-        return decompress(batch.compression, batch.payload, limit)
+        return unpack(batch.compression, batch.payload, limit)
     except CompressionError as error:
         raise InvalidBatchError(str(error)) from error
 
@@ -68,7 +84,9 @@ def _read_v2(batch: RecordBatch, limit: int, payload: Buffer | None) -> Iterator
         if batch.record_count < 0:
             raise InvalidBatchError(f"the header says {batch.record_count} records")
         return  # As in Kafka, whatever the codec makes of nothing.
-    data = bytes(unpacked_payload(batch, limit) if payload is None else payload)
+    unpacked = unpacked_payload(batch, limit) if payload is None else payload
+    # Of a mapping each slice is bytes too.
+    data: Any = unpacked if isinstance(unpacked, mmap) else bytes(unpacked)
     base_offset, base_timestamp_ms = batch.base_offset, batch.base_timestamp_ms
     timestamp_type, leader_epoch = batch.timestamp_type, batch.partition_leader_epoch
     is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -5,15 +5,14 @@ search passes over the checksum is looked at, which covers the largest timestamp
 (`header_check`). Kafka's counterpart: `LogSegment.findOffsetByTimestamp`.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
-from ottla.base.turns import aside, in_turns
+from ottla.codec.unpacking import UnpackedMemory
 from ottla.record.batch import InvalidBatchError
-from ottla.record.record import Record, read_records
+from ottla.record.record import Record, records_in_turns
 from ottla.storage import scan
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.segment.segment_view import OURS
@@ -52,24 +51,24 @@ def _first_after(
             if segment.trust is not OURS:
                 scan.sound_batch(log, found)
             continue
-        for record in _in_turns(_records(log, found)):
-            if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
-                return record, found + header.size
+        memory = UnpackedMemory()
+        records = _records(log, found, memory)
+        wanted = (
+            one for one in records if one.timestamp_ms >= timestamp_ms and one.offset >= from_offset
+        )
+        record = next(wanted, None)
+        memory.give_back()
+        if record is not None:
+            return record, found + header.size
         if log.is_closed:
             break
     return None, log.written_size
 
 
-def _records(log: LogFile, position: int) -> Iterator[Record]:
+def _records(log: LogFile, position: int, memory: UnpackedMemory) -> Iterator[Record]:
     """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
     batch = scan.sound_batch(log, position)
     try:
-        yield from read_records(batch)
+        yield from records_in_turns(batch, memory)
     except InvalidBatchError as error:
         raise CorruptionError(log.path, position, str(error)) from error
-
-
-def _in_turns(records: Iterator[Record]) -> Iterable[Record]:
-    """The first one comes when all of the batch has been unpacked, out of memory."""
-    first = aside(lambda: next(records, None))
-    return iter(()) if first is None else chain((first,), in_turns(records))
