@@ -87,6 +87,22 @@ def test_sql_reads_it_too(local_session: LocalSession, log: Path) -> None:
     assert [tuple(row) for row in found.collect()] == [(0, 300), (1, 20)]
 
 
+def test_a_table_says_where_its_options_go_and_reads_with_those_of_a_query(
+    local_session: LocalSession, log: Path
+) -> None:
+    spark = local_session.spark
+    with pytest.raises(Exception, match="CREATE TEMP VIEW orders USING ottla OPTIONS"):
+        spark.sql(f"CREATE TABLE o USING ottla OPTIONS (path '{log}', subscribe 'orders')")
+    spark.sql("CREATE TABLE o (offset bigint) USING ottla OPTIONS (subscribe 'orders')")
+    try:
+        with pytest.raises(Exception, match=r"SELECT \.\.\. FROM orders WITH \(\.\.\.\)"):
+            spark.sql("SELECT * FROM o").collect()
+        rows = spark.sql(f"SELECT * FROM o WITH (path = '{log}', subscribe = 'orders')")
+        assert rows.count() == 320
+    finally:
+        spark.sql("DROP TABLE o")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

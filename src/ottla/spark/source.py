@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ottla.base.errors import UserError
 from ottla.sources.opening import open_log
 from ottla.sources.options import ReadOptions, parse_options
 from ottla.sources.pruning import Condition, prune, read_filters
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from ottla.spark.sink.writer import OttlaStreamWriter, OttlaWriter
     from ottla.spark.stream import OttlaStreamReader
 
+NO_TABLE = (
+    "Spark hands the options of CREATE TABLE to no source that reads; CREATE TEMP VIEW orders "
+    "USING ottla OPTIONS (...) keeps them, and SELECT ... FROM orders WITH (...) gives them anew"
+)
+
 _FILTERING_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -38,10 +44,18 @@ class OttlaSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         quieten()
+        self._check_path()
         return parse_options(self.options).spark_schema
+
+    def _check_path(self) -> None:
+        """Spark makes an address of the path of a table, and would not tell the reader either."""
+        if self.options.get("path", "").startswith("file:"):
+            raise UserError(f"path {self.options['path']}: {NO_TABLE}")
 
     def reader(self, schema: "StructType") -> "OttlaReader":
         quieten()
+        if not self.options:
+            raise UserError(f"the options of CREATE TABLE are not known here: {NO_TABLE}")
         kind = FilteringReader if _takes_filters() else OttlaReader
         return kind(parse_options(self.options), schema)
 
