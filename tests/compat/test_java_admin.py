@@ -140,7 +140,9 @@ def test_records_are_deleted(home: Home, topic: str) -> None:
         wait(home.admin.deleteRecords(after).all())
 
 
-def test_offsets_are_listed_by_every_specification(home: Home, topic: str) -> None:
+def test_offsets_are_listed_by_every_specification(home: Home) -> None:
+    topic = next(names)
+    create_topic(home.address, topic, 1, retention_ms="-1")
     times = (1000, 9000, 3000)
     send_all(home.address, [record(topic, "v", partition=0, timestamp_ms=one) for one in times])
 

@@ -8,7 +8,8 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.browsing.words import Skipped, Words
+    from ottla.browsing.skipping import Skipped
+    from ottla.browsing.words import Words
     from ottla.client.cluster import Cluster
     from ottla.record.batch import Batch
     from ottla.record.record import Record
@@ -128,7 +129,7 @@ class FileRecords:
     def records_with(
         self, place: TopicPartition, wanted: OffsetRange, words: "Words"
     ) -> "Iterator[Record | Skipped]":
-        from ottla.browsing.words import looked_into
+        from ottla.browsing.skipping import looked_into
 
         return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
 
@@ -220,7 +221,7 @@ class ClusterRecords:
     def records_with(
         self, place: TopicPartition, wanted: OffsetRange, words: "Words"
     ) -> "Iterator[Record | Skipped]":
-        from ottla.browsing.words import looked_into
+        from ottla.browsing.skipping import looked_into
 
         return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
 

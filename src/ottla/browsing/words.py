@@ -1,14 +1,4 @@
-"""Batches skipped as a whole: those whose bytes lack what every match must hold.
-
-To look for a few bytes in an unpacked batch takes a small part of the time of decoding its records.
-"""
-
-from collections.abc import Iterator
-from typing import NamedTuple
-
-from ottla.base.partitions import OffsetRange
-from ottla.record.batch import Batch, RecordBatch
-from ottla.record.record import Record, read_records, unpacked_payload
+"""The bytes that every match of a condition must hold."""
 
 Words = tuple[tuple[bytes, ...], ...]
 """Of each group a batch with a match holds at least one. No group: any batch may have a match."""
@@ -17,13 +7,6 @@ NO_WORDS: Words = ()
 
 JSON_ENCODINGS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 """Those of RFC 4627 besides UTF-8, which `json.loads` still reads."""
-
-
-class Skipped(NamedTuple):
-    """Records of which none can match: `offset` is that of the last, as far as it was asked for."""
-
-    offset: int
-    record_count: int
 
 
 def exactly(text: str) -> Words:
@@ -48,17 +31,3 @@ def either(several: list[Words]) -> Words:
     if not all(several):
         return NO_WORDS
     return (tuple(word for words in several for word in words[0]),)
-
-
-def looked_into(
-    batch: Batch, words: Words, wanted: OffsetRange
-) -> "Iterator[Record] | Iterator[Skipped]":
-    """The records of a batch that may have a match; raises `InvalidBatchError`."""
-    if not words or not isinstance(batch, RecordBatch):
-        return read_records(batch)
-    payload = bytes(unpacked_payload(batch))
-    if all(any(word in payload for word in group) for group in words):
-        return read_records(batch, payload=payload)
-    first = max(batch.base_offset, wanted.from_offset)
-    last = min(batch.last_offset, wanted.until_offset - 1)
-    return iter([Skipped(last, min(batch.record_count, last - first + 1))])

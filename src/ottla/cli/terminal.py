@@ -1,7 +1,6 @@
 """What commands share of a terminal: tables, progress, sizes, durations, signals, JSON."""
 
 import json
-import logging
 import os
 import signal
 import sys
@@ -250,6 +249,8 @@ class DeadlinePassedError(KeyboardInterrupt):
 @contextmanager
 def only_logged_from(level: int, name: str) -> Iterator[None]:
     """Messages of a logger below the level are dropped: the command says them itself."""
+    import logging
+
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(level)

@@ -18,8 +18,9 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Condition, Filter, all_conditions, parse_condition
 from ottla.browsing.positions import parse_position, resolve, times_of
+from ottla.browsing.skipping import Skipped
 from ottla.browsing.sources import SearchSource
-from ottla.browsing.words import Skipped, exactly
+from ottla.browsing.words import exactly
 
 if TYPE_CHECKING:
     from ottla.record.record import Record

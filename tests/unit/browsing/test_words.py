@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ottla.base.partitions import OffsetRange
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Condition, all_conditions, parse_condition
-from ottla.browsing.words import NO_WORDS, Skipped, Words, exactly, in_json, looked_into
+from ottla.browsing.skipping import Skipped, looked_into
+from ottla.browsing.words import NO_WORDS, Words, exactly, in_json
 from ottla.codec.compression import Compression
 from ottla.record.batch import RecordBatch, batch_at
 from ottla.record.builder import RecordBatchBuilder
