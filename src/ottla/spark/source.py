@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NO_TABLE = (
     "Spark hands the options of CREATE TABLE to no source that reads; CREATE TEMP VIEW orders "
-    "USING ottla OPTIONS (...) keeps them, and SELECT ... FROM orders WITH (...) gives them anew"
+    "USING ottla OPTIONS (...) keeps them, and SELECT ... FROM orders WITH (...) gives them once"
 )
 
 _FILTERING_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
