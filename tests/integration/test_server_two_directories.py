@@ -23,6 +23,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.list_offsets import (
@@ -200,6 +201,21 @@ def test_a_partition_moves_under_a_client_that_produces_to_it(
         assert count < 399
         assert produced(client, 0) is ErrorCode.NONE
         assert len(fetched(client, 0).records) == len(batch()) * (count + 1)
+
+
+@pytest.mark.parametrize("path", ["\0", "/data\0/a", "a\0"])
+def test_a_path_or_a_name_with_a_nul_is_refused_and_others_are_served(
+    server: Server, path: str
+) -> None:
+    moves = [AlterReplicaLogDirTopic(name="t", partitions=[0])]
+    move = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=moves)])
+    topic = CreatableTopic(name=path, num_partitions=1, replication_factor=1)
+    with WireClient(server.address) as client:
+        (moved,) = client.ask(move, 2).results
+        assert ErrorCode(moved.partitions[0].error_code) is ErrorCode.LOG_DIR_NOT_FOUND
+        (made,) = client.ask(CreateTopicsRequest(topics=[topic]), 7).topics
+        assert ErrorCode(made.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert produced(client, 0) is ErrorCode.NONE
 
 
 def test_a_server_that_needs_a_disk_ends_with_its_last_one(
