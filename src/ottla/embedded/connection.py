@@ -12,6 +12,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 from ottla.base.closing import Closing
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSlice
 from ottla.base.timestamps import Timestamps
@@ -89,12 +90,24 @@ class InProcessConnection(Closing):
             request = _patchable(request)
         asked = _Request(self._log, request, header, handle)
         self._log.hold(asked.begin)
-        return partial(self._answer_to, asked) if asked.is_waiting else asked.answer
+        answer = partial(self._answer_to, asked) if asked.is_waiting else asked.answer
+        return partial(self._stored, answer) if isinstance(request, ProduceRequest) else answer
 
     def send_all(
         self, requests: Sequence[Message], *, newest: int | None = None
     ) -> list[Callable[[], Any]]:
         return [self.send(one, newest=newest) for one in requests]
+
+    def _stored(self, answer: Callable[[], Any]) -> Any:
+        """An answer, unless it is that of a log which has just lost its last directory."""
+        response = answer()
+        if response is not None and any(
+            one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            for topic in response.responses
+            for one in topic.partition_responses
+        ):
+            self._check_any_online()
+        return response
 
     def _check_any_online(self) -> None:
         """Raises `StorageError`: here, where no broker will be started again, nobody need wait."""

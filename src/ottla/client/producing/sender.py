@@ -130,7 +130,8 @@ class Sender:
         except Exception as error:  # Ours, or memory that is out: the callers must hear of it.
             for_all = UserError(f"the batch could not be sent: {error!r}")
         if for_all is not None:
-            refused = dict.fromkeys((one for several in rounds for one in several), for_all)
+            left_over = (one for several in rounds for one in several if not one.is_done)
+            refused = dict.fromkeys(left_over, for_all)
         for batch, refusal in refused.items():
             self._finish([batch], refusal)
         left = [
