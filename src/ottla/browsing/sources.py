@@ -56,7 +56,28 @@ D = TypeVar("D", "Record", "Record | Skipped")
 Decode = Callable[["Batch"], Iterator[D]]
 
 
-class FileRecords:
+class _DecodedSource:
+    """Records are what batches are decoded to, wherever the batches come from."""
+
+    def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
+        from ottla.record.record import read_records
+
+        return self._decoded(place, wanted, read_records)
+
+    def records_with(
+        self, place: TopicPartition, wanted: OffsetRange, words: "Words"
+    ) -> "Iterator[Record | Skipped]":
+        from ottla.browsing.skipping import looked_into
+
+        return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
+
+    def _decoded(
+        self, place: TopicPartition, wanted: OffsetRange, decode: "Decode[D]"
+    ) -> Iterator[D]:
+        raise NotImplementedError
+
+
+class FileRecords(_DecodedSource):
     """Read beside a running broker too, and never written to."""
 
     def __init__(
@@ -121,18 +142,6 @@ class FileRecords:
             for place, time_ms in times.items()
         }
 
-    def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
-        from ottla.record.record import read_records
-
-        return self._decoded(place, wanted, read_records)
-
-    def records_with(
-        self, place: TopicPartition, wanted: OffsetRange, words: "Words"
-    ) -> "Iterator[Record | Skipped]":
-        from ottla.browsing.skipping import looked_into
-
-        return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
-
     def _decoded(
         self, place: TopicPartition, wanted: OffsetRange, decode: "Decode[D]"
     ) -> Iterator[D]:
@@ -159,7 +168,7 @@ def _removed_text(place: TopicPartition, offset: int, start: int) -> str:
     return f"{place}: offsets {offset} to {start - 1} were removed while they were read"
 
 
-class ClusterRecords:
+class ClusterRecords(_DecodedSource):
     """Fetched from the leaders of the partitions."""
 
     def __init__(
@@ -212,18 +221,6 @@ class ClusterRecords:
             return found
 
         return self._cluster.again(ask)
-
-    def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
-        from ottla.record.record import read_records
-
-        return self._decoded(place, wanted, read_records)
-
-    def records_with(
-        self, place: TopicPartition, wanted: OffsetRange, words: "Words"
-    ) -> "Iterator[Record | Skipped]":
-        from ottla.browsing.skipping import looked_into
-
-        return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
 
     def _decoded(
         self, place: TopicPartition, wanted: OffsetRange, decode: "Decode[D]"

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 TARGET_VARIABLE = "OTTLA_TARGET"
 CLUSTER_FILE = "cluster.json"
 CLIENT_SETTINGS = "security/client.properties"
-"""In the folder of a cluster on this machine."""
-"""In the folder of a cluster on this machine (`ottla cluster up`)."""
+"""In the folder of a cluster on this machine (`ottla cluster up`); the second of a secured one."""
 
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 

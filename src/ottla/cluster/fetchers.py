@@ -264,8 +264,8 @@ class Fetcher:
         self._take(answers)
 
     def _take(self, answers: Sequence[LeaderAnswer]) -> None:
-        """What is fetched next is found out under the same lock: to take it makes the thread wait
-        for the server's loop."""
+        """What is fetched next is found out under the same lock: for a second one the thread would
+        have to wait for the server's loop."""
         if not answers:
             return
         replicas, clock = self._parts.replicas, self._parts.clock

@@ -182,9 +182,7 @@ class _Console:
         return RedirectResponse(found.path + done, status_code=303)
 
     def _error(self, request: Request, status: int, reason: str) -> Response:
-        title = {401: "Token needed", 403: "Not allowed", 404: "Not found", 429: "No room"}.get(
-            status, "Failed"
-        )
+        title = TITLES.get(status, "Failed")
         data = {"error": reason, "status": status}
         page = Page(template="error.html", title=title, data=data, status=status)
         if not hasattr(request.state, "visitor"):

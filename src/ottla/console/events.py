@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,19 +59,17 @@ class OpenStreams:
     def __init__(self, *, most_of_visitor: int, most: int) -> None:
         self.most_of_visitor = most_of_visitor
         self._most = most
-        self._open: dict[str, OrderedDict[object, None]] = {}
-        self._count = 0
+        self._open: dict[str, dict[object, None]] = {}
 
     def begin(self, visitor: str) -> object | None:
         """A name for the stream; `None` where there is no room."""
         streams = self._open.get(visitor, ())
         if len(streams) == self.most_of_visitor:
             self.end(visitor, next(iter(streams)))
-        if self._count == self._most:
+        if sum(map(len, self._open.values())) == self._most:
             return None
         name = object()
-        self._open.setdefault(visitor, OrderedDict())[name] = None
-        self._count += 1
+        self._open.setdefault(visitor, {})[name] = None
         return name
 
     def has(self, visitor: str, name: object) -> bool:
@@ -85,7 +82,6 @@ class OpenStreams:
         if streams is None or name not in streams:
             return
         del streams[name]
-        self._count -= 1
         if not streams:
             del self._open[visitor]
 

@@ -86,7 +86,6 @@ class InProcessConnection(Closing):
             handle = find(ApiKey(request.API_KEY))
             self._handlers[request.API_KEY] = handle
         if isinstance(request, ProduceRequest):
-            self._check_any_online()
             request = _patchable(request)
         asked = _Request(self._log, request, header, handle)
         self._log.hold(asked.begin)

@@ -188,9 +188,8 @@ class GroupAdmin(Asking):
         >>> admin.list_groups()
         []
         """
-        self._listed(groups)
-        for group in groups:
-            self._ask_coordinator(group, partial(_delete, group))
+        for one in self._listed(groups):
+            self._ask_coordinator(one.group, partial(_delete, one.group))
 
     def _listed(self, groups: Iterable[str]) -> list[ListedGroup]:
         """A broker that does not answer is in the way only of the groups that it may have."""
