@@ -321,8 +321,11 @@ def core_count(settings: SessionSettings) -> int:
 def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
     """Spark's settings for one small machine."""
     cores = core_count(settings)
+    master = settings.spark.get("spark.master", f"local[{cores}]")
+    # A cluster's daemons may start before its executors have been given Ottla.
+    daemon = {"spark.python.daemon.module": "ottla.spark.daemon"} if master[:5] == "local" else {}
     return {
-        "spark.master": f"local[{cores}]",
+        "spark.master": master,
         "spark.app.name": "ottla",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -334,6 +337,7 @@ def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
         "spark.local.dir": os.path.join(scratch, "local"),
         # A quarter more rows a second come from Python than over TCP.
         "spark.python.unix.domain.socket.enabled": str(_has_room_for_sockets(scratch)).lower(),
+        **daemon,
         **settings.spark,
     }
 

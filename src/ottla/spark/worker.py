@@ -51,7 +51,7 @@ def quieten() -> None:
         options_logger.addFilter(lambda record: _is_first(scratch, record.getMessage()))
     started = getattr(sys.modules["__main__"], "__spec__", None)
     if getattr(started, "name", "") == _DAEMON:
-        _hang_up_quietly()
+        hang_up_quietly()
 
 
 def _is_first(directory: str, message: str) -> bool:
@@ -66,7 +66,7 @@ def _is_first(directory: str, message: str) -> bool:
     return True
 
 
-def _hang_up_quietly() -> None:
+def hang_up_quietly() -> None:
     """Java closes a pipe when a query has rows enough (LIMIT). The daemon's child then ended with a
     traceback on the standard error of a job that succeeded."""
     show = traceback.print_exc

@@ -1,7 +1,15 @@
 """What a process of Spark's does once."""
 
 import gc
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
+from subprocess import PIPE
 
 import pytest
 
@@ -24,3 +32,42 @@ def test_what_is_there_is_not_looked_at_again_and_what_comes_later_is() -> None:
     assert 0 < gc.get_freeze_count() <= count
     assert any(one is later for one in gc.get_objects())
     assert not any(one is gc for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("module", ["ottla.spark.daemon", "pyspark.daemon"])
+def test_only_in_a_session_of_ours_a_process_says_nothing_of_java_that_hung_up_before_it_began(
+    module: str,
+) -> None:
+    assert ("BrokenPipeError" in stderr_after_a_hang_up(module)) == (module == "pyspark.daemon")
+
+
+def stderr_after_a_hang_up(module: str) -> str:
+    """All that a daemon and its processes say when a connection is closed before it is accepted."""
+    with tempfile.TemporaryDirectory(prefix="o") as directory:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+            "PYTHON_WORKER_FACTORY_SOCK_DIR": directory,
+        }
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", module, "pyspark.worker"],
+            env=environment,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        assert daemon.stdout is not None
+        (length,) = struct.unpack(">i", daemon.stdout.read(4))
+        path = daemon.stdout.read(length)
+        daemon.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, daemon.pid, os.WSTOPPED)
+        with socket.socket(socket.AF_UNIX) as java:
+            java.connect(path)
+        with socket.socket(socket.AF_UNIX) as java:
+            java.connect(path)
+            daemon.send_signal(signal.SIGCONT)
+            # Once the second process is there, so is the first.
+            (second,) = struct.unpack(">i", java.recv(4, socket.MSG_WAITALL))
+            os.kill(second, signal.SIGKILL)
+        return daemon.communicate()[1].decode()
