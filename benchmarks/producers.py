@@ -11,6 +11,7 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count as numbers
+from pathlib import Path
 from time import process_time
 
 import ottla
@@ -20,6 +21,7 @@ from benchmarks.beside_others import Cost, Stopwatch, compared
 from benchmarks.brokers import Ottla, started_brokers
 from benchmarks.measuring import Samples, Scale
 from benchmarks.report import Report, Target, add_figure, figures_report
+from ottla.codec.crc32c import crc32c
 from ottla.embedded.log import Log
 
 SIZES = {"100 B": (100, 200_000), "1 KB": (1000, 50_000)}
@@ -44,6 +46,18 @@ EMBEDDED = {
     "scan, records": 1.0,
 }
 """Million records a second that there should be of the small ones."""
+
+PIECE = 1_000_000
+"""Bytes that are copied, written or read at once where the machine's limits are measured."""
+
+APPENDED, SCANNED = ("copied", "checked", "written"), ("read", "checked", "copied to keep")
+LIMITS = {
+    "append_many, a list": APPENDED,
+    "append_many, an Arrow table": APPENDED,
+    "append, one by one": ("written one by one",),
+    "scan, to_arrow": SCANNED,
+}
+"""What each cannot do without: the least time that it could take here is the sum of these."""
 
 Send = Callable[[str, str, bytes, int], Cost]
 """`send(address, topic, value, count)`"""
@@ -94,13 +108,56 @@ def _embedded(scale: Scale, name: str, value: bytes, count: int) -> Report:
                 count,
             ),
         }
-        seconds = scale.sampled({one: deed for one, (deed, _) in deeds.items()})
+        limits = _limits(directory / "bare", values, single)
+        seconds = scale.sampled({one: deed for one, (deed, _) in (deeds | limits).items()})
     report = figures_report(f"an open log, {name} in a record, in processor time")
     for one, samples in seconds.items():
         rates = Samples(tuple(deeds[one][1] / each / 1e6 for each in samples.values))
         target = Target(limit=EMBEDDED[one], unit="M records/s", is_minimum=True)
         add_figure(report, one, rates, "M records/s", target if len(value) == 100 else None)
+    for one, (_, records) in limits.items():
+        rates = Samples(tuple(records * len(value) / each / 1e6 for each in seconds[one].values))
+        add_figure(report, f"the machine: the same bytes {one}", rates, "MB/s")
+    for one, needed in LIMITS.items():
+        least = Samples(tuple(map(sum, zip(*(seconds[each].values for each in needed)))))
+        add_figure(report, f"{one}: of what is possible", least.over(seconds[one]).scaled(100), "%")
     return report
+
+
+def _limits(
+    path: Path, values: list[bytes], single: int
+) -> dict[str, tuple[Callable[[], float], int]]:
+    """What the machine itself takes for the bytes of the values, in pieces of about a batch."""
+    each = max(1, PIECE // len(values[0]))
+    pieces = [b"".join(values[start : start + each]) for start in range(0, len(values), each)]
+
+    def write(written: list[bytes]) -> float:
+        path.unlink(missing_ok=True)
+        with path.open("wb", buffering=0) as file:
+            return processor_seconds_of(lambda: sum(map(file.write, written)))
+
+    def read() -> None:
+        with path.with_suffix(".read").open("rb", buffering=0) as file:
+            while file.read(PIECE):
+                pass
+
+    def copy() -> None:
+        for start in range(0, len(values), each):
+            b"".join(values[start : start + each])
+
+    path.with_suffix(".read").write_bytes(b"".join(pieces))
+    deeds: dict[str, Callable[[], float]] = {
+        "copied": partial(processor_seconds_of, copy),
+        "copied to keep": partial(processor_seconds_of, lambda: list(map(bytearray, pieces))),
+        "checked": partial(processor_seconds_of, lambda: sum(map(crc32c, pieces))),
+        "written": partial(write, pieces),
+        "read": partial(processor_seconds_of, read),
+        "written one by one": partial(write, values[:single]),
+    }
+    return {
+        one: (deed, single if one == "written one by one" else len(values))
+        for one, deed in deeds.items()
+    }
 
 
 def _append_many(log: Log, topics: Iterator[str], records: object) -> float:
