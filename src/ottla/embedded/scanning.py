@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
-from ottla.record.batch import Batch, InvalidBatchError, kept_runs
-from ottla.record.columns import iter_columns
+from ottla.record.batch import Batch, InvalidBatchError
+from ottla.record.columns import columns_of
 from ottla.record.field_lists import field_lists
 from ottla.record.record import Headers, Record, read_records
 from ottla.runtime.loops import check_may_block
@@ -211,11 +211,8 @@ def records_of(region: Region, place: TopicPartition) -> Iterator[TopicRecord]:
 
 
 def _columns_of(region: Region) -> "Iterator[pa.RecordBatch]":
-    whole = memoryview(region.data)
-    size = sum(batch.size for batch in region.checked)
     try:
-        for data in kept_runs(whole[:size], region.aborted.covers):
-            yield from iter_columns(data, COLUMNS[1:], region.begin, region.end)
+        yield from columns_of(region.batches(), COLUMNS[1:], region.begin, region.end)
     except InvalidBatchError as error:
         raise region.located(error) from error
 

@@ -98,7 +98,21 @@ def iter_columns(
 ) -> "Iterator[pa.RecordBatch]":
     """The same as `decode_columns` in pieces of one to `max_rows` rows, as they are scanned."""
     selection = Selection(schema(columns), start_offset, end_offset)
-    for group in _groups(selection.batches(buffer)):
+    yield from _pieces(selection, selection.batches(buffer), max_rows)
+
+
+def columns_of(
+    batches: Iterable[Batch], columns: Sequence[str], start_offset: int, end_offset: int
+) -> "Iterator[pa.RecordBatch]":
+    """The same as `iter_columns` for batches of one buffer that have been checked."""
+    selection = Selection(schema(columns), start_offset, end_offset)
+    yield from _pieces(selection, selection.wanted(batches), MAX_ROWS)
+
+
+def _pieces(
+    selection: "Selection", batches: Iterable[Batch], max_rows: int
+) -> "Iterator[pa.RecordBatch]":
+    for group in _groups(batches):
         decoded = selection.decode(group)
         for start in range(0, decoded.num_rows, max_rows):
             yield decoded.slice(start, max_rows)
@@ -132,7 +146,13 @@ class Selection:
 
     def batches(self, buffer: Buffer) -> Iterator[Batch]:
         """The checked batches of data that may hold an offset of the range."""
-        for batch in iter_batches(buffer):
+        for batch in self.wanted(iter_batches(buffer)):
+            batch.check()
+            yield batch
+
+    def wanted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Those of data that may hold an offset of the range, unchecked."""
+        for batch in batches:
             if batch.is_control or batch.last_offset < self.start_offset:
                 continue
             if isinstance(batch, RecordBatch):
@@ -140,7 +160,6 @@ class Selection:
                     return
                 if batch.record_count == 0:  # Kept by compaction for its producer's sake.
                     continue
-            batch.check()
             yield batch
 
     def decode(self, batches: Sequence[Batch]) -> "pa.RecordBatch":

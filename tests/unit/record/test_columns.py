@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.record import columns, scan
-from ottla.record.batch import InvalidBatchError
+from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
 
@@ -78,6 +78,15 @@ def test_a_damaged_batch_is_refused() -> None:
     region[-3] ^= 1
     with pytest.raises(InvalidBatchError, match="CRC"):
         columns.decode_columns(region)
+
+
+def test_checked_batches_are_not_checked_again_and_may_leave_others_out_between_them() -> None:
+    region = bytearray(b"".join(batch_of(b"%d" % one, base_offset=one) for one in range(3)))
+    region[17] ^= 1  # the first one's checksum
+    first, _, last = iter_batches(region)
+    pieces = columns.columns_of([first, last], ("offset", "value"), 0, 3)
+    found = [row for piece in pieces for row in piece.to_pylist()]
+    assert found == [{"offset": 0, "value": b"0"}, {"offset": 2, "value": b"2"}]
 
 
 def test_a_region_cut_short_is_refused() -> None:
