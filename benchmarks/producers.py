@@ -119,7 +119,8 @@ def _embedded(scale: Scale, name: str, value: bytes, count: int) -> Report:
         rates = Samples(tuple(records * len(value) / each / 1e6 for each in seconds[one].values))
         add_figure(report, f"the machine: the same bytes {one}", rates, "MB/s")
     for one, needed in LIMITS.items():
-        least = Samples(tuple(map(sum, zip(*(seconds[each].values for each in needed)))))
+        rounds = zip(*(seconds[each].values for each in needed), strict=True)
+        least = Samples(tuple(map(sum, rounds)))
         add_figure(report, f"{one}: of what is possible", least.over(seconds[one]).scaled(100), "%")
     return report
 
