@@ -24,6 +24,9 @@ MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Kafka's bounds for a credential: fewer give the password away, more keep a client busy."""
 
+MAX_FIELDS = 32
+"""Of a message: a stranger may send 512 KiB of them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
@@ -92,9 +95,11 @@ def unescaped(name: str) -> str:
 def parse_fields(text: bytes) -> dict[str, str]:
     """The parts of a message by their names; raises `ProtocolError`."""
     try:
-        parts = text.decode().split(",")
+        parts = text.decode().split(",", MAX_FIELDS)
     except UnicodeDecodeError as error:
         raise ProtocolError("SCRAM: a message is no text") from error
+    if len(parts) > MAX_FIELDS:
+        raise ProtocolError(f"SCRAM: a message has at most {MAX_FIELDS} fields")
     fields: dict[str, str] = {}
     for part in parts:
         name, equals, value = part.partition("=")

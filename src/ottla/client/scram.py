@@ -23,6 +23,8 @@ from ottla.base.scram import (
 MAX_ASKED_ITERATIONS = 1_000_000
 """Rounds that a server may ask for: more are no login."""
 
+MAX_DIGITS = 10
+
 _NO_CHANNEL_BINDING = "n,,"
 
 
@@ -58,11 +60,12 @@ class ScramClient:
         if "e" in fields:
             raise ProtocolError(f"SCRAM: the server says {fields['e']}")
         nonce, salt = fields.get("r", ""), parse_bytes(fields.get("s", ""))
-        iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
+        asked = fields.get("i", "")
+        iterations = int(asked) if asked.isdecimal() and len(asked) < MAX_DIGITS else 0
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise ProtocolError("SCRAM: the server did not take up the client's nonce")
         if not MIN_ITERATIONS <= iterations <= MAX_ASKED_ITERATIONS:
-            raise ProtocolError(f"SCRAM: the server asks for {iterations} iterations")
+            raise ProtocolError(f"SCRAM: the server asks for {asked[:MAX_DIGITS]} iterations")
         salted = salt_password(self._mechanism, self._password, salt, iterations)
         final = f"c={bytes_text(_NO_CHANNEL_BINDING.encode())},r={nonce}"
         signed = b",".join((self._first.encode(), challenge, final.encode()))

@@ -67,6 +67,8 @@ def parse_security(settings: Mapping[str, str]) -> Security:
     for name, text in settings.items():
         if name not in _KNOWN:
             raise UserError(f"{name}: that is not known here; known are {', '.join(_KNOWN)}")
+        if "\0" in text:
+            raise UserError(f"{name}: has the character NUL, which no setting has; leave it out")
         attribute, read = _KNOWN[name]
         if name == JAAS:
             fields.update(_jaas(text))

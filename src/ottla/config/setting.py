@@ -54,6 +54,10 @@ class Setting:
 
     def parse(self, text: str) -> Value:
         """The value that a text stands for; raises `SettingError` naming what would be right."""
+        if "\0" in text:
+            # The value is not shown: it may be a secret.
+            message = f"{self.name}: has the character NUL, which no setting has; leave it out"
+            raise SettingError(self.name, message, message)
         value = self._convert(text.strip())
         self._check(value, text)
         return value

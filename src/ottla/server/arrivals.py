@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from ottla.broker.quotas.client_quotas import RATES_TO_KEEP, WindowedRate
+from ottla.broker.quotas.client_quotas import Rates, WindowedRate
 from ottla.config.broker import BrokerConfig
 from ottla.config.connections import connection_overrides
 from ottla.config.setting import INT32_MAX
@@ -101,29 +101,19 @@ class HostRates:
 
     def __init__(self, config: BrokerConfig, limit_of: Callable[[str], float | None]) -> None:
         self._window_size_ms = config.quota_window_size_seconds * 1000
-        self._new_rate = partial(WindowedRate, config.quota_window_num, self._window_size_ms)
         self._limit_of = limit_of
-        self._rates: dict[str, WindowedRate] = {}
+        self._rates: Rates[str] = Rates(config.quota_window_num, self._window_size_ms)
 
     def enter(self, host: str, now_ms: float) -> float:
         """Counts one more, unless it comes too soon; then, for how many ms it is to be kept."""
         limit = self._limit_of(host)
         if limit is None:
             return 0.0
-        rate = self._rates.get(host)
-        if rate is None:
-            if len(self._rates) >= RATES_TO_KEEP:
-                self._forget_resting(now_ms)
-            rate = self._rates[host] = self._new_rate()
+        rate = self._rates.of(host, now_ms)
         wait_ms = _record(rate, limit, now_ms)
         if wait_ms > 0:
             rate.record(-1, now_ms)
         return min(wait_ms, float(self._window_size_ms))
-
-    def _forget_resting(self, now_ms: float) -> None:
-        self._rates = {
-            host: rate for host, rate in self._rates.items() if not rate.is_at_rest(now_ms)
-        }
 
 
 class AdvertisedAddressHint:

@@ -69,7 +69,9 @@ class TokenCheck:
                 },
             )
             lifetime_ms = int(float(claims["exp"]) * 1000 - time() * 1000)
-        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
+        except (
+            jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError
+        ) as error:  # fmt: skip
             raise LoginError(f"Authentication failed: the token is refused: {error}") from error
         name = claims.get(config.sasl_oauthbearer_sub_claim_name)
         if not isinstance(name, str) or not name.strip() or not _is_text(name):

@@ -105,6 +105,7 @@ WRONG: dict[str, tuple[Callable[[], str], str]] = {
     "expired": (lambda: token(exp=time.time() - 3600), "expired"),
     "without an end": (lambda: token(exp=None), "exp"),
     "not valid yet": (lambda: token(nbf=time.time() + 3600), "not yet valid"),
+    "an end that is no time": (lambda: token(exp=float("inf")), "refused"),
     "issued later": (lambda: token(iat=time.time() + 3600), "not yet valid"),
     "another key": (lambda: token(OTHER_KEY), "Signature verification failed"),
     "unknown key": (lambda: token(key_id="three"), "key that is not known"),

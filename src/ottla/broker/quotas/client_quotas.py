@@ -7,10 +7,11 @@ its connection is to be muted. The rate is measured over `quota.window.num` wind
 `ClientRequestQuotaManager`, `Rate`, `SampledStat` (KIP-13, KIP-124, KIP-219, KIP-546).
 """
 
-from collections import deque
-from collections.abc import Mapping
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final, Generic, TypeVar
 
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 
@@ -22,8 +23,19 @@ CONNECTION_RATE = "connection_creation_rate"
 ANONYMOUS = "ANONYMOUS"
 """The principal of clients that have not authenticated (`KafkaPrincipal.ANONYMOUS`)."""
 
-RATES_TO_KEEP = 4096
+RATES_TO_KEEP: Final = 4096
 """From so many measured rates on, those that have come to rest are forgotten."""
+
+MAX_RATES: Final = 16 * RATES_TO_KEEP
+"""There are no more: then the one that was looked at longest ago goes, though it is at work."""
+
+MAX_LIMITS: Final = 16_384
+"""Limits that are kept once they are found; beyond, all are forgotten and found again."""
+
+MAX_CLIENT_ID_SIZE: Final = 256
+"""Longer ids count as their beginning: clients choose them, and they are kept."""
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class QuotaKind(Enum):
@@ -75,6 +87,36 @@ class WindowedRate:
             windows.popleft()
 
 
+class Rates(Generic[Key]):
+    """Rates by whom they are of. Names are the clients' choice, so they are bounded in number."""
+
+    def __init__(self, window_count: int, window_size_ms: int) -> None:
+        self._window_count = window_count
+        self._window_size_ms = window_size_ms
+        self._rates: OrderedDict[Key, WindowedRate] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._rates)
+
+    def of(self, key: Key, now_ms: float) -> WindowedRate:
+        rate = self._rates.get(key)
+        if rate is None:
+            if len(self._rates) >= RATES_TO_KEEP:
+                self._forget_some(now_ms)
+            rate = self._rates[key] = WindowedRate(self._window_count, self._window_size_ms)
+        return rate
+
+    def items(self) -> list[tuple[Key, WindowedRate]]:
+        return list(self._rates.items())
+
+    def _forget_some(self, now_ms: float) -> None:
+        """Two are looked at for each that comes: a look at all would hold up everybody else."""
+        for _ in range(2):
+            key, rate = self._rates.popitem(last=False)
+            if not rate.is_at_rest(now_ms) and len(self._rates) < MAX_RATES - 1:
+                self._rates[key] = rate
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A limit that a client is under, and with whom it shares the rate that is measured."""
@@ -95,7 +137,7 @@ class ClientQuotas:
         self._quotas: Quotas = {}
         self.is_active = False
         self._limits: dict[tuple[QuotaKind, tuple[str, str]], Limit | None] = {}
-        self._rates: dict[tuple[QuotaKind, QuotaEntity], WindowedRate] = {}
+        self._rates: Rates[tuple[QuotaKind, QuotaEntity]] = Rates(window_count, window_size_ms)
 
     def change(self, quotas: Quotas) -> None:
         """Takes on other quotas; what clients did before still counts."""
@@ -118,11 +160,10 @@ class ClientQuotas:
         throttle_ms = self._record(QuotaKind.REQUEST, (user, client_id), busy_ms / 10, now_ms)
         return min(throttle_ms, self._window_size_ms)
 
-    def rates(self, now_ms: float) -> list[tuple[QuotaKind, QuotaEntity, float]]:
-        """How much per second each client under a quota does now."""
-        return [
-            (kind, entity, rate.per_second(now_ms)) for (kind, entity), rate in self._rates.items()
-        ]
+    def rates(self, now_ms: float) -> Iterator[tuple[QuotaKind, QuotaEntity, float]]:
+        """How much per second each client under a quota does now; others may come meanwhile."""
+        for (kind, entity), rate in self._rates.items():
+            yield kind, entity, rate.per_second(now_ms)
 
     def connection_rate_of(self, host: str) -> float | None:
         """How many connections an address may make in a second; `None`: any number."""
@@ -145,33 +186,21 @@ class ClientQuotas:
         limit = self._limit(kind, client)
         if limit is None:
             return 0
-        rate = self._rate(kind, limit.entity, now_ms)
+        rate = self._rates.of((kind, limit.entity), now_ms)
         rate.record(amount, now_ms)
         excess = rate.per_second(now_ms) - limit.per_second
         if excess <= 0:
             return 0
         return round(excess / limit.per_second * rate.measured_ms(now_ms))
 
-    def _rate(self, kind: QuotaKind, entity: QuotaEntity, now_ms: float) -> WindowedRate:
-        rate = self._rates.get((kind, entity))
-        if rate is None:
-            if len(self._rates) >= RATES_TO_KEEP:
-                self._forget_resting(now_ms)
-            rate = WindowedRate(self._window_count, self._window_size_ms)
-            self._rates[kind, entity] = rate
-        return rate
-
-    def _forget_resting(self, now_ms: float) -> None:
-        self._limits.clear()
-        self._rates = {
-            key: rate for key, rate in self._rates.items() if not rate.is_at_rest(now_ms)
-        }
-
     def _limit(self, kind: QuotaKind, client: tuple[str, str]) -> Limit | None:
         """`client`: the user and the client id."""
-        key = (kind, client)
+        user, client_id = client
+        key = (kind, (user, client_id[:MAX_CLIENT_ID_SIZE]))
         if key not in self._limits:
-            self._limits[key] = find_limit(self._quotas, kind, *client)
+            if len(self._limits) >= MAX_LIMITS:
+                self._limits.clear()
+            self._limits[key] = find_limit(self._quotas, kind, *key[1])
         return self._limits[key]
 
 

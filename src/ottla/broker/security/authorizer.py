@@ -32,6 +32,9 @@ OTHERS: Final = "others"
 MAX_REMEMBERED: Final = 20_000
 """Decisions that are kept; beyond, all are forgotten and made again."""
 
+MAX_REMEMBERED_NAME: Final = 256
+"""Decisions on longer names are not kept: clients may ask for any name, of 32 KiB or more."""
+
 Question = tuple[Principal, str, int, int, str]
 """Who, from which host, wants to do what, with which type of resource, of which name."""
 
@@ -102,6 +105,8 @@ class Authorizer:
         question = (principal, host, operation, resource_type, name)
         known = self.known.get(question)
         if known is None:
+            if len(name) > MAX_REMEMBERED_NAME:
+                return self._decide(principal, host, operation, resource_type, name)
             if len(self.known) >= MAX_REMEMBERED:
                 self.known.clear()
             known = self._decide(principal, host, operation, resource_type, name)

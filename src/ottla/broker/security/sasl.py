@@ -7,7 +7,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.errors import OttlaError, ProtocolError
 from ottla.base.principal import USER, Principal
@@ -24,6 +24,10 @@ from ottla.base.scram import (
 
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
+
+MAX_TEXT_SIZE: Final = 64 * 1024
+"""Of a message: the loop reads it for somebody who has not shown yet who it is. Of PLAIN more is
+read in no time, and the other mechanisms say no more."""
 
 INVALID_CREDENTIALS = "Authentication failed: Invalid username or password"
 
@@ -62,7 +66,7 @@ class PlainServer:
 
     def answer(self, text: bytes) -> bytes:
         try:
-            authorization_id, name, password = text.decode().split("\0")
+            authorization_id, name, password = text.decode().split("\0", 3)
         except ValueError as error:
             raise LoginError("Invalid SASL/PLAIN response: expected 3 tokens") from error
         if not name:
@@ -116,6 +120,8 @@ class ScramServer:
         try:
             if self.login is not None:
                 raise ProtocolError("SCRAM: the login is over")
+            if len(text) > MAX_TEXT_SIZE:
+                raise ProtocolError(f"SCRAM: a message has at most {MAX_TEXT_SIZE} bytes")
             if self._first is None:
                 return self._begin(text)
             return self._finish(text)
@@ -211,8 +217,10 @@ class OAuthBearerServer:
 def _parse_bearer(text: bytes) -> tuple[str, str]:
     """The token, and whom the client asks to be; raises `LoginError`."""
     header, separator, rest = text.partition(b"\x01")
-    parts = header.split(b",")
+    parts = header.split(b",", 3)
     try:
+        if len(text) > MAX_TEXT_SIZE:
+            raise ValueError(f"longer than {MAX_TEXT_SIZE} bytes")
         if not separator or len(parts) != 3 or parts[0] not in (b"n", b"y"):
             raise ValueError("no header")
         if not rest.endswith(b"\x01\x01"):
@@ -228,4 +236,4 @@ def _parse_bearer(text: bytes) -> tuple[str, str]:
 
 
 def _is_nonce(text: str) -> bool:
-    return bool(text) and all("!" <= one <= "~" for one in text)
+    return text.isascii() and text.isprintable() and " " not in text and bool(text)

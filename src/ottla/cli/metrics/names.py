@@ -223,7 +223,8 @@ SECTIONS = (
                 "quota_rate",
                 ("quota", "user", "client_id"),
                 "What clients under a quota do per second: bytes, or of request_percentage "
-                "hundredths of a thread's time. Empty labels: the quota is for all of them.",
+                "hundredths of a thread's time. Empty labels: the quota is for all of them. Of "
+                "more than 1000 clients the fastest.",
                 "Produce, Fetch and Request byte-rate, request-time",
             ),
             counter(

@@ -19,6 +19,7 @@ logger = logging.getLogger("ottla.authorizer")
 
 LINES_PER_WINDOW: Final = 100
 WINDOW_MS: Final = 10_000.0
+MAX_LOGGED_NAME: Final = 256
 
 Answer = Message | PendingResponse | None
 Handle = Callable[..., Answer]
@@ -46,6 +47,8 @@ class AuditLog:
         self._lines += 1
         if self._lines <= LINES_PER_WINDOW:
             resource_type, name = resource
+            if len(name) > MAX_LOGGED_NAME:
+                name = f"{name[:MAX_LOGGED_NAME]}..."
             logger.info(
                 "principal %s from host %s is denied %s on %s %r, for request %s",
                 client.principal,

@@ -25,8 +25,9 @@ DER_SEQUENCE = 0x30
 """The first byte of every PKCS12 file."""
 
 _BLOCK = re.compile(
-    rb"-----BEGIN ([A-Z0-9 ]*)-----\s+([^-]*?)\s*-----END \1-----",
+    rb"-----BEGIN ([A-Z0-9 ]*)-----\s+((?:[A-Za-z-]+:[^\n]*\n)*[^-]*?)\s*-----END \1-----",
 )
+"""The headers of an old encrypted key (RFC 1421) have dashes: `Proc-Type: 4,ENCRYPTED`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,8 @@ def load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             context.load_cert_chain(path, password=store.password)
     except ssl.SSLError as error:
         raise store_error(name, _why_unusable(error, store)) from error
+    except ValueError as error:
+        raise store_error("ssl.key.password", f"OpenSSL does not take it: {error}") from error
     except OSError as error:
         raise store_error(name, f"it cannot be read: {error}") from error
 
@@ -165,10 +168,15 @@ def _pem(name: str, text: str | bytes, path: str = "") -> bytes:
         b"-----BEGIN %b-----\n%b\n-----END %b-----\n" % (kind, _lines(body), kind)
         for kind, body in _BLOCK.findall(data)
     ]
+    where = f"{path} " if path else ""
     if not blocks:
-        where = f"{path} " if path else ""
         raise store_error(name, f"{where}has no PEM (-----BEGIN ...), and is no PKCS12")
-    return b"".join(blocks)
+    if data.count(b"-----BEGIN ") != len(blocks):
+        raise store_error(name, f"{where}has a -----BEGIN ... without its end: it was cut off")
+    pem = b"".join(blocks)
+    if not pem.isascii():
+        raise store_error(name, f"{where}has bytes that PEM has not")
+    return pem
 
 
 def _lines(body: bytes) -> bytes:

@@ -5,6 +5,7 @@ import pytest
 from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
 from ottla.broker.quotas.client_quotas import (
     ANONYMOUS,
+    MAX_CLIENT_ID_SIZE,
     RATES_TO_KEEP,
     ClientQuotas,
     Limit,
@@ -167,6 +168,46 @@ def test_rates_that_have_come_to_rest_are_forgotten() -> None:
     assert machine.produced("busy", 100, 11_000.0) > 0
     assert machine.produced("busy", 0, 11_000.0) > 0
     assert machine.produced("old 1", 1, 11_000.0) == 0
+
+
+def test_ten_thousand_users_at_work_cost_each_newcomer_the_same() -> None:
+    """A look at all rates for each newcomer would cost the square of their number."""
+    machine = quotas(ANY_USER, producer_byte_rate=1000.0)
+    looks = 0
+
+    class CountedRate(WindowedRate):
+        def is_at_rest(self, now_ms: float) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().is_at_rest(now_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ottla.broker.quotas.client_quotas.WindowedRate", CountedRate)
+        for number in range(10_000):
+            machine.produced("c", 11_000, 0.0, f"user {number}")
+    assert looks <= 20_000
+    assert machine.produced("c", 1, 0.0, "user 0") > 0, "who is at work is not forgotten"
+
+
+def test_no_more_than_so_many_rates_and_limits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("RATES_TO_KEEP", 10), ("MAX_RATES", 40), ("MAX_LIMITS", 20)):
+        monkeypatch.setattr(f"ottla.broker.quotas.client_quotas.{name}", most)
+    limited, unlimited = quotas(producer_byte_rate=1000.0), quotas(BY_USER, request_percentage=1.0)
+    for number in range(100):
+        limited.produced(f"client {number}", 1, 0.0)
+        unlimited.produced(f"client {number}", 1, 0.0)
+    assert len(limited._rates) == 40
+    assert len(limited._limits) <= 20
+    assert len(unlimited._limits) <= 20, "of those who have no limit, too"
+
+
+def test_a_client_id_of_any_length_costs_as_much_as_a_short_one() -> None:
+    machine = quotas(producer_byte_rate=1000.0)
+    for end in ("a", "b"):
+        machine.produced("x" * 30_000 + end, 8000, 0.0)
+    ((_, entity, per_second),) = machine.rates(0.0)
+    assert dict(entity) == {"client-id": "x" * MAX_CLIENT_ID_SIZE}
+    assert per_second == 1600
 
 
 def rate_of_an_eager_client(size: int, pause_ms: float) -> float:

@@ -212,6 +212,16 @@ def test_a_host_is_the_same_however_its_address_is_written(host: str, shown: str
         assert authorizer.allows(ANA, "10.0.0.1", Operation.READ, T, "orders")
 
 
+def test_a_name_of_any_length_is_decided_on_and_not_kept() -> None:
+    authorizer = Authorizer(
+        [acl("x", pattern_type=PREFIXED)], frozenset(), allows_without_acls=False
+    )
+    for name in ("x" * 30_000, "y" * 30_000):
+        decided = authorizer.allows(ANA, "10.0.0.9", Operation.READ, T, name)
+        assert decided is name.startswith("x")
+    assert not authorizer.known
+
+
 def test_a_rule_may_name_an_operation_that_its_resource_does_not_have() -> None:
     """As in Kafka: it is kept, and asked for by nobody."""
     acl(operation=Operation.IDEMPOTENT_WRITE).check()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ottla.base.principal import Principal
 from ottla.base.scram import HASHES, make_credential
 from ottla.broker.security.sasl import (
+    MAX_TEXT_SIZE,
     Login,
     LoginError,
     PlainServer,
@@ -88,6 +89,8 @@ def test_client_and_server_agree_on_names_with_commas_and_on_tokens(
         [FIRST, FINAL.replace(b"p=dHzb", b"p=")],
         [FIRST, FINAL.rpartition(b",p=")[0]],
         [FIRST, b"\xff"],
+        [b"n,,n=user,r=" + b"x" * MAX_TEXT_SIZE],
+        [b"n,,n=user,r=abc" + b"".join(b",%d=" % number for number in range(5000))],
         [FIRST, FIRST],
         [FIRST, FINAL, FINAL],
     ],
@@ -128,6 +131,7 @@ def test_plain_takes_name_and_password(authorization_id: str) -> None:
         (b"\0\0pot & kettle", "username not specified"),
         (b"bob\0ana\0pot & kettle", "authorization id that is different"),
         (b"ana\0pot & kettle", "expected 3 tokens"),
+        (b"\0ana\0pot & kettle\0", "expected 3 tokens"),
         (b"\xff\0\xff\0\xff", "expected 3 tokens"),
         (b"", "expected 3 tokens"),
     ],

@@ -304,6 +304,28 @@ def test_users_show_by_their_connections_quota_rates_and_denials(clock: FakeCloc
     assert found['ottla_quota_rate{client_id="",quota="producer_byte_rate",user="ana"}'] > 0
 
 
+def test_of_clients_without_end_under_a_quota_the_fastest_show(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "MAX_COUNTED", 3)
+    broker = open_broker(disk("/d"))
+    limits = {"producer_byte_rate": 1e6}
+    alter_quota(broker, QuotaAlteration(names=(("user", None),), limits=limits))
+    for number in range(50):
+        broker.quotas.produced("app", 1000 * number, clock.monotonic_ms(), f"user {number}")
+    server = Server(broker, [Listener(name="PLAINTEXT", address=ANY)], clock=clock)
+    served = ServedMetrics(ANY, clock, str)
+    served.serve(broker, server)
+    try:
+        found = exported(served)
+    finally:
+        served.close()
+        server.close()
+    shown = {name for name in found if name.startswith("ottla_quota_rate")}
+    assert len(shown) == 3
+    assert all(any(f'"user {number}"' in name for name in shown) for number in (47, 48, 49))
+
+
 def test_principals_without_end_are_counted_together() -> None:
     authorizer = Authorizer([], frozenset(), allows_without_acls=False)
     for number in range(2 * MAX_COUNTED):

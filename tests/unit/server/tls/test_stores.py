@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("cryptography")
+
+from cryptography.hazmat.primitives import serialization
+
 from ottla.config.broker import broker_config
 from ottla.config.listeners import Listener
 from ottla.config.setting import SettingError
@@ -38,6 +42,59 @@ def test_an_encrypted_key_is_opened_by_its_password(tmp_path: Path) -> None:
         with pytest.raises(SettingError, match=r"does not open; check ssl.key.password") as error:
             tls(ssl_keystore_location=str(path), **PEM, **wrong)
         assert "sesame" not in str(error.value)
+
+
+def test_a_key_with_the_headers_of_an_old_encryption_is_opened(tmp_path: Path) -> None:
+    """As `openssl ec -aes256` writes it (RFC 1421)."""
+    identity = authority().server()
+    old = serialization.PrivateFormat.TraditionalOpenSSL
+    locked = serialization.BestAvailableEncryption(b"sesame")
+    key = identity.key.private_bytes(serialization.Encoding.PEM, old, locked).decode()
+    assert "Proc-Type: 4,ENCRYPTED" in key
+    for name, text in (("lf", key), ("crlf", key.replace("\n", "\r\n"))):
+        path = tmp_path / f"{name}.pem"
+        path.write_bytes((text + identity.certificate_pem).encode())
+        assert tls(ssl_keystore_location=str(path), ssl_key_password="sesame", **PEM)
+        with pytest.raises(SettingError, match=r"does not open; check ssl.key.password"):
+            tls(ssl_keystore_location=str(path), ssl_key_password="wrong", **PEM)
+
+
+def test_a_password_that_openssl_cannot_take_is_refused_and_not_shown(tmp_path: Path) -> None:
+    path = authority().server().write(tmp_path / "server.pem", "sesame")
+    with pytest.raises(SettingError, match=r"ssl.key.password: .*longer than 1024") as refused:
+        tls(ssl_keystore_location=str(path), ssl_key_password="secr" * 300, **PEM)
+    assert "secr" not in str(refused.value)
+
+
+@pytest.mark.parametrize("size", [0.1, 0.5, 0.75, 0.99])
+def test_a_file_that_is_half_written_is_refused(tmp_path: Path, size: float) -> None:
+    """A chain without its last certificates would be shown to clients, who refuse it."""
+    identity = authority().server()
+    whole = identity.key_pem() + identity.certificate_pem + authority().pem
+    path = tmp_path / "server.pem"
+    path.write_text(whole[: int(len(whole) * size)])
+    with pytest.raises(SettingError, match=r"cut off|has no PEM"):
+        tls(ssl_keystore_location=str(path))
+
+
+def test_files_with_other_ends_of_lines_and_words_around_them_are_taken(tmp_path: Path) -> None:
+    identity = authority().server()
+    text = f"# für uns\n{identity.key_pem()}Bag Attributes\n{identity.certificate_pem}"
+    for name, ends in (("crlf", "\r\n"), ("cr", "\r")):
+        path = tmp_path / f"{name}.pem"
+        path.write_bytes(text.replace("\n", ends).encode())
+        assert tls(ssl_keystore_location=str(path))
+
+
+def test_a_truststore_with_bytes_that_are_no_pem_is_refused(tmp_path: Path) -> None:
+    store, trusted = authority().server().write(tmp_path / "server.pem"), tmp_path / "ca.pem"
+    trusted.write_bytes(authority().pem.encode().replace(b"MII", b"MI\xe4"))
+    with pytest.raises(SettingError, match=r"ca\.pem has bytes that PEM has not"):
+        tls(
+            ssl_keystore_location=str(store),
+            ssl_truststore_location=str(trusted),
+            ssl_client_auth="required",
+        )
 
 
 @pytest.mark.parametrize("written", [str, in_one_line, lambda pem: pem.replace("\n", "\\n")])

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from heapq import heappush, heappushpop
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
+from ottla.broker.configs.cluster_file import QuotaEntity
+from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
+from ottla.broker.security.authorizer import MAX_COUNTED
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topics import Topic
 from ottla.cli.metrics.families import Families
@@ -169,7 +172,12 @@ class BrokerCollector:
             families.add("ottla_user_connections", (user,), count)
         yield
         now_ms = self._of.clock.monotonic_ms()
-        for kind, entity, per_second in self._broker.quotas.rates(now_ms):
+        fastest: list[tuple[float, int, QuotaKind, QuotaEntity]] = []
+        for number, (kind, entity, per_second) in enumerate(self._broker.quotas.rates(now_ms)):
+            keep = heappush if number < MAX_COUNTED else heappushpop
+            keep(fastest, (per_second, number, kind, entity))
+            yield
+        for per_second, _, kind, entity in fastest:
             names = dict(entity)
             labels = (kind.value, names.get(USER) or "", names.get(CLIENT_ID) or "")
             families.add("ottla_quota_rate", labels, per_second)
