@@ -1,5 +1,6 @@
 """Brokers in the registries of a real ZooKeeper: registration, elections, lost sessions."""
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -167,6 +168,23 @@ def test_a_broker_whose_session_expires_is_fenced_and_registers_again(
     assert epoch == b"2"
 
 
+def test_what_changes_after_a_lost_connection_is_heard_of_in_the_same_session(
+    join: Callable[..., Member],
+) -> None:
+    one = join(1)
+    wait_until(lambda: one.member.is_controller)
+    # Answered when it has taken over: from then on it watches.
+    assert one.member.ask(ElectLeaders(pending_id=0, partitions=None), TIMEOUT_S).error is (
+        ErrorCode.NONE
+    )
+    lose_connection(one)
+    second = join(2)
+    wait_until(lambda: knows(one, 2), "the controller watches the brokers no more")
+    change = {"retention.ms": "1"}
+    second.member.run(lambda: change_settings("topics/t", lambda _: change), [].append)
+    wait_until(lambda: one.configured.get("topics/t") == change)
+
+
 def test_settings_that_one_broker_changes_reach_the_others(join: Callable[..., Member]) -> None:
     first, second = join(1), join(2)
     answers: list[object] = []
@@ -252,6 +270,15 @@ def test_an_answer_that_cannot_be_taken_costs_a_member_nothing_else(
     assert len(one.epochs) == 1
 
 
+def lose_connection(one: Member) -> None:
+    """Returns once there is another one."""
+    client = one.member._session._client
+    states: list[str] = []
+    client.add_listener(states.append)
+    client._connection._socket.shutdown(socket.SHUT_RDWR)
+    wait_until(lambda: len(states) >= 2 and states[-1] == "CONNECTED")
+
+
 def expire(one: Member) -> None:
     """Another connection with the session's id and password ends the session."""
     ours = one.member._session._client
@@ -279,6 +306,11 @@ def test_without_zookeeper_a_broker_leads_nothing_after_the_time_of_its_session(
             assert not one.fenced.is_set()
         wait_until(one.fenced.is_set)
         assert one.epochs == one.epochs[:1]
+        wait_until(lambda: one.complaints)
+        assert one.complaints == [
+            f"zookeeper.connect={address}: ZooKeeper cannot be reached any more; this broker leads "
+            "nothing until it can: start ZooKeeper, or repair the network"
+        ]
 
 
 def test_what_keeps_a_broker_out_is_said_in_one_line(

@@ -314,9 +314,16 @@ class ClusterMember:
             self._fence.cancel()
             self._fence = None
         if is_so:
-            self._fence = Timer(self._options.session_timeout_ms / 3000, self._out_of_time)
+            self._fence = Timer(self._options.session_timeout_ms / 3000, self._unreachable)
             self._fence.daemon = True
             self._fence.start()
+
+    def _unreachable(self) -> None:
+        self._out_of_time()
+        self._callbacks.complain(
+            f"zookeeper.connect={self._options.connect}: ZooKeeper cannot be reached any more; "
+            "this broker leads nothing until it can: start ZooKeeper, or repair the network"
+        )
 
     def _out_of_time(self) -> None:
         self._callbacks.fenced()
@@ -365,6 +372,7 @@ class ClusterMember:
             self._session.give_up()
             self._queue.put(_Notice.LOST)
             return
+        logger.info("registered in ZooKeeper again, in broker epoch %d", self.broker_epoch)
         unfinished, self._unfinished = self._unfinished, []
         for run in unfinished:
             self._queue.put(run)

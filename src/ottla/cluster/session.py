@@ -10,6 +10,7 @@ Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnec
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeAlias, TypeVar
 from warnings import catch_warnings, simplefilter
@@ -50,7 +51,9 @@ class SessionLostError(Exception):
 class ZooKeeperSession:
     """`changed` is called from a thread of kazoo's, with the path of a node that was watched.
 
-    `lost` is called so when a session has expired, `suspended` with whether there is no connection.
+    It is called too for each watch that went with a lost connection, once there is another one of
+    the same session: the node may have changed, and nobody watches it any more. `lost` is called so
+    when a session has expired, `suspended` with whether there is no connection.
     `access`: what connections and sessions begin with.
     """
 
@@ -74,11 +77,13 @@ class ZooKeeperSession:
         self._errors = exceptions
         self._states = KazooState
         self._no_event = EventType.NONE
+        self._connecting = KeeperState.CONNECTING
         self._auth_failed, self._ended = KeeperState.AUTH_FAILED, KeeperState.CLOSED
         self._changed, self._lost, self._suspended = changed, lost, suspended
         self._lock = Lock()
         self._connected = Condition(self._lock)
         self._is_connected = False
+        self._unwatched: set[str] = set()
         self._is_closed = False
         self._is_refused = False
         self._closing = Event()
@@ -155,11 +160,15 @@ class ZooKeeperSession:
             self._is_refused = self._client.client_state == self._auth_failed
             if is_lost:
                 self.generation += 1
+                self._unwatched.clear()  # In the next session everything is read again.
+            unwatched = self._take_unwatched()
             self._connected.notify_all()
         if is_lost:
             self._lost()
         else:
             self._suspended(state == self._states.SUSPENDED)
+        for path in unwatched:
+            self._changed(path)
 
     def _keep_logged_in(self) -> None:
         """Has kazoo begin again, whose thread ends when a login fails.
@@ -238,7 +247,7 @@ class ZooKeeperSession:
         return self._in_groups([(one,) for one in group], fence, generation)
 
     def _begin(self, operation: Operation, fence: int | None) -> Any:
-        watch = self._watched if getattr(operation, "watch", False) else None
+        watch = self._watcher(operation.path) if getattr(operation, "watch", False) else None
         match operation:
             case Get(path=path):
                 return self._client.get_async(path, watch)
@@ -272,7 +281,7 @@ class ZooKeeperSession:
     def _exists(self, path: str, generation: int) -> Any:
         while True:
             try:
-                return self._client.exists_async(path, self._watched).get()
+                return self._client.exists_async(path, self._watcher(path)).get()
             except self._errors.ConnectionLoss:
                 self.wait_connected(generation)
             except (
@@ -375,10 +384,31 @@ class ZooKeeperSession:
             return self._delete(operation, fence, generation)
         return self._written(results, fence)[-1]
 
-    def _watched(self, event: Any) -> None:
-        """Events without a path are those of the session, of which the listener hears."""
+    # Watches
+
+    def _watcher(self, path: str) -> "Watcher":
+        return Watcher(path, self._watched)
+
+    def _watched(self, path: str, event: Any) -> None:
+        """With its connection kazoo forgets all watches, and says so by an event without a path.
+
+        That of a session's end is of no interest here: the listener hears of it.
+        """
         if event.type != self._no_event:
-            self._changed(event.path)
+            self._changed(path)
+        elif event.state == self._connecting:
+            with self._lock:
+                self._unwatched.add(path)
+                unwatched = self._take_unwatched()
+            for one in unwatched:
+                self._changed(one)
+
+    def _take_unwatched(self) -> list[str]:
+        """Those to look at now, folders before what lies in them; none without a connection."""
+        if not self._is_connected:
+            return []
+        unwatched, self._unwatched = self._unwatched, set()
+        return sorted(unwatched, key=lambda path: path.count("/"))
 
     # What a broker needs beside it
 
@@ -394,6 +424,17 @@ class ZooKeeperSession:
     def stat(self, path: str) -> Any:
         """With `version`, `czxid` and `ephemeralOwner`; `None` where the node is missing."""
         return self._exists(path, self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Kazoo calls equal ones of a node once."""
+
+    path: str
+    heard: Callable[[str, Any], None]
+
+    def __call__(self, event: Any) -> None:
+        self.heard(self.path, event)
 
 
 def in_groups(batch: Batch) -> Iterator[Operations]:

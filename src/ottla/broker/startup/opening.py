@@ -334,9 +334,10 @@ def _identity(
         return options.cluster_id, options.node_id
     node_id = options.node_id if known.node_id is None else known.node_id
     if options.is_node_id_wanted and node_id != options.node_id:
+        noun = "broker" if options.is_in_cluster else "node"
         raise UserError(
-            f"{paths[0]} belongs to node {node_id}, but node.id is {options.node_id}; change the "
-            "setting, or name another directory"
+            f"{paths[0]} belongs to {noun} {node_id}, but {noun}.id is {options.node_id}; change "
+            "the setting, or name another directory"
         )
     return known.cluster_id or options.cluster_id, node_id
 
