@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
+from ottla.broker.marker_requests import Marker
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.transactions.markers import Marker
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Decision
 from ottla.coordinator.transaction.machine import TransactionMachine
@@ -68,7 +69,7 @@ def ask(machine: TransactionMachine, key: str, wanted: TransactionLogValue) -> D
 @pytest.mark.parametrize("path", TRANSACTION_LOGS, ids=name_of)
 def test_the_same_history_leaves_the_same_records(path: Path) -> None:
     ids: list[int] = []
-    machine = TransactionMachine(TransactionConfig(), lambda: ids.pop())
+    machine = TransactionMachine(TransactionConfig(), lambda: ids.pop(), Timers())
     for record in coordinator_records(path):
         key, wanted = read(record)
         ids[:] = [wanted.producer_id]
@@ -82,7 +83,7 @@ def test_the_same_history_leaves_the_same_records(path: Path) -> None:
 
 @pytest.mark.parametrize("path", TRANSACTION_LOGS, ids=name_of)
 def test_kafkas_log_replays_to_what_kafka_had(path: Path) -> None:
-    machine = TransactionMachine(TransactionConfig(), lambda: 0)
+    machine = TransactionMachine(TransactionConfig(), lambda: 0, Timers())
     last: dict[str, TransactionLogValue] = {}
     for record in coordinator_records(path):
         key, value = read(record)

@@ -72,7 +72,7 @@ class World:
     def _run_until(self, end_ms: int) -> None:
         """Goes from one thing that happens to the next, be it a deed or a deadline."""
         while self.now_ms < end_ms:
-            times = [end_ms, self.runner.machine.next_deadline_ms or end_ms]
+            times = [end_ms, self.runner.timers.next_deadline_ms or end_ms]
             if self._deeds:
                 times.append(self._deeds[0][0])
             self.runner.advance(max(0, int(min(times)) - self.now_ms))

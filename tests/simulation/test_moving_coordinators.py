@@ -15,8 +15,8 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.broker.transactions.marker_sender import MarkerRequest
 from ottla.broker.waiting import Waiting
 from ottla.cluster.marker_channels import _errors, _message
 from ottla.codec.schema import Message
@@ -76,25 +76,33 @@ SETTINGS = {
 
 
 class Blocks(Unasked):
-    """Gives each broker that asks another block of producer ids."""
+    """Gives each broker that asks another block of producer ids, and takes its markers along."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "World", broker_id: int) -> None:
         self._world = world
-        self._done: list[Waiting[Any]] = []
+        self._broker_id = broker_id
+        self._life = world.lives[broker_id]
 
-    def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:  # type: ignore[override]
+    def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
         self._world.next_id += 1000
         start = self._world.next_id
         waiting: Waiting[ProducerIdBlock] = Waiting()
         waiting.result = ProducerIdBlock(broker_id=1, start=start, end=start + 999)
         return waiting
 
+    def send_markers(self, request: MarkerRequest) -> None:  # type: ignore[override]
+        if self._life == self._world.lives[self._broker_id]:
+            self._world.markers.append((self._broker_id, request))
+
 
 class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.next_id = 0
-        self.cluster = ClusterInProcess(ORDERS, BROKERS, **SETTINGS)
+        self.lives = dict.fromkeys(BROKERS, 1)
+        self.cluster = ClusterInProcess(
+            ORDERS, BROKERS, lambda broker_id: Blocks(self, broker_id), **SETTINGS
+        )
         self.orders = {ORDERS: self.cluster.orders}
         for number, place in enumerate((OFFSETS, STATE)):
             self.orders[place] = PartitionOrders(place, BROKERS, topic_id=id_of(200 + number))
@@ -103,23 +111,8 @@ class World:
         self.leader = {place: number + 1 for number, place in enumerate(self.orders)}
         self.answered: set[Waiting[Any]] = set()
         self.markers: list[tuple[int, MarkerRequest]] = []
-        self.lives = dict.fromkeys(BROKERS, 0)
         self.kills = 0
-        for broker in BROKERS:
-            self._connect(broker)
         self._lead_all()
-
-    def _connect(self, broker_id: int) -> None:
-        self.lives[broker_id] += 1
-        broker = self.cluster.brokers[broker_id]
-        broker.membership = Blocks(self)
-        life = self.lives[broker_id]
-
-        def send(request: MarkerRequest) -> None:
-            if life == self.lives[broker_id]:
-                self.markers.append((broker_id, request))
-
-        broker.transactions.send_markers = send
 
     def _lead_all(self) -> None:
         for place, orders in self.orders.items():
@@ -207,8 +200,8 @@ class World:
     def restart(self) -> None:
         for broker_id in BROKERS:
             if broker_id not in self.cluster.brokers:
+                self.lives[broker_id] += 1
                 self.cluster.start(broker_id)
-                self._connect(broker_id)
         self._lead_all()
 
     # Clients

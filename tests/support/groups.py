@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
@@ -108,11 +109,13 @@ class Runner:
         self.machine = self._boot()
 
     def _boot(self) -> GroupCoordinatorShard:
+        self.timers: Timers[Hashable] = Timers()
         machine = GroupCoordinatorShard(
             self.config,
             self.catalog,
             lambda: Uuid(next(self._ids).to_bytes(16, "big")),
             lambda group_id: self.group_configs.get(group_id, self.config.group_defaults),
+            self.timers,
         )
         for offset, (encoded_key, encoded_value) in enumerate(self.log):
             key = decode_key(encoded_key)
@@ -151,7 +154,7 @@ class Runner:
         """Lets time pass, stopping at every deadline on the way."""
         end = self.elapsed_ms + milliseconds
         while True:
-            next_ms = self.machine.next_deadline_ms
+            next_ms = self.timers.next_deadline_ms
             if next_ms is None or next_ms > end:
                 break
             self.elapsed_ms = max(self.elapsed_ms, int(next_ms))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.registered_access import (
     RegisteredAccess,
     found_clients,
@@ -41,13 +42,12 @@ class LonelyMember:
     inter_broker_listener = "PLAINTEXT"
 
     def __init__(self, *others: int, **settings: str) -> None:
-        self.broker = open_member(ME, FakeFileSystem(), **settings)
+        self.broker = open_member(ME, FakeFileSystem(), membership=self, **settings)
         self.zookeeper = cluster_of(ME, *others)
         self.controller = LonelyController(self.zookeeper, ME)
         self.is_controller = True
         self.named: list[str] = []
         self._done: list[Waiting[Any]] = []
-        self.broker.membership = self
         self.access = RegisteredAccess(self.broker.security, self.broker.admin)
         for path in (*PERSISTENT_WITH_ACLS, *PERSISTENT_WITH_TOKENS):
             self.zookeeper.make(path)
@@ -133,6 +133,9 @@ class LonelyMember:
 
     def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
         raise AssertionError("no producer asks here")
+
+    def send_markers(self, request: MarkerRequest) -> None:
+        raise AssertionError("no transaction ends here")
 
     @property
     def has_done(self) -> bool:

@@ -1,6 +1,7 @@
 """Brokers of one cluster in one process: orders of a controller, and followers that fetch."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
@@ -73,6 +75,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.record.batch import iter_batches
 from ottla.registries.brokers import BrokerRegistration, Endpoint
+from ottla.registries.controllers import ProducerIdBlock
 from ottla.registries.topics import PartitionState, ReplicaAssignment
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
@@ -85,7 +88,13 @@ TOPIC_ID = id_of(77)
 _numbers = itertools.count(5000)
 
 
-def open_member(broker_id: int, file_system: FileSystem, *paths: str, **settings: str) -> Broker:
+def open_member(
+    broker_id: int,
+    file_system: FileSystem,
+    *paths: str,
+    membership: Membership | None = None,
+    **settings: str,
+) -> Broker:
     """A broker of a cluster; settings are Kafka's names with `_` for `.`."""
     options = BrokerOptions(
         now_ms=NOW_MS,
@@ -93,7 +102,7 @@ def open_member(broker_id: int, file_system: FileSystem, *paths: str, **settings
         random_below=lambda _: 0,
         node_id=broker_id,
         cluster_id="a-cluster-for-tests-01",
-        is_in_cluster=True,
+        membership=membership or Unasked(),
     )
     values = {"log.index.size.max.bytes": str(TOPIC_DEFAULTS.segment_index_bytes)}
     values |= {name.replace("_", "."): value for name, value in settings.items()}
@@ -204,8 +213,15 @@ def refused(applied: dict[int, Applied]) -> dict[int, list[ErrorCode]]:
 class ClusterInProcess:
     """Brokers that ask each other by the bytes of their requests, and a controller by hand."""
 
-    def __init__(self, place: TopicPartition, replicas: tuple[int, ...], **settings: str) -> None:
+    def __init__(
+        self,
+        place: TopicPartition,
+        replicas: tuple[int, ...],
+        membership: Callable[[int], Membership] | None = None,
+        **settings: str,
+    ) -> None:
         self._settings = settings
+        self._membership = membership
         self.orders = PartitionOrders(place, replicas)
         self.disks = {one: disk("/d") for one in replicas}
         self.brokers: dict[int, Broker] = {}
@@ -216,8 +232,10 @@ class ClusterInProcess:
             self.start(one)
 
     def start(self, broker_id: int) -> None:
-        broker = open_member(broker_id, self.disks[broker_id], **self._settings)
-        broker.membership = Unasked()
+        membership = None if self._membership is None else self._membership(broker_id)
+        broker = open_member(
+            broker_id, self.disks[broker_id], membership=membership, **self._settings
+        )
         self.brokers[broker_id] = broker
         self.askers[broker_id] = Asker(broker)
 
@@ -436,7 +454,7 @@ class ClusterInProcess:
 
 
 class Unasked:
-    """The membership of a broker whose orders come by hand: nothing is asked of it."""
+    """The membership of a broker whose orders come by hand: all that is asked of it are ids."""
 
     inter_broker_listener = "PLAINTEXT"
     is_controller = False
@@ -445,7 +463,13 @@ class Unasked:
     def _refuse(self, *_: object) -> Any:
         raise AssertionError("the controller and the registries are asked nothing here")
 
-    ask = run = create_topics = allocate_producer_ids = _refuse
+    ask = run = create_topics = _refuse
+    change_settings = change_acls = change_token = send_markers = _refuse
+
+    def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
+        waiting: Waiting[ProducerIdBlock] = Waiting()
+        waiting.result = ProducerIdBlock(broker_id=1, start=0, end=999)
+        return waiting
 
     def take_done(self) -> list[Waiting[object]]:
         return []

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import AnswerT, CoordinatorRecord, Decision
@@ -29,7 +31,7 @@ class TransactionLog:
         self.config = config or TransactionConfig()
         ids = count(FIRST_ID)
         self.new_id: Callable[[], int] = lambda: next(ids)
-        self.machine = TransactionMachine(self.config, self.new_id)
+        self.machine = self._new_machine()
         self.records: list[CoordinatorRecord] = []
         self.elapsed_ms = 0
         self.fast_ms = 0
@@ -38,6 +40,10 @@ class TransactionLog:
         self.refusal: ErrorCode | None = None
         self.machine.loaded(self.at)
 
+    def _new_machine(self) -> TransactionMachine:
+        self.timers: Timers[Any] = Timers()
+        return TransactionMachine(self.config, self.new_id, self.timers)
+
     @property
     def at(self) -> Timestamps:
         now_ms = START_MS + self.elapsed_ms + self.fast_ms
@@ -45,7 +51,7 @@ class TransactionLog:
 
     def restart(self) -> None:
         """A machine that knows only the log."""
-        self.machine = TransactionMachine(self.config, self.new_id)
+        self.machine = self._new_machine()
         for record in self.records:
             self._replay(record)
         self.machine.loaded(self.at)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
+from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
@@ -24,13 +25,13 @@ from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
-from ottla.broker.parts import BrokerParts
+from ottla.broker.parts import BrokerParts, BrokerTimers
 from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
 from ottla.broker.revised_state import StateStore
 from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
-from ottla.broker.topics.removals import SegmentRemovals
+from ottla.broker.topics.removals import Removals, SegmentRemovals
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
@@ -80,36 +81,36 @@ def _make_parts(
 
     adoption = AdoptionStore(found, directories, file_system)
     access = LogAccess(adoption)
-    segment_removals = SegmentRemovals()
+    timers = BrokerTimers()
+    segment_removals = SegmentRemovals(timers.jobs)
     retention = Retention(directories, access, segment_removals, options.on_event)
     cleaner = Cleaner(directories, access, file_system, config, segment_removals, options.on_event)
-
-    def before_delete(key: TopicPartition) -> None:
-        access.begin_deletion(key)
-        cleaner.forget(key)
 
     store = TopicStore(
         directories,
         file_system,
         configs,
         options.new_id,
-        before_delete,
-        has_all_partitions=not options.is_in_cluster,
+        _removals(timers.jobs, access, cleaner),
+        has_all_partitions=options.membership is None,
     )
     store.load(opened)
-    waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
+    waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
 
     def more_is_checked(key: TopicPartition) -> None:
         with suppress(ApiError):  # nobody waits for what is not served
             waiting.wake(store.topics.partition(*key))
 
     security = Security(found.security, directories, file_system, settings.config)
-    moves = Moves(directories, access, store.topics, store.removals, file_system, config)
+    moves = Moves(directories, access, store, file_system, config, timers.jobs)
     moves.resume(options.now_ms)
-    jobs = schedule_log_jobs(directories, config, retention, more_is_checked)
+    jobs = Jobs(timers.jobs)
+    schedule_log_jobs(jobs, directories, config, retention, more_is_checked)
     _schedule_tokens(jobs, security, config)
-    if options.is_in_cluster:
+    replicas = None
+    if options.membership is not None:
         schedule_replicas(jobs, directories, config)
+        replicas = _replicas(opened.node_id, store, settings, waiting, timers.answers)
     return BrokerParts(
         node_id=opened.node_id,
         cluster_id=opened.cluster_id,
@@ -131,18 +132,25 @@ def _make_parts(
         security=security,
         segment_removals=segment_removals,
         jobs=jobs,
-        replicas=_replicas(opened.node_id, store, directories, settings, waiting)
-        if options.is_in_cluster
-        else None,
+        timers=timers,
+        replicas=replicas,
     )
+
+
+def _removals(timers: AllTimers, access: LogAccess, cleaner: Cleaner) -> Removals:
+    def before_delete(key: TopicPartition) -> None:
+        access.begin_deletion(key)
+        cleaner.forget(key)
+
+    return Removals(timers, before_delete)
 
 
 def _replicas(
     node_id: int,
     store: TopicStore,
-    directories: LogDirectories,
     settings: BrokerSettings,
     waiting: WaitingRoom[FetchQuery, FetchResult],
+    timers: AllTimers,
 ) -> "Replicas":
     # A broker that is alone does without these modules.
     from ottla.broker.replicas import Replicas
@@ -155,7 +163,7 @@ def _replicas(
         lag_time_max_ms=config.replica_lag_time_max_ms,
         truncates_on_fetch=version.truncates_on_fetch,
     )
-    return Replicas(options, store, directories, lambda: settings.config, waiting)
+    return Replicas(options, store, lambda: settings.config, waiting, timers)
 
 
 def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> None:

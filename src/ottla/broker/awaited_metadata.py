@@ -7,7 +7,7 @@ once would find that the topic that it has made is not there. Kafka's counterpar
 
 from collections.abc import Callable
 
-from ottla.base.timers import Timers
+from ottla.base.timers import AllTimers, Timers
 from ottla.broker.waiting import Waiting
 
 IsSo = Callable[[], bool]
@@ -16,19 +16,15 @@ IsSo = Callable[[], bool]
 class MetadataWaits:
     """A `result` is whether it has come in time."""
 
-    def __init__(self) -> None:
+    def __init__(self, timers: AllTimers) -> None:
         self._waiting: dict[Waiting[bool], IsSo] = {}
-        self._deadlines: Timers[Waiting[bool]] = Timers()
+        self._deadlines: Timers[Waiting[bool]] = timers.new_room()
 
     def add(self, is_so: IsSo, deadline_ms: float) -> Waiting[bool]:
         waiting: Waiting[bool] = Waiting()
         self._waiting[waiting] = is_so
         self._deadlines.set(waiting, deadline_ms)
         return waiting
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        return self._deadlines.next_deadline_ms
 
     def take_known(self) -> list[Waiting[bool]]:
         known = [one for one, is_so in self._waiting.items() if is_so()] if self._waiting else []

@@ -101,13 +101,13 @@ class Broker:
         self.replicas: Replicas | None = parts.replicas
         self._segment_removals = parts.segment_removals
         self._jobs = parts.jobs
+        self._timers = parts.timers
         self._dirty: list[Partition] = []
         self._waiting = parts.waiting
         self._background: Background | None = None
-        self.membership: Membership | None = None
-        """Set by the shell that has joined a cluster."""
+        self.membership: Membership | None = options.membership
         self._config_check: Callable[[BrokerConfig], None] | None = None
-        self.throttled_clients = ThrottledClients()
+        self.throttled_clients = ThrottledClients(parts.timers.answers)
         self.quotas = ClientQuotas(
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
         )
@@ -119,13 +119,14 @@ class Broker:
         self.catalog: Catalog = self.topics if cluster is None else cluster
         """The topics that there are; in a cluster not only those of which something is here."""
         self.groups = GroupCoordinator(
-            self, self.config, options.new_id, settings.groups.of, cluster
+            self, self.config, options.new_id, settings.groups.of, parts.timers.answers, cluster
         )
         self.transactions = TransactionCoordinator(
             self,
             self.groups,
             self.config,
             must_verify=lambda: self.config.transaction_partition_verification_enable,
+            timers=parts.timers.answers,
             cluster=cluster,
         )
         if parts.replicas is not None:
@@ -564,30 +565,12 @@ class Broker:
     @property
     def next_answer_ms(self) -> float | None:
         """When `advance` or `take_answered` has work, on the monotonic clock."""
-        deadlines = [
-            self._waiting.next_deadline_ms,
-            self.groups.next_deadline_ms,
-            self.transactions.next_deadline_ms,
-            self.throttled_clients.next_deadline_ms,
-            None if self.replicas is None else self.replicas.next_deadline_ms,
-        ]
-        return min((one for one in deadlines if one is not None), default=None)
+        return self._timers.answers.next_deadline_ms
 
     @property
     def next_job_ms(self) -> float | None:
         """When there is work that is nobody's request, on the monotonic clock."""
-        deadlines = [
-            self._jobs.next_deadline_ms,
-            self._segment_removals.next_deadline_ms,
-            self.moves.next_deadline_ms,
-        ]
-        if self._store.removals.queue:
-            deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))
-        return min((one for one in deadlines if one is not None), default=None)
-
-    @property
-    def _removal_delay_ms(self) -> int:
-        return self.config.topic_defaults.file_delete_delay_ms
+        return self._timers.jobs.next_deadline_ms
 
     def due_flushes(self, monotonic_ms: float) -> list[tuple[LogDirectory, FlushPlan]]:
         """The flushes that rolls and `flush.ms` ask for now, each with its directory."""
@@ -616,7 +599,7 @@ class Broker:
         self.advance(at)
         monotonic_ms = at.monotonic_ms
         if self._store.removals.queue:
-            self._store.removals.run(monotonic_ms, self._removal_delay_ms)
+            self._store.removals.run(monotonic_ms, self.config.topic_defaults.file_delete_delay_ms)
         self._segment_removals.run(monotonic_ms)
         self._jobs.advance(at)
         self.moves.advance(at)

@@ -9,13 +9,14 @@ Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `Transa
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Final, Generic, TypeVar
+from math import isfinite
+from typing import Any, Final, Generic, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.broker.waiting import Waiting
 
 logger = logging.getLogger(__name__)
@@ -26,17 +27,13 @@ Deliver = Callable[[ErrorCode], None]
 
 DONE: Final = object()
 
-AT_ONCE_MS: Final = 0.0
-"""The deadline of what is to continue in the next round."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Deferred:
     """To be delivered when all before `end` is committed, or when it is too late for that."""
 
     end: int
     deliver: Deliver
-    deadline_ms: float
 
 
 class Shard(Generic[MachineT]):
@@ -45,23 +42,33 @@ class Shard(Generic[MachineT]):
     __slots__ = (
         "_deferred",
         "_loading",
+        "_timers",
         "appended_end",
         "committed_end",
         "has_failed",
         "index",
         "leader_epoch",
         "machine",
+        "machine_timers",
     )
 
-    def __init__(self, index: int, leader_epoch: int, machine: MachineT) -> None:
+    def __init__(
+        self,
+        index: int,
+        leader_epoch: int,
+        new_machine: Callable[[Timers[Any]], MachineT],
+        timers: AllTimers,
+    ) -> None:
         self.index = index
         self.leader_epoch = leader_epoch
-        self.machine = machine
+        self.machine_timers = timers.new_room()
+        self.machine = new_machine(self.machine_timers)
         self.appended_end = 0
         self.committed_end = 0
         self.has_failed = False
         self._loading: Iterator[None] | None = None
-        self._deferred: list[_Deferred] = []
+        self._deferred: dict[_Deferred, None] = {}
+        self._timers: Timers[_Deferred] = timers.new_room()
 
     # Loading
 
@@ -81,6 +88,7 @@ class Shard(Generic[MachineT]):
             self._loading = None
         except (CorruptionError, StorageError) as error:
             self._loading, self.has_failed = None, True
+            self.machine_timers.close()
             logger.error("%s; what partition %d keeps is not served", error, self.index)
 
     @property
@@ -100,7 +108,10 @@ class Shard(Generic[MachineT]):
         if self.is_committed:
             deliver(ErrorCode.NONE)
         else:
-            self._deferred.append(_Deferred(self.appended_end, deliver, deadline_ms))
+            deferred = _Deferred(self.appended_end, deliver)
+            self._deferred[deferred] = None
+            if isfinite(deadline_ms):
+                self._timers.set(deferred, deadline_ms)
 
     def wait_until_committed(
         self,
@@ -123,44 +134,39 @@ class Shard(Generic[MachineT]):
         if end <= self.committed_end:
             return
         self.committed_end = end
-        if not self._deferred:
-            return
-        done = [one for one in self._deferred if one.end <= end]
-        self._deferred = [one for one in self._deferred if one.end > end]
-        _deliver(done, ErrorCode.NONE)
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        return min((one.deadline_ms for one in self._deferred), default=None)
+        self._deliver([one for one in self._deferred if one.end <= end], ErrorCode.NONE)
 
     def expire(self, monotonic_ms: float) -> None:
         """The records stay, and may be committed later."""
-        late = [one for one in self._deferred if one.deadline_ms <= monotonic_ms]
-        if late:
-            self._deferred = [one for one in self._deferred if one.deadline_ms > monotonic_ms]
-            _deliver(late, ErrorCode.REQUEST_TIMED_OUT)
+        self._deliver(self._timers.take_all_due(monotonic_ms), ErrorCode.REQUEST_TIMED_OUT)
 
     def give_up(self) -> None:
         """Another broker leads: nobody here can say what becomes of the records."""
-        given_up, self._deferred, self._loading = self._deferred, [], None
-        _deliver(given_up, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._loading = None
+        self._deliver(list(self._deferred), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._timers.close()
 
-
-def _deliver(deferred: Iterable[_Deferred], error: ErrorCode) -> None:
-    for one in deferred:
-        one.deliver(error)
+    def _deliver(self, deferred: Sequence[_Deferred], error: ErrorCode) -> None:
+        for one in deferred:  # first: what is delivered may defer more
+            del self._deferred[one]
+            self._timers.cancel(one)
+        for one in deferred:
+            one.deliver(error)
 
 
 class Shards(Generic[MachineT]):
-    """`new_machine` makes an empty machine; `load` has the steps that fill a shard's, and `unload`
-    those that answer who waits for a shard that is given up."""
+    """`new_machine` makes an empty machine with its timers; `load` has the steps that fill a
+    shard's, and `unload` those that answer who waits for a shard that is given up."""
 
     def __init__(
         self,
-        new_machine: Callable[[], MachineT],
+        timers: AllTimers,
+        new_machine: Callable[[Timers[Any]], MachineT],
         load: Callable[[Shard[MachineT]], Iterator[None]],
         unload: Callable[[Shard[MachineT]], Iterator[None]],
     ) -> None:
+        self._timers = timers
+        self._next_step: Timers[str] = timers.new_room()
         self._new_machine = new_machine
         self._load = load
         self._unload = unload
@@ -180,6 +186,11 @@ class Shards(Generic[MachineT]):
     def is_loading(self) -> bool:
         return bool(self._loading)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still to be loaded or given up."""
+        return bool(self._loading or self._unloading)
+
     def find(self, index: int) -> Shard[MachineT] | None:
         return self._shards.get(index)
 
@@ -196,9 +207,12 @@ class Shards(Generic[MachineT]):
         if known is not None and not known.has_failed:
             known.leader_epoch = max(known.leader_epoch, leader_epoch)
             return
-        shard = Shard(index, leader_epoch, self._new_machine())
+        if known is not None:
+            known.give_up()
+        shard = Shard(index, leader_epoch, self._new_machine, self._timers)
         self._shards[index] = shard
         self._loading[index] = None
+        self._next_step.set(NEXT, 0.0)
         shard.begin_loading(self._load(shard))
 
     def resigned(self, index: int, leader_epoch: float) -> None:
@@ -209,6 +223,8 @@ class Shards(Generic[MachineT]):
         del self._shards[index]
         self._loading.pop(index, None)
         shard.give_up()
+        shard.machine_timers.close()
+        self._next_step.set(NEXT, 0.0)
         self._unloading.append(self._unload(shard))
 
     def committed(self, index: int, end: int) -> None:
@@ -217,13 +233,6 @@ class Shards(Generic[MachineT]):
             shard.committed(end)
 
     # Time
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        if self._loading or self._unloading:
-            return AT_ONCE_MS
-        deadlines = (one.next_deadline_ms for one in self._shards.values())
-        return min((one for one in deadlines if one is not None), default=None)
 
     def advance(self, monotonic_ms: float) -> None:
         """One step of each, the loading and the unloading that were begun first, and refusals of
@@ -236,10 +245,7 @@ class Shards(Generic[MachineT]):
             shard.load_on()
             if not shard.is_loading:
                 del self._loading[index]
+        if not self.is_busy:
+            self._next_step.cancel(NEXT)
         for one in list(self._shards.values()):
             one.expire(monotonic_ms)
-
-
-def earliest(deadlines: Iterable[float | None], *others: float | None) -> float | None:
-    """The first deadline of those that there are."""
-    return min((one for one in chain(deadlines, others) if one is not None), default=None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.waiting import Waiting
 from ottla.controller.acls import AclChanges, ChangeAcls
 from ottla.controller.events import Answer, Request
@@ -23,7 +24,8 @@ T = TypeVar("T")
 class Membership(Protocol):
     """`inter_broker_listener` is the one over which brokers reach each other."""
 
-    inter_broker_listener: str
+    @property
+    def inter_broker_listener(self) -> str: ...
 
     @property
     def is_controller(self) -> bool:
@@ -56,6 +58,9 @@ class Membership(Protocol):
 
     def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
         """The next block of the cluster's producer ids."""
+
+    def send_markers(self, request: MarkerRequest) -> None:
+        """To the broker that it names; its answer goes to the coordinator of transactions."""
 
     @property
     def has_done(self) -> bool: ...

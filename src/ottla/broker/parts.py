@@ -1,8 +1,9 @@
 """What a broker is made of, as `assemble` has put it together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ottla.base.timers import AllTimers, Timers
 from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import BrokerSettings
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
     from ottla.broker.replicas import Replicas
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerTimers:
+    """All deadlines of a broker: `answers` are of what clients wait for, and of groups and
+    transactions, `jobs` of work that is nobody's request."""
+
+    answers: AllTimers = field(default_factory=Timers)
+    jobs: AllTimers = field(default_factory=Timers)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
     node_id: int
@@ -44,5 +54,6 @@ class BrokerParts:
     security: Security
     segment_removals: SegmentRemovals
     jobs: Jobs
+    timers: BrokerTimers
     replicas: "Replicas | None"
     """`None` of a broker that is alone."""

@@ -19,7 +19,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.timers import Timers
+from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once, in_turns
 from ottla.broker.awaited_metadata import IsSo, MetadataWaits
@@ -58,7 +58,6 @@ from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import LeaderAndIsr, Order, UpdateMetadata
 from ottla.record.batch import batch_at, whole_size
-from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.reader import FetchData, Isolation
 
@@ -102,9 +101,9 @@ class Replicas:
         self,
         options: ReplicaOptions,
         store: TopicStore,
-        directories: LogDirectories,
         config: Callable[[], BrokerConfig],
         waiting: WaitingRoom[FetchQuery, Any],
+        timers: AllTimers,
     ) -> None:
         self.options = options
         self.settings_of: SettingsOf = no_settings
@@ -118,7 +117,7 @@ class Replicas:
         self.leader_quota = _quota(config, lambda: config().leader_replication_throttled_rate)
         self.follower_quota = _quota(config, lambda: config().follower_replication_throttled_rate)
         self._store = store
-        self._directories = directories
+        directories = self._directories = store.directories
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
         self._waiting = waiting
         logs = HostedLogs(store, directories, lambda topic: self.settings_of(topic), self._opened)
@@ -126,10 +125,11 @@ class Replicas:
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
         """Those that the controller has said something of since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
-        self._delayed: Timers[DelayedOperation] = Timers()
-        self._metadata_waits = MetadataWaits()
+        self._delayed: Timers[DelayedOperation] = timers.new_room()
+        self._metadata_waits = MetadataWaits(timers)
         self._answered: list[Waiting[Any]] = []
-        self._next_tick_ms = 0.0
+        self._next_tick: Timers[str] = timers.new_room()
+        self._next_tick.set(NEXT, 0.0)
         for topic in store.topics:
             for partition in topic.partitions.values():
                 partition.replication = ReplicatedPartition(self, HostedLog(partition))
@@ -313,11 +313,6 @@ class Replicas:
 
     # Time
 
-    @property
-    def next_deadline_ms(self) -> float:
-        due = (self._delayed.next_deadline_ms, self._metadata_waits.next_deadline_ms)
-        return min([self._next_tick_ms, *(one for one in due if one is not None)])
-
     def advance(self, at: Timestamps) -> None:
         """Answers requests that have waited too long, and looks for followers that lag, and for
         directories that have failed."""
@@ -330,8 +325,9 @@ class Replicas:
         for directory in self._directories:
             if directory.is_offline and directory.path not in self._failed:
                 self._give_up(directory)
-        if at.monotonic_ms >= self._next_tick_ms:
-            self._next_tick_ms = at.monotonic_ms + self.options.lag_time_max_ms / TICKS_PER_LAG
+        if self._next_tick.take_due(at.monotonic_ms) is not None:
+            interval_ms = self.options.lag_time_max_ms / TICKS_PER_LAG
+            self._next_tick.set(NEXT, at.monotonic_ms + interval_ms)
             self._carry_out(self.manager.tick(at.monotonic_ms))
 
     def _give_up(self, directory: LogDirectory) -> None:

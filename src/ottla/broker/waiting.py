@@ -1,7 +1,7 @@
 """Answers that come later, and the fetches among them: those that found too little and wait.
 
-The room of the fetches is a machine without a clock: its caller asks for `next_deadline_ms`,
-calls `advance` when that has come, and `wake` when a partition has grown. Deadlines are on the
+The room of the fetches is a machine without a clock: its caller calls `advance` when the first
+deadline has come, and `wake` when a partition has grown. Deadlines are on the
 monotonic clock, so that setting the wall clock back keeps nobody waiting. Kafka's counterparts:
 `DelayedFetch` and the purgatory that keeps it.
 """
@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.timers import Timers
+from ottla.base.timers import AllTimers, Timers
 
 Query = TypeVar("Query")
 Result = TypeVar("Result")
@@ -95,9 +95,9 @@ class LongFetch(WaitingFetch[Query, Result], Generic[Query, Result]):
 class WaitingRoom(Generic[Query, Result]):
     """All waiting fetches, found by partition and by deadline."""
 
-    def __init__(self) -> None:
+    def __init__(self, timers: AllTimers) -> None:
         self._by_key: dict[Hashable, dict[WaitingFetch[Query, Result], None]] = {}
-        self._deadlines: Timers[WaitingFetch[Query, Result]] = Timers()
+        self._deadlines: Timers[WaitingFetch[Query, Result]] = timers.new_room()
         self._woken: list[WaitingFetch[Query, Result]] = []
         self._waiting_count = 0
 
@@ -158,11 +158,6 @@ class WaitingRoom(Generic[Query, Result]):
         for fetch in woken:
             fetch.is_woken = False
         return [fetch for fetch in woken if not fetch.is_over]
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `advance` will next have something to return."""
-        return self._deadlines.next_deadline_ms
 
     def advance(self, now_ms: float) -> list[WaitingFetch[Query, Result]]:
         """Those whose time is up at `now_ms`; the caller gives each its result and ends it."""

@@ -6,7 +6,6 @@ registers when it listens; from then on the controller sends it orders. Kafka's 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from secrets import token_bytes
 
@@ -35,7 +34,7 @@ from ottla.cluster.marker_channels import MarkerChannels, MarkerParts
 from ottla.cluster.member import GENERATED_ID, Callbacks, ClusterMember, MemberOptions
 from ottla.cluster.membership import ClusterMembership
 from ottla.cluster.orders import OrderWriter
-from ottla.cluster.peers import Connect
+from ottla.cluster.running import Place, Running
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
 from ottla.controller.acls import FoundAcls, read_all_acls
@@ -44,7 +43,7 @@ from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from ottla.registries.brokers import BrokerRegistration, Endpoint
+from ottla.registries.brokers import BrokerRegistration
 from ottla.registries.paths import DEFAULT_ENTITY
 from ottla.storage.files.filenames import META_PROPERTIES
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
@@ -74,23 +73,6 @@ def identity_of(paths: Sequence[str], file_system: FileSystem) -> MetaProperties
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a broker runs: its lock, its server, and how it reaches other brokers.
-
-    `listener` is the one over which brokers reach each other, by `connect`; `control_listener` and
-    `control_connect` are those over which the controller does.
-    """
-
-    lock: AbstractContextManager[object]
-    wake: Callable[[], None]
-    connect: Connect
-    listener: str
-    control_connect: Connect
-    control_listener: str
-    endpoints: tuple[Endpoint, ...]
-
-
 class ClusterBroker:
     """From `join` to `stop`; `complain` is called with one line for people."""
 
@@ -108,9 +90,8 @@ class ClusterBroker:
         self._complain = complain
         self._version = inter_broker_version(config)
         self._passwords = KeptPasswords(config, token_bytes)
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._has_rules = False
-        self._markers: MarkerChannels | None = None
         self._member = ClusterMember(
             self._member_options(known, access),
             Callbacks(
@@ -125,6 +106,7 @@ class ClusterBroker:
             clock,
             new_cluster_id,
         )
+        self.membership = ClusterMembership(self._member, lambda: self._parts, self)
 
     def _member_options(self, known: MetaProperties | None, access: Access | None) -> MemberOptions:
         """Raises `UserError`."""
@@ -164,7 +146,7 @@ class ClusterBroker:
         return self._member.cluster_id
 
     @property
-    def _parts(self) -> "_Running":
+    def _parts(self) -> Running:
         assert self._running is not None, "call start first"
         return self._running
 
@@ -177,7 +159,7 @@ class ClusterBroker:
         replicas = broker.replicas
         assert replicas is not None, "assembled as one of a cluster"
         link = ControllerLink(self._link_parts(replicas, place))
-        self._running = _Running(
+        self._running = Running(
             broker=broker,
             replicas=replicas,
             access=RegisteredAccess(broker.security, broker.admin),
@@ -192,10 +174,9 @@ class ClusterBroker:
                 place.control_listener,
                 self._member.post,
             ),
+            markers=MarkerChannels(self._marker_parts(broker, replicas, place)),
         )
         replicas.listeners.append(_FollowedPartitions(self._running.fetchers))
-        self._markers = MarkerChannels(self._marker_parts(broker, replicas, place))
-        broker.membership = ClusterMembership(self._member, link, place.listener, place.wake, self)
         self._member.start(
             BrokerRegistration(endpoints=place.endpoints, rack=self._config.broker_rack or None)
         )
@@ -273,8 +254,7 @@ class ClusterBroker:
         if self._running is not None:
             self._running.link.stop()
             self._running.fetchers.stop()
-        if self._markers is not None:
-            self._markers.stop()
+            self._running.markers.stop()
         self._member.stop()
         if self._running is not None:
             self._running.channels.stop()
@@ -299,7 +279,7 @@ class ClusterBroker:
         if self._passwords.may_renew:
             self._member.run(self._renew_passwords, lambda _: None)
 
-    def _read_access(self, parts: "_Running") -> None:
+    def _read_access(self, parts: Running) -> None:
         """All users, quotas, tokens and access rules, before a client is let in.
 
         Raises `UserError` where the rules cannot be followed, unless there are some from before.
@@ -315,7 +295,7 @@ class ClusterBroker:
         if self._config.has_authorizer:
             self._read_rules(parts)
 
-    def _read_rules(self, parts: "_Running") -> None:
+    def _read_rules(self, parts: Running) -> None:
         rules = found_rules(self._member.read(read_all_acls()))
         if rules.errors and not self._has_rules:
             raise UserError(
@@ -387,17 +367,6 @@ class ClusterBroker:
             broker.admin.alter_broker(ConfigSource.ALL_BROKERS, alteration)
         elif entity == f"{BROKERS}{self.broker_id}":
             broker.admin.alter_broker(ConfigSource.BROKER, alteration)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    broker: Broker
-    replicas: Replicas
-    access: RegisteredAccess
-    place: Place
-    link: ControllerLink
-    fetchers: Fetchers
-    channels: ControllerChannels
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any
 from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.replicas import Replicas
 from ottla.broker.transactions.coordinator import TransactionCoordinator
-from ottla.broker.transactions.marker_sender import MarkerRequest
 from ottla.cluster.peers import Connect, Peer, PeerError, endpoint_of
 from ottla.config.inter_broker_version import InterBrokerVersion
 from ottla.protocol.api_keys import ApiKey
@@ -51,10 +51,12 @@ class MarkerChannels:
         self._queues: dict[int, SimpleQueue[MarkerRequest | None]] = {}
         self._peers: dict[int, Peer] = {}
         self._threads: list[Thread] = []
-        parts.transactions.send_markers = self.send
+        self._is_stopping = False
 
     def send(self, request: MarkerRequest) -> None:
         """From the server's loop."""
+        if self._is_stopping:
+            return
         queue = self._queues.get(request.broker)
         if queue is None:
             queue = self._queues[request.broker] = SimpleQueue()
@@ -71,7 +73,7 @@ class MarkerChannels:
 
     def stop(self) -> None:
         """Not under the broker's lock."""
-        self._parts.transactions.send_markers = None
+        self._is_stopping = True
         for queue in self._queues.values():
             queue.put(None)
         for peer in self._peers.values():

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.waiting import Waiting
-from ottla.cluster.controller_link import ControllerLink
 from ottla.cluster.member import ClusterMember
+from ottla.cluster.running import Running
 from ottla.controller.acls import (
     AclChanges,
     ChangeAcls,
@@ -40,20 +41,19 @@ class Follow(Protocol):
 
 
 class ClusterMembership:
+    """`running` is asked only once the broker listens: no request comes before."""
+
     def __init__(
-        self,
-        member: ClusterMember,
-        link: ControllerLink,
-        inter_broker_listener: str,
-        wake: Callable[[], None],
-        follow: "Follow",
+        self, member: ClusterMember, running: Callable[[], Running], follow: Follow
     ) -> None:
         self._follow = follow
-        self.inter_broker_listener = inter_broker_listener
         self._member = member
-        self._link = link
-        self._wake = wake
+        self._running = running
         self._done: deque[Waiting[Any]] = deque()
+
+    @property
+    def inter_broker_listener(self) -> str:
+        return self._running().place.listener
 
     @property
     def is_controller(self) -> bool:
@@ -120,17 +120,20 @@ class ClusterMembership:
         return waiting
 
     def create_topics(self, names: Sequence[str]) -> None:
-        self._link.create_topics(names)
+        self._running().link.create_topics(names)
 
     def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
         waiting: Waiting[ProducerIdBlock] = Waiting()
-        self._link.allocate_producer_ids(lambda block: self._finish(waiting, block))
+        self._running().link.allocate_producer_ids(lambda block: self._finish(waiting, block))
         return waiting
+
+    def send_markers(self, request: MarkerRequest) -> None:
+        self._running().markers.send(request)
 
     def _finish(self, waiting: Waiting[T], result: T) -> None:
         waiting.result = result
         self._done.append(waiting)
-        self._wake()
+        self._running().place.wake()
 
     @property
     def has_done(self) -> bool:

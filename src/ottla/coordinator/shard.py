@@ -79,6 +79,7 @@ class GroupCoordinatorShard:
         catalog: TopicCatalog,
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
+        timers: Timers[Hashable],
         refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE,
     ) -> None:
         """`refusal` says of a group why it cannot be known here, or NONE: what the log keeps of it
@@ -88,7 +89,7 @@ class GroupCoordinatorShard:
         self._config = config
         self._new_id = new_id
         self.refusal = refusal
-        self._timers: Timers[Hashable] = Timers()
+        self._timers = timers
         self._commits = Commits(config, self.offsets)
         self._sessions = Sessions(group_configs)
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
@@ -454,11 +455,6 @@ class GroupCoordinatorShard:
         return draft.decide(Acknowledgement(), vacant)
 
     # Time
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `advance` will next have something to do, on the monotonic clock."""
-        return self._timers.next_deadline_ms
 
     def advance(self, at: Timestamps) -> Decision[Answer] | None:
         """The effect of time on one group; to be called until it returns `None`.

@@ -13,6 +13,7 @@ from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
+from ottla.broker.membership import Membership
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import BrokerConfig, broker_config
 
@@ -38,16 +39,18 @@ def open_broker(
 def open_member(
     paths: Sequence[str],
     settings: Mapping[str, str],
-    cluster_id: str,
+    place: tuple[str, Membership],
     *,
     clock: Clock,
     on_progress: Callable[[str], None] = lambda _: None,
     on_event: OnEvent = pass_over,
 ) -> Broker:
-    """As `open_broker`, of a broker of a cluster, whose controller says what it has and leads."""
+    """As `open_broker`, of a member of the cluster with that id, whose controller says what it has
+    and leads."""
+    cluster_id, membership = place
     config = broker_config(settings)
     options = _options(config, cluster_id, clock, on_progress, on_event)
-    return assemble(paths, OsFileSystem(), config, replace(options, is_in_cluster=True))
+    return assemble(paths, OsFileSystem(), config, replace(options, membership=membership))
 
 
 def _options(

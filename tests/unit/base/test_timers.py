@@ -2,7 +2,7 @@
 
 import random
 
-from ottla.base.timers import Timers
+from ottla.base.timers import AllTimers, Timers
 
 
 def take_all(timers: Timers[str], now_ms: float) -> list[str]:
@@ -70,3 +70,44 @@ def test_timers_agree_with_a_plain_dictionary() -> None:
         assert set(take_all(timers, now_ms)) == due
         for one in due:
             del model[one]
+
+
+def test_the_first_deadline_of_all_rooms_is_that_of_the_whole() -> None:
+    chance = random.Random(5)
+    whole: AllTimers = Timers()
+    rooms: list[Timers[str]] = [whole.new_room() for _ in range(4)]
+    for now_ms in range(2000):
+        room, key = chance.choice(rooms), chance.choice("abc")
+        if chance.random() < 0.7:
+            room.set(key, now_ms + chance.randrange(1, 60))
+        else:
+            room.cancel(key)
+        firsts = [one for room in rooms if (one := room.next_deadline_ms) is not None]
+        assert whole.next_deadline_ms == min(firsts, default=None)
+        take_all(chance.choice(rooms), now_ms)
+
+
+def test_what_is_due_in_a_room_is_taken_by_that_room_alone() -> None:
+    whole: AllTimers = Timers()
+    one, other = whole.new_room(), whole.new_room()
+    one.set("a", 10)
+    other.set("b", 5)
+    assert one.take_all_due(10) == ["a"]
+    assert whole.next_deadline_ms == 5
+    assert other.take_all_due(10) == ["b"]
+    assert whole.next_deadline_ms is None
+
+
+def test_a_closed_room_counts_no_longer_also_with_what_is_set_later() -> None:
+    whole: AllTimers = Timers()
+    one, other = whole.new_room(), whole.new_room()
+    one.set("a", 10)
+    other.set("b", 50)
+    assert whole.next_deadline_ms == 10
+    one.set("a", 7)
+    one.close()
+    assert whole.next_deadline_ms == 50
+    one.set("a", 1)
+    one.close()
+    assert whole.next_deadline_ms == 50
+    assert one.take_all_due(1) == ["a"]

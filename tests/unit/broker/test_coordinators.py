@@ -6,13 +6,14 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.timers import AllTimers, Timers
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
+from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.broker.transactions.coordinator import TransactionCoordinator, state_topic
-from ottla.broker.transactions.marker_sender import MarkerRequest
 from ottla.broker.waiting import Waiting
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.coordinator.classic.state import GroupState
@@ -57,15 +58,17 @@ class Member:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.cluster = Cluster()
+        self.timers: AllTimers = Timers()
         self.groups = GroupCoordinator(
             broker,
             broker.config,
             lambda: id_of(1000),
             broker.settings.groups.of,
+            self.timers,
             self.cluster,
         )
         self.transactions = TransactionCoordinator(
-            broker, self.groups, broker.config, must_verify=lambda: True, cluster=self.cluster
+            broker, self.groups, broker.config, lambda: True, self.timers, self.cluster
         )
         self.coordinators = Coordinators(self.groups, self.transactions)
 
@@ -75,8 +78,10 @@ class Member:
 
     def work(self, monotonic_ms: float = 0) -> None:
         """Loads and gives up all that is to be."""
-        shards = (self.groups.shards, self.transactions.shards)
-        while any(one is not None and one.next_deadline_ms == 0.0 for one in shards):
+        while any(
+            one is not None and one.is_busy
+            for one in (self.groups.shards, self.transactions.shards)
+        ):
             self.groups.advance(at(monotonic_ms))
             self.transactions.advance(at(monotonic_ms))
 
@@ -176,7 +181,7 @@ def test_a_group_whose_partition_another_broker_leads_is_refused(member: Member)
 def test_a_group_is_refused_for_now_while_its_partition_is_read(member: Member) -> None:
     member.coordinators.became_leader(OURS, 1)
     assert member.commit(1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert member.groups.next_deadline_ms == 0
+    assert member.timers.next_deadline_ms == 0
     member.work()
     assert member.commit(1) is ErrorCode.NONE
 
@@ -244,7 +249,7 @@ def test_other_partitions_events_are_nothing_to_coordinators(member: Member) -> 
     member.coordinators.became_follower(WHERE, 1)
     member.coordinators.stopped(WHERE, delete=True)
     member.coordinators.high_watermark_moved(member.broker.topics.partition(*WHERE))
-    assert member.groups.next_deadline_ms is None
+    assert member.timers.next_deadline_ms is None
 
 
 # What is committed

@@ -258,7 +258,7 @@ def test_each_kind_of_group_is_described_as_what_it_is(runner: ConsumerRunner) -
 def test_deadlines_of_both_protocols_come_in_their_order(runner: ConsumerRunner) -> None:
     runner.enter("m", group_id="new")
     stable_classic(runner)
-    assert runner.machine.next_deadline_ms == 10_000
+    assert runner.timers.next_deadline_ms == 10_000
     runner.advance(10_000)
     assert ("new", "consumer", "Stable") in types(runner)
     runner.advance(35_000)

@@ -137,6 +137,8 @@ def test_an_answer_about_what_is_committed_goes_at_once(member: Member) -> None:
 
 def test_a_producer_gets_its_id_when_that_is_committed(member: Member) -> None:
     request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+    first = member.ask(ApiKey.INIT_PRODUCER_ID, request, 4)
+    assert first.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no block of ids is here yet"
     later = member.ask(ApiKey.INIT_PRODUCER_ID, request, 4)
     member.replicate(member.state)
     answer = member.answered(later)

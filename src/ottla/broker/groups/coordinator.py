@@ -11,8 +11,9 @@ from typing import Any, Protocol, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.ids import Uuid
+from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.broker.coordinator_shards import Shard, Shards, earliest
+from ottla.broker.coordinator_shards import Shard, Shards
 from ottla.broker.internal_topic import (
     Appender,
     ClusterPartitions,
@@ -70,6 +71,7 @@ class GroupCoordinator:
         config: GroupCoordinatorConfig,
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
+        timers: AllTimers,
         cluster: ClusterCatalog | None = None,
     ) -> None:
         self._topic = InternalTopic(
@@ -79,17 +81,19 @@ class GroupCoordinator:
             cluster,
         )
 
-        def new_machine(refusal: Callable[[str], ErrorCode]) -> GroupCoordinatorShard:
+        def new_machine(
+            its_timers: Timers[Any], refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE
+        ) -> GroupCoordinatorShard:
             catalog = broker.topics if cluster is None else cluster
-            return GroupCoordinatorShard(config, catalog, new_id, group_configs, refusal)
+            return GroupCoordinatorShard(
+                config, catalog, new_id, group_configs, its_timers, refusal
+            )
 
-        self.machine = new_machine(self._refusal)
+        self.machine = new_machine(timers.new_room(), self._refusal)
         """That of all groups of a single broker. In a cluster it refuses those of other brokers."""
         self.shards: Shards[GroupCoordinatorShard] | None = None
         if cluster is not None:
-            self.shards = Shards(
-                lambda: new_machine(lambda _: ErrorCode.NONE), self._load_shard, self._unload_shard
-            )
+            self.shards = Shards(timers, new_machine, self._load_shard, self._unload_shard)
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
         self._at: Timestamps | None = None
         self._on_event = broker.on_event
@@ -245,14 +249,6 @@ class GroupCoordinator:
                     self._run(decision, at)
 
     # Time
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `advance` will have something to do, on the monotonic clock."""
-        if self.shards is None:
-            return self.machine.next_deadline_ms
-        deadlines = (one.machine.next_deadline_ms for one in self.shards.served)
-        return earliest(deadlines, self.shards.next_deadline_ms)
 
     def advance(self, at: Timestamps) -> None:
         """Does what is due; groups that nobody has asked for since the start can wait."""

@@ -8,7 +8,7 @@ on threads.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.base.timers import Timers
+from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 
 Work = Callable[[Timestamps], bool | None]
@@ -27,10 +27,10 @@ class Job:
 class Jobs:
     """All jobs. Intervals are asked for again at each run, since settings change."""
 
-    def __init__(self) -> None:
+    def __init__(self, timers: AllTimers) -> None:
         self._new: list[Job] = []
         """Jobs that were added since the clock was last seen."""
-        self._due: Timers[Job] = Timers()
+        self._due: Timers[Job] = timers.new_room()
 
     def add(
         self,
@@ -42,11 +42,6 @@ class Jobs:
         """A job whose first run is `initial_ms` (an interval by default) after the clock is first
         seen."""
         self._new.append(Job(interval_ms, initial_ms or interval_ms, run))
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `advance` next has work, on the monotonic clock; `None` before it has seen that."""
-        return None if self._new else self._due.next_deadline_ms
 
     def advance(self, at: Timestamps) -> None:
         """Runs what is due."""

@@ -21,12 +21,12 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import FileSystem, base_name
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.removals import Removals
-from ottla.broker.topics.topics import Topics
+from ottla.broker.topics.topic_store import TopicStore
 from ottla.config.broker import BrokerConfig
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
@@ -74,20 +74,20 @@ class Moves:
         self,
         directories: LogDirectories,
         access: LogAccess,
-        topics: Topics,
-        removals: Removals,
+        store: TopicStore,
         file_system: FileSystem,
         config: Callable[[], BrokerConfig],
+        timers: AllTimers,
     ) -> None:
         self._has_flusher = False
         self._directories = directories
         self._access = access
-        self._topics = topics
-        self._removals = removals
+        self._topics = store.topics
+        self._removals = store.removals
         self._file_system = file_system
         self._config = config
         self._moves: dict[TopicPartition, Move] = {}
-        self._due_ms = 0.0
+        self._next_step: Timers[str] = timers.new_room()
 
     def leave_flushing(self, *, to_others: bool = True) -> None:
         """Somebody carries out `Broker.due_flushes`; without them the copies are flushed here."""
@@ -165,21 +165,18 @@ class Moves:
 
     def _add(self, move: Move) -> None:
         self._moves[move.key] = move
-        self._due_ms = 0.0
+        self._next_step.set(NEXT, 0.0)
 
     def _cancel(self, partition: Partition) -> None:
         """Gives a move up, if there is one; the partition stays where it is."""
         move = self.find(partition)
         self._moves.pop(TopicPartition(partition.topic, partition.index), None)
+        if not self._moves:
+            self._next_step.cancel(NEXT)
         if move is not None:
             self._discard(move)
 
     # The work
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `advance` next has work, on the monotonic clock."""
-        return self._due_ms if self._moves else None
 
     def due_flushes(self, directory: LogDirectory, monotonic_ms: float) -> Iterable[FlushPlan]:
         """What of the copies in a directory is to be flushed now."""
@@ -197,22 +194,28 @@ class Moves:
 
     def advance(self, at: Timestamps) -> None:
         """Makes one step of one move, and lets the others have the next ones."""
-        if not self._moves or at.monotonic_ms < self._due_ms:
+        if self._next_step.take_due(at.monotonic_ms) is None:
             return
+        wait_ms = self._advance_first(at)
+        if self._moves:
+            self._next_step.set(NEXT, at.monotonic_ms + wait_ms)
+
+    def _advance_first(self, at: Timestamps) -> float:
+        """Returns how long to wait until the next step."""
         key = next(iter(self._moves))
         move = self._moves.pop(key)
         if not move.is_possible:
-            return
+            return 0.0
         try:
             is_over, wait_ms = self._step(move, at)
         except StorageError:
-            return  # logged where the directory went offline; the next start continues
+            return 0.0  # logged where the directory went offline; the next start continues
         except (ApiError, CorruptionError) as error:
             self._give_up(move, error)
-            return
+            return 0.0
         if not is_over:
             self._moves[key] = move
-        self._due_ms = at.monotonic_ms + wait_ms
+        return wait_ms
 
     def _step(self, move: Move, at: Timestamps) -> tuple[bool, float]:
         """Returns whether the move is over, and how long to wait until the next step."""

@@ -14,11 +14,12 @@ from ottla.storage.directory.log_directories import LogDirectories
 
 
 def schedule_log_jobs(
+    jobs: Jobs,
     directories: LogDirectories,
     config: Callable[[], BrokerConfig],
     retention: Retention,
     on_checked: Callable[[TopicPartition], None],
-) -> Jobs:
+) -> None:
     """`on_checked` hears of a log in which more aborted transactions are known now."""
 
     def initial_ms() -> int:
@@ -34,7 +35,6 @@ def schedule_log_jobs(
             for log in directory.logs.values():
                 log.producers.expire(at, config().producer_id_expiration_ms)
 
-    jobs = Jobs()
     jobs.add(
         lambda: config().log_retention_check_interval_ms,
         retention.run_slice,
@@ -56,7 +56,6 @@ def schedule_log_jobs(
         initial_ms=lambda: 0,
     )
     jobs.add(lambda: config().producer_id_expiration_check_interval_ms, expire_producers)
-    return jobs
 
 
 def schedule_replicas(

@@ -3,7 +3,7 @@
 Kafka's counterparts: `ThrottledChannel` and its `ThrottledChannelReaper`.
 """
 
-from ottla.base.timers import Timers
+from ottla.base.timers import AllTimers, Timers
 from ottla.broker.waiting import Waiting
 
 
@@ -14,8 +14,8 @@ class ThrottledClient(Waiting[None]):
 class ThrottledClients:
     """All of them, those included that have gone in the meantime."""
 
-    def __init__(self) -> None:
-        self._until: Timers[ThrottledClient] = Timers()
+    def __init__(self, timers: AllTimers) -> None:
+        self._until: Timers[ThrottledClient] = timers.new_room()
         self.total = 0
         """How often a client was held back since the start."""
 
@@ -28,10 +28,6 @@ class ThrottledClients:
         self.total += 1
         self._until.set(client, until_ms)
         return client
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        return self._until.next_deadline_ms
 
     def take_over(self, monotonic_ms: float) -> list[ThrottledClient]:
         """Those whose time is over."""

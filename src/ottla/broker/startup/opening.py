@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, StorageError, UserError
 from ottla.base.events import OnEvent, pass_over
@@ -34,6 +35,9 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
 
+if TYPE_CHECKING:
+    from ottla.broker.membership import Membership
+
 logger = logging.getLogger(__name__)
 
 
@@ -56,8 +60,8 @@ class BrokerOptions:
     """Carries out what is to be done for every log of one directory."""
     run_directories: RunAll = field(default=run_in_turn)
     """Carries out what is to be done for every directory."""
-    is_in_cluster: bool = False
-    """The controller of a cluster says which partitions are here, and who leads them."""
+    membership: "Membership | None" = None
+    """Of a broker in a cluster, whose controller says which partitions are here, and who leads."""
 
     def with_node_id(self, node_id: int | None) -> "BrokerOptions":
         """The options of a broker that must be that node, whatever its directories are."""
@@ -96,7 +100,7 @@ def open_directories(
         new_id=options.new_id,
         random_below=options.random_below,
         topic_config=topic_configs.get,
-        is_replicated=options.is_in_cluster,
+        is_replicated=options.membership is not None,
         on_progress=options.on_progress,
         run_all=options.run_all,
     )

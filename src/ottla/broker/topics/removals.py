@@ -10,12 +10,14 @@ Kafka's counterparts: `LogManager.deleteLogs`, `LocalLog.deleteSegmentFiles`.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from ottla.base.errors import StorageError
-from ottla.base.timers import Timers
+from ottla.base.partitions import TopicPartition
+from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.partition_log import PartitionLog
@@ -45,16 +47,22 @@ class Removal:
 
 
 class Removals:
-    """A `queue` in order of deletion, which is the order in which the waits end."""
+    """A `queue` in order of deletion, which is the order in which the waits end.
 
-    def __init__(self) -> None:
+    `before_delete` is to be called for a partition whose log is about to go.
+    """
+
+    def __init__(self, timers: AllTimers, before_delete: Callable[[TopicPartition], None]) -> None:
+        self.before_delete = before_delete
         self.queue: deque[Removal] = deque()
+        self._next_run: Timers[str] = timers.new_room()
         self._open: deque[Removal] = deque()
 
     def add(self, directory: LogDirectory, path: str, log: PartitionLog | None = None) -> None:
         """`log` is closed when its files are removed, or before, when too many are open."""
         removal = Removal(directory, path, log=log)
         self.queue.append(removal)
+        self._next_run.set(NEXT, 0.0)  # the wait begins when the clock is seen
         if log is not None:
             self._open.append(removal)
             if len(self._open) > MAX_OPEN_LOGS:
@@ -65,16 +73,11 @@ class Removals:
         for removal in self.queue:
             removal.close()
 
-    def next_deadline_ms(self, delay_ms: int) -> float | None:
-        """When `run` has something to do: at once for what was added since the last run."""
-        if not self.queue:
-            return None
-        if self.queue[-1].since_ms is None:
-            return 0.0
-        return (self.queue[0].since_ms or 0.0) + delay_ms
-
     def run(self, monotonic_ms: float, delay_ms: int) -> None:
-        """Starts the waits of what is new, and removes some files of what has waited enough."""
+        """Starts the waits of what is new, and removes some files of what has waited enough.
+
+        To be called in every round, since the delay is a setting that clients change.
+        """
         for removal in reversed(self.queue):
             if removal.since_ms is not None:
                 break
@@ -83,6 +86,10 @@ class Removals:
         left = FILES_PER_RUN
         while queue and left > 0 and (queue[0].since_ms or 0.0) + delay_ms <= monotonic_ms:
             left -= self._remove_some(queue[0], left)
+        if queue:
+            self._next_run.set(NEXT, (queue[0].since_ms or 0.0) + delay_ms)
+        else:
+            self._next_run.cancel(NEXT)
 
     def _remove_some(self, removal: Removal, limit: int) -> int:
         """Returns how many files went; the removal leaves the queue with its last one."""
@@ -99,19 +106,14 @@ class Removals:
 class SegmentRemovals:
     """Segments by when their wait ends; each topic has a delay of its own."""
 
-    def __init__(self) -> None:
-        self._due: Timers[tuple[LogDirectory, DeletedSegment]] = Timers()
+    def __init__(self, timers: AllTimers) -> None:
+        self._due: Timers[tuple[LogDirectory, DeletedSegment]] = timers.new_room()
 
     def __len__(self) -> int:
         return len(self._due)
 
     def add(self, directory: LogDirectory, segment: DeletedSegment, due_ms: float) -> None:
         self._due.set((directory, segment), due_ms)
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `run` has something to do."""
-        return self._due.next_deadline_ms
 
     def run(self, monotonic_ms: float) -> None:
         """Removes some files of what has waited enough."""

@@ -67,17 +67,16 @@ class TopicStore:
         file_system: FileSystem,
         configs: TopicConfigs,
         new_id: Callable[[], Uuid],
-        before_delete: Callable[[TopicPartition], None],
+        removals: Removals,
         *,
         has_all_partitions: bool = True,
     ) -> None:
-        """`before_delete` hears of a log that is about to go; `has_all_partitions` of a broker
-        that is alone: in a cluster the controller says which it has."""
+        """`has_all_partitions` of a broker that is alone: in a cluster the controller says which
+        it has."""
         self.topics = Topics()
-        self.removals = Removals()
-        self._before_delete = before_delete
+        self.removals = removals
         self._has_all_partitions = has_all_partitions
-        self._directories = directories
+        self.directories = directories
         self._file_system = file_system
         self._configs = configs
         self._new_id = new_id
@@ -100,7 +99,7 @@ class TopicStore:
             self._configs.put(entry.name, config)
             self._check_id_is_free(entry)
             self.topics.add(Topic(entry, config))
-        for directory in self._directories:
+        for directory in self.directories:
             self._take_directory(directory)
         for entry in entries.values():
             topic = self.topics.get(entry.name)
@@ -109,11 +108,11 @@ class TopicStore:
                 self._delete([topic])
             else:
                 topic.offline_indexes = self._not_at_hand(topic)
-                if self._directories.is_complete:
+                if self.directories.is_complete:
                     _warn_of_format(topic)
                     if self._has_all_partitions:
                         self._complete(topic)
-        if not self._directories.is_complete:
+        if not self.directories.is_complete:
             return
         # All there was of deleted topics is stray by now. And topics that Kafka made are written
         # down with their ids, by which their directories are distinguished from now on.
@@ -126,7 +125,7 @@ class TopicStore:
         """Why partitions are neither on a disk that can be read nor rebuilt."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
         refused = {one: self._refused.get(TopicPartition(topic.name, one)) for one in missing}
-        is_away = self._has_all_partitions and not self._directories.is_complete
+        is_away = self._has_all_partitions and not self.directories.is_complete
         away = "a log directory is offline" if is_away else None
         return {index: why for index, one in refused.items() if (why := one or away)}
 
@@ -368,7 +367,7 @@ class TopicStore:
         self._configs.put(topic.name, config)
         for partition in topic.partitions.values():
             partition.log.maintenance.reconfigure(config)
-        for directory in self._directories:
+        for directory in self.directories:
             for (name, _), log in directory.futures.items():
                 if name == topic.name:
                     log.maintenance.reconfigure(config)
@@ -401,9 +400,9 @@ class TopicStore:
             self._configs.remove(topic.name)
             self._forget(topic.name, offline_indexes)
         names = {topic.name for topic in topics}
-        for directory in self._directories.online:
+        for directory in self.directories.online:
             self._delete_logs(names, directory)
-        if not self._directories.is_complete:
+        if not self.directories.is_complete:
             self._gone.update(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
 
     def _delete_logs(self, names: Collection[str], directory: LogDirectory) -> None:
@@ -565,7 +564,7 @@ class TopicStore:
     ) -> None:
         touched: dict[str, LogDirectory] = {}
         for topic, index in missing:
-            directory = self._directories.emptiest()
+            directory = self.directories.emptiest()
             touched[directory.path] = directory
             log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
             partition = topic.partitions[index] = Partition(topic.name, index, log, directory)
@@ -576,7 +575,7 @@ class TopicStore:
 
     def _check_any_open(self) -> None:
         """Raises `ApiError` when no directory may be given new partitions."""
-        if self._directories.are_cordoned:
+        if self.directories.are_cordoned:
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "Unable to place the partition: every log directory is cordoned.",
@@ -592,7 +591,7 @@ class TopicStore:
     def _forget(self, name: str, indexes: Iterable[int]) -> None:
         for part in parts_in_turns(indexes):
             keys = [TopicPartition(name, index) for index in part]
-            for directory in self._directories:
+            for directory in self.directories:
                 if not directory.is_offline:
                     directory.checkpoints.forget(keys)
 
@@ -608,7 +607,7 @@ class TopicStore:
 
     def _delete_some(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:
         for key in keys:
-            self._before_delete(key)
+            self.removals.before_delete(key)
         logs = [directory.logs[key] for key in keys]
         for log, path in zip(logs, directory.delete_logs(keys), strict=True):
             self.removals.add(directory, path, log)
@@ -624,7 +623,7 @@ class TopicStore:
             return
         write = partial(write_topic_file, self._file_system)
         entries = [*self._entries()]
-        self._directories.write_in_each(lambda path: write(path, entries, self._gone))
+        self.directories.write_in_each(lambda path: write(path, entries, self._gone))
         self._writes_at_once += 1
 
     def _write_in_turns(self) -> None:
@@ -637,10 +636,10 @@ class TopicStore:
         def finish(path: str) -> None:
             files.rename(_prepared(path), join(path, TOPIC_FILE_NAME))
 
-        self._directories.write_in_each(prepare)
+        self.directories.write_in_each(prepare)
         if self._writes_at_once == known:  # Otherwise a later state is there, with this change.
-            self._directories.write_in_each(finish)
-        self._directories.write_in_each(lambda path: aside(lambda: files.sync_directory(path)))
+            self.directories.write_in_each(finish)
+        self.directories.write_in_each(lambda path: aside(lambda: files.sync_directory(path)))
 
     def _entries(self) -> Iterator[TopicEntry]:
         """Of the topics that there are now, and of those that are under way now."""

@@ -10,14 +10,15 @@ Kafka's counterparts: `TransactionCoordinator`, `TransactionMarkerChannelManager
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE
-from ottla.broker.coordinator_shards import Shard, Shards, earliest
+from ottla.broker.coordinator_shards import Shard, Shards
 from ottla.broker.groups.coordinator import REFUSALS, GroupCoordinator
 from ottla.broker.internal_topic import (
     Appender,
@@ -25,11 +26,12 @@ from ottla.broker.internal_topic import (
     EncodedRecord,
     InternalTopic,
 )
+from ottla.broker.marker_requests import Marker, MarkerRequest
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.transactions.marker_sender import MarkerRequest, MarkerSender
-from ottla.broker.transactions.markers import Marker, Markers
+from ottla.broker.transactions.marker_sender import MarkerSender
+from ottla.broker.transactions.markers import Markers
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.transaction import TransactionConfig
@@ -52,6 +54,9 @@ from ottla.coordinator.transaction.requests import (
 )
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 
+if TYPE_CHECKING:
+    from ottla.broker.membership import Membership
+
 logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -72,6 +77,9 @@ class TransactionBroker(Appender, Protocol):
 
     def write_out(self) -> None: ...
 
+    @property
+    def membership(self) -> "Membership | None": ...
+
 
 class TransactionCoordinator:
     """The transactions of this broker; `must_verify` is a setting that may change.
@@ -86,20 +94,19 @@ class TransactionCoordinator:
         groups: GroupCoordinator,
         config: TransactionConfig,
         must_verify: Callable[[], bool],
+        timers: AllTimers,
         cluster: ClusterPartitions | None = None,
     ) -> None:
-        def new_machine() -> TransactionMachine:
-            return TransactionMachine(config, broker.allocate_producer_id)
+        def new_machine(its_timers: Timers[Any]) -> TransactionMachine:
+            return TransactionMachine(config, broker.allocate_producer_id, its_timers)
 
-        self.machine = new_machine()
+        self.machine = new_machine(timers.new_room())
         """That of all transactions of a single broker."""
         self.shards: Shards[TransactionMachine] | None = None
         self.sender: MarkerSender | None = None
         if cluster is not None:
-            self.shards = Shards(new_machine, self._load_shard, self._unload_shard)
-            self.sender = MarkerSender(cluster.leader_of)
-        self.send_markers: Callable[[MarkerRequest], None] | None = None
-        """Set by the shell that has joined a cluster."""
+            self.shards = Shards(timers, new_machine, self._load_shard, self._unload_shard)
+            self.sender = MarkerSender(cluster.leader_of, timers)
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
         self.markers = Markers(broker, groups)
         self._broker = broker
@@ -111,7 +118,7 @@ class TransactionCoordinator:
         self._decided: dict[str, None] = {}
         self._marked: list[str] = []
         self._late: dict[str, None] = {}
-        self._retry_ms = 0.0
+        self._retry: Timers[str] = timers.new_room()
 
     def prepare(self, before_making: Callable[[], None]) -> None:
         """As `GroupCoordinator.prepare`, of `__transaction_state`."""
@@ -168,7 +175,7 @@ class TransactionCoordinator:
         self._is_loaded = True
         self.machine.loaded(at)
         self._late.update((one.transactional_id, None) for one in self.machine.prepared)
-        self._try_again()
+        self._try_again(at)
 
     def is_available(self, transactional_id: str) -> bool:
         """Whether the partition that keeps the id is online, and was read at the start."""
@@ -353,17 +360,6 @@ class TransactionCoordinator:
 
     # Time
 
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `advance` will have something to do, on the monotonic clock."""
-        if self.shards is not None and self.sender is not None:
-            deadlines = (one.machine.next_deadline_ms for one in self.shards.served)
-            return earliest(deadlines, self.shards.next_deadline_ms, self.sender.next_deadline_ms)
-        deadline_ms = self.machine.next_deadline_ms
-        if self._late:
-            return self._retry_ms if deadline_ms is None else min(deadline_ms, self._retry_ms)
-        return deadline_ms
-
     def advance(self, at: Timestamps) -> None:
         """Aborts what takes too long, forgets unused ids, tries again to write markers.
 
@@ -373,17 +369,17 @@ class TransactionCoordinator:
             self._at = at
             self.shards.advance(at.monotonic_ms)
             self._complete(at)
-            if self.send_markers is not None:
+            if (membership := self._broker.membership) is not None:
                 for request in self.take_marker_requests(at):
-                    self.send_markers(request)
+                    membership.send_markers(request)
         elif not self._is_loaded:
             return
         self._at = at
         for machine in self.machines(at):
             while (due := machine.advance(at)) is not None:
                 self._run_all(due, at)
-        if self._late and self._retry_ms <= at.monotonic_ms:
-            self._try_again()
+        if self._retry.take_due(at.monotonic_ms) is not None:
+            self._try_again(at)
 
     # After a decision: called by `Broker.write_out` when what was appended is written
 
@@ -430,6 +426,8 @@ class TransactionCoordinator:
             outcome = self._run(self.machine.complete(key, self._at), self._at)
             if outcome.error:
                 self._postpone(key)
+        if not self._late:
+            self._retry.cancel(NEXT)
 
     def postpone(self) -> None:
         """What was appended could not be written: nothing more until it is tried again."""
@@ -441,13 +439,14 @@ class TransactionCoordinator:
     def _postpone(self, key: str) -> None:
         assert self._at is not None
         self._late[key] = None
-        self._retry_ms = self._at.monotonic_ms + RETRY_MS
+        self._retry.set(NEXT, self._at.monotonic_ms + RETRY_MS)
 
-    def _try_again(self) -> None:
+    def _try_again(self, at: Timestamps) -> None:
         """`_late` keeps them until they are complete: markers that lie there are not repeated."""
+        if not self._late:
+            return
         self._decided.update(self._late)
-        if self._at is not None:
-            self._retry_ms = self._at.monotonic_ms + RETRY_MS
+        self._retry.set(NEXT, at.monotonic_ms + RETRY_MS)
 
     # Running a decision
 

@@ -13,7 +13,8 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.broker.transactions.markers import Marker
+from ottla.base.timers import NEXT, AllTimers, Timers
+from ottla.broker.marker_requests import Marker, MarkerRequest, SentMarker
 
 RETRY_MS: Final = 100.0
 """How soon a broker is asked again that did not take a marker, as in Kafka."""
@@ -38,24 +39,6 @@ LeaderOf = Callable[[TopicPartition], int | None]
 """The broker that leads a partition; -1 for none, `None` where there is no such partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentMarker:
-    """The marker of one transaction for partitions of one broker."""
-
-    transactional_id: str
-    marker: Marker
-    partitions: tuple[TopicPartition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerRequest:
-    """To be sent as one WriteTxnMarkers; the number comes with the answer."""
-
-    number: int
-    broker: int
-    markers: tuple[SentMarker, ...]
-
-
 @dataclass(slots=True)
 class _Ending:
     """A transaction whose markers are not all written; `left` are the partitions without."""
@@ -66,14 +49,15 @@ class _Ending:
 
 
 class MarkerSender:
-    def __init__(self, leader_of: LeaderOf) -> None:
+    def __init__(self, leader_of: LeaderOf, timers: AllTimers) -> None:
         self._leader_of = leader_of
         self._endings: dict[str, _Ending] = {}
         self._unsent: dict[tuple[str, TopicPartition], None] = {}
         self._on_way: dict[int, MarkerRequest] = {}
-        self._paused_until_ms: dict[int, float] = {}
+        self._paused: Timers[int] = timers.new_room()
+        """Brokers that are not asked until then."""
+        self._news: Timers[str] = timers.new_room()
         self._numbers = count()
-        self._has_news = False
         self._complete: list[str] = []
 
     def add(
@@ -88,7 +72,7 @@ class MarkerSender:
         ending = _Ending(shard=shard, marker=marker, left=set(partitions))
         self._endings[transactional_id] = ending
         self._unsent.update(((transactional_id, one), None) for one in sorted(ending.left))
-        self._has_news = True
+        self._news.set(NEXT, 0.0)
         self._check_complete(transactional_id, ending)
 
     def drop(self, transactional_id: str) -> None:
@@ -109,20 +93,11 @@ class MarkerSender:
 
     # Requests
 
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `take_requests` may have something; at once where something is new."""
-        if self._has_news or self._complete:
-            return 0.0
-        return min(self._paused_until_ms.values(), default=None) if self._unsent else None
-
     def take_requests(self, monotonic_ms: float) -> list[MarkerRequest]:
         """What is to be sent now, one request for each broker."""
-        self._has_news = False
-        for broker, until_ms in list(self._paused_until_ms.items()):
-            if until_ms <= monotonic_ms:
-                del self._paused_until_ms[broker]
-        busy = {one.broker for one in self._on_way.values()} | self._paused_until_ms.keys()
+        self._news.cancel(NEXT)
+        self._paused.take_all_due(monotonic_ms)
+        busy = {one.broker for one in self._on_way.values()}
         by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
         for key, partition in list(self._unsent):
             leader = self._leader_of(partition)
@@ -131,8 +106,9 @@ class MarkerSender:
                 del self._unsent[key, partition]
                 self._done(key, partition)
             elif leader == NO_LEADER:
-                self._paused_until_ms.setdefault(NO_LEADER, monotonic_ms + RETRY_MS)
-            elif leader not in busy:
+                if NO_LEADER not in self._paused:
+                    self._paused.set(NO_LEADER, monotonic_ms + RETRY_MS)
+            elif leader not in busy and leader not in self._paused:
                 del self._unsent[key, partition]
                 by_broker.setdefault(leader, {}).setdefault(key, []).append(partition)
         return [self._request(broker, markers) for broker, markers in by_broker.items()]
@@ -157,7 +133,7 @@ class MarkerSender:
     ) -> None:
         """The broker's answer by producer id and partition; what it does not name is sent again."""
         request = self._on_way.pop(number)
-        self._has_news = True
+        self._news.set(NEXT, 0.0)
         for sent in request.markers:
             key, ending = sent.transactional_id, self._endings.get(sent.transactional_id)
             if ending is None or ending.marker != sent.marker:
@@ -173,7 +149,7 @@ class MarkerSender:
                     break
                 else:
                     self._unsent[key, partition] = None
-                    self._paused_until_ms[request.broker] = monotonic_ms + RETRY_MS
+                    self._paused.set(request.broker, monotonic_ms + RETRY_MS)
 
     def failed(self, number: int, monotonic_ms: float) -> None:
         """The broker could not be asked, or nobody knows what it did: all is sent again."""
@@ -188,3 +164,4 @@ class MarkerSender:
         if not ending.left:
             del self._endings[key]
             self._complete.append(key)
+            self._news.set(NEXT, 0.0)

@@ -5,12 +5,12 @@ of groups begin to count, or are forgotten. Kafka's counterparts: `KafkaApis.han
 `TransactionMarkerChannelManager`.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.internal_topic import Appender
+from ottla.broker.marker_requests import Marker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
@@ -28,17 +28,6 @@ class OffsetsInTransactions(Protocol):
         """Raises `ApiError` while a partition is not to take any."""
 
     def end_transaction(self, index: int, producer_id: int, *, is_commit: bool) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
-    """`coordinator_epoch` is the leader epoch of the transaction's partition of the state topic."""
-
-    producer_id: int
-    epoch: int
-    is_commit: bool
-    coordinator_epoch: int = 0
-    client_version: int = 0
 
 
 class Written(NamedTuple):

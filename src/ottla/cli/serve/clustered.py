@@ -16,7 +16,8 @@ from ottla.broker.broker import Broker
 from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.zookeeper_access import zookeeper_access
-from ottla.cluster.joining import ClusterBroker, Place, identity_of
+from ottla.cluster.joining import ClusterBroker, identity_of
+from ottla.cluster.running import Place
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import (
     EVERY_ADDRESS,
@@ -65,7 +66,7 @@ class Clustered:
             return open_member(
                 self._paths,
                 {**values, "broker.id": str(self._cluster.broker_id)},
-                self._cluster.cluster_id,
+                (self._cluster.cluster_id, self._cluster.membership),
                 clock=self._clock,
                 on_progress=progress,
                 on_event=on_event,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.timers import Timers
 from ottla.broker.stored_records import StoredRecord, latest_records
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.client.administration.descriptions import (
@@ -156,7 +157,9 @@ class GroupsAtRest:
     def _shard(self) -> GroupCoordinatorShard:
         """Filled from the topic; it answers what it has replayed, and decides nothing."""
         broker = self._topics.broker
-        shard = GroupCoordinatorShard(broker, _NoTopics(), _no_id, lambda _: broker.group_defaults)
+        shard = GroupCoordinatorShard(
+            broker, _NoTopics(), _no_id, lambda _: broker.group_defaults, Timers()
+        )
         for place in self._topics.places_of(CONSUMER_OFFSETS):
             for record in self._topics.ask(place, _stored):
                 _replay(shard, place, record)

@@ -52,12 +52,17 @@ class Due(Enum):
 class TransactionMachine:
     """All transactional ids. `transactions` is for looking at."""
 
-    def __init__(self, config: TransactionConfig, new_producer_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig,
+        new_producer_id: Callable[[], int],
+        timers: Timers[tuple[Due, str]],
+    ) -> None:
         self.transactions: dict[str, Transaction] = {}
         self._config = config
         self._new_producer_id = new_producer_id
         self._prepared: dict[str, None] = {}
-        self._timers: Timers[tuple[Due, str]] = Timers()
+        self._timers = timers
         self._to_look_through: deque[str] = deque()
         self._quiet_since_ms: dict[str, float] = {}
         """When a look first found nothing new of an id, on the monotonic clock."""
@@ -251,11 +256,6 @@ class TransactionMachine:
         return map(describe, self.transactions.values())
 
     # Time
-
-    @property
-    def next_deadline_ms(self) -> float | None:
-        """When `advance` will next have something to do, on the monotonic clock."""
-        return self._timers.next_deadline_ms
 
     def advance(self, at: Timestamps) -> Decision[Answer] | None:
         """What time has brought about; to be called until it returns `None`.

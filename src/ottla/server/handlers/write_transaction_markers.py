@@ -11,7 +11,8 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.transactions.markers import Marker, Written
+from ottla.broker.marker_requests import Marker
+from ottla.broker.transactions.markers import Written
 from ottla.broker.waiting import DelayedOperation
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,

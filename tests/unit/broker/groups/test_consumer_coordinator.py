@@ -100,7 +100,7 @@ def test_topics_that_come_and_grow_are_noticed(broker: Broker) -> None:
 
 def test_a_session_ends_with_the_brokers_jobs(broker: Broker) -> None:
     beat(broker, 0)
-    assert broker.groups.next_deadline_ms == 45_000
+    assert broker.next_answer_ms == 45_000
     broker.run_due_jobs(at(45_000))
     assert beat(broker, 1, now_ms=45_000).error is ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -5,6 +5,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.events import Event
+from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.groups.coordinator import GroupCoordinator
@@ -285,7 +286,9 @@ def test_a_log_that_cannot_be_read_answers_for_no_group(
     partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
     file = file_system.open(f"{partition.log.directory}/{0:020}.log", writable=True)
     file.pwrite(batch[61:], 61)
-    coordinator = GroupCoordinator(broker, broker.config, broker.new_id, broker.settings.groups.of)
+    coordinator = GroupCoordinator(
+        broker, broker.config, broker.new_id, broker.settings.groups.of, Timers()
+    )
     assert coordinator.loaded(at(0)).refusal("g") is ErrorCode.NOT_COORDINATOR
 
 
@@ -376,6 +379,7 @@ def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker
         broker.config,
         broker.new_id,
         broker.settings.groups.of,
+        Timers(),
     )
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
     now = Timestamps(now_ms=NOW_MS, monotonic_ms=0)

@@ -194,7 +194,7 @@ def test_a_rate_is_kept_and_none_stops_the_copying(file_system: FakeFileSystem) 
     broker.moves.request("t", 0, "/e")
     broker.run_due_jobs(at(0.0))
     copied = broker.directories[1].futures["t", 0].size
-    assert broker.moves.next_deadline_ms == copied
+    assert broker.moves._next_step.next_deadline_ms == copied
     broker.run_due_jobs(at(copied - 1.0))
     assert broker.directories[1].futures["t", 0].size == copied
 

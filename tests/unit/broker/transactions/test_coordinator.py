@@ -11,9 +11,9 @@ from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.broker.marker_requests import Marker
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.transactions.markers import Marker
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset
 from ottla.coordinator.placement import partition_for
@@ -222,7 +222,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
     begin(broker, claim)
     broker.run_due_jobs(at(999))
     assert not stable(broker, A)
-    assert broker.transactions.next_deadline_ms == 1000
+    assert broker.next_answer_ms == 1000
     broker.run_due_jobs(at(1000))
     broker.write_out()
     assert stable(broker, A)
@@ -404,7 +404,7 @@ def test_a_directory_that_fails_under_a_marker_leaves_the_rest_to_the_next_start
     broker.run_due_jobs(at(1000))
     broker.write_out()
     assert state_of(broker) == "PrepareCommit"
-    assert broker.transactions.next_deadline_ms == 2000
+    assert broker.next_answer_ms == 2000
     again = opened(under.crash(CrashMode.KEEP), *paths)
     assert state_of(again) == "CompleteCommit"
     assert read_committed(again, A) == read_committed(again, B) == [b"v"]

@@ -23,7 +23,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_shut_out(
     log.add(producer, ("t", 1))
     log.pass_ms(399)
     assert log.tx().is_ongoing
-    assert log.machine.next_deadline_ms == 1000
+    assert log.timers.next_deadline_ms == 1000
     log.pass_ms(1)
     assert log.states[-2:] == ["PrepareAbort", "CompleteAbort"]
     assert log.tx().epoch == producer.epoch + 1

@@ -1,0 +1,44 @@
+"""Where a member of a cluster runs, and the threads that it has once it listens."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from ottla.broker.broker import Broker
+from ottla.broker.registered_access import RegisteredAccess
+from ottla.broker.replicas import Replicas
+from ottla.cluster.controller_channel import ControllerChannels
+from ottla.cluster.controller_link import ControllerLink
+from ottla.cluster.fetchers import Fetchers
+from ottla.cluster.marker_channels import MarkerChannels
+from ottla.cluster.peers import Connect
+from ottla.registries.brokers import Endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a broker runs: its lock, its server, and how it reaches other brokers.
+
+    `listener` is the one over which brokers reach each other, by `connect`; `control_listener` and
+    `control_connect` are those over which the controller does.
+    """
+
+    lock: AbstractContextManager[object]
+    wake: Callable[[], None]
+    connect: Connect
+    listener: str
+    control_connect: Connect
+    control_listener: str
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    broker: Broker
+    replicas: Replicas
+    access: RegisteredAccess
+    place: Place
+    link: ControllerLink
+    fetchers: Fetchers
+    channels: ControllerChannels
+    markers: MarkerChannels
