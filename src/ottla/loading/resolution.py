@@ -2,16 +2,23 @@
 
 One task reads keys and offsets of all changes of a partition, and writes two small files: the last
 offset of each key, in order of the keys, and the offsets of the rows that stay, in order. Tasks
-that merge then read of these what their files may have. Memory is that of the changed keys.
+that merge then read of these what their files may have.
+
+A task holds `KEYS_AT_ONCE` keys, however many have changed: what it has then goes to a file, in
+order of the keys (`key_runs.py`), and in the end such files are read side by side. Besides it holds
+a bit for each offset of the load.
 """
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ottla.tables.data_files import read_part
+from ottla.loading.key_runs import KeyRuns
+from ottla.tables.data_files import part_batches
 from ottla.tables.ledger_entries import DataFile, changes_of
 from ottla.tables.parquet_files import open_parquet, range_of
 from ottla.tables.store import TableStore, open_store
@@ -20,7 +27,11 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+KEYS_AT_ONCE = 1_000_000
+
 _GROUP_ROWS = 65_536
+_GROUPS_AT_ONCE = 16
+_CHUNK_OFFSETS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +53,7 @@ class Resolving:
 
     table: str
     directory: str
+    keys_at_once: int = KEYS_AT_ONCE
 
     def resolve(self, changes: Mapping[int, Sequence[DataFile]]) -> list[str]:
         """Returns a resolution of each partition, as JSON."""
@@ -51,28 +63,31 @@ class Resolving:
 
     def _resolved(self, store: TableStore, partition: int, parts: Sequence[DataFile]) -> Resolution:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        columns = ["key", "offset", "is_deleted"]
-        changes = pa.concat_tables(read_part(store, part, columns) for part in parts)
-        is_keyed = pc.is_valid(changes["key"])
-        truncated = pc.max(changes["offset"].filter(pc.invert(is_keyed))).as_py()
-        truncated = -1 if truncated is None else int(truncated)
-        last = changes.filter(is_keyed).group_by("key").aggregate([("offset", "max")])
-        last = last.rename_columns(["key", "offset"]).sort_by("key")
-        rows = changes.filter(
-            pc.and_(pc.invert(changes["is_deleted"]), pc.greater(changes["offset"], truncated))
-        )
-        stays = pc.is_in(rows["offset"], last["offset"].combine_chunks())
-        name = f"{changes_of(self.directory)}/{{}}-{partition}-{secrets.token_hex(4)}.parquet"
+        name = f"{changes_of(self.directory)}/{{}}-{partition}-{secrets.token_hex(4)}"
+        runs = KeyRuns(store, name.format("run"), self.keys_at_once)
+        truncated = -1
+        for part in parts:
+            for changes, truncation in _changes(store, part):
+                runs.add(changes)
+                truncated = max(truncated, truncation)
         found = Resolution(
             partition=partition,
-            latest=name.format("latest"),
-            winners=name.format("winners"),
+            latest=f"{name.format('latest')}.parquet",
+            winners=f"{name.format('winners')}.parquet",
             truncated=truncated,
         )
-        _write(store, found.latest, last)
-        _write(store, found.winners, rows.filter(stays).select(["offset"]).sort_by("offset"))
+        key, offset = pa.field("key", pa.binary()), pa.field("offset", pa.int64())
+        winners = _OffsetSet()
+        with _output(store, found.latest, pa.schema([key, offset])) as write:
+            for rows in runs.windows():
+                change = rows["change"].to_numpy()
+                offsets = change >> 1
+                write([rows["key"], pa.chunked_array([offsets])])
+                winners.add(offsets[(change & 1 == 0) & (offsets > truncated)])
+        with _output(store, found.winners, pa.schema([offset])) as write:
+            for offsets in winners.in_order():
+                write([pa.chunked_array([offsets])])
         return found
 
 
@@ -89,8 +104,10 @@ class LatestChanges:
         import numpy as np
 
         path = self._resolutions[part.partition].winners
-        winners = self._within(path, "offset", (part.first_offset, part.last_offset))
-        return np.isin(offsets, winners["offset"].to_numpy(), assume_unique=True)
+        stays = np.zeros(len(offsets), dtype=bool)
+        for winners in self._within(path, "offset", (part.first_offset, part.last_offset)):
+            stays |= np.isin(offsets, winners["offset"].to_numpy(), assume_unique=True)
+        return stays
 
     def survive(
         self, part: DataFile, keys: "pa.ChunkedArray", offsets: "np.ndarray[Any, Any]"
@@ -102,11 +119,13 @@ class LatestChanges:
         found = self._resolutions.get(part.partition)
         if found is None:
             return np.ones(len(offsets), dtype=bool)
-        latest = self._within(found.latest, "key", part.keys)
-        indices = pc.fill_null(pc.index_in(keys, latest["key"].combine_chunks()), -1).to_numpy()
-        # One more, for the keys that have not changed.
-        last = np.append(latest["offset"].to_numpy(), -1)[indices]
-        return (offsets >= last) & (offsets > found.truncated)  # type: ignore[no-any-return]
+        last = np.full(len(offsets), -1, np.int64)
+        for latest in self._within(found.latest, "key", part.keys):
+            indices = pc.fill_null(pc.index_in(keys, latest["key"].combine_chunks()), -1)
+            # One more, for the keys that have not changed.
+            there = np.append(latest["offset"].to_numpy(), -1)[indices.to_numpy()]
+            last = np.maximum(last, there)
+        return (offsets >= last) & (offsets > found.truncated)
 
     def may_change(self, part: DataFile) -> bool:
         """Whether a file of the table may have rows that lose, by its bounds."""
@@ -115,16 +134,19 @@ class LatestChanges:
             return False
         if part.keys is None or part.first_offset < found.truncated:
             return True
-        keys = self._within(found.latest, "key", part.keys)["key"]
-        return _has_between(keys, part.keys)
+        pieces = self._within(found.latest, "key", part.keys)
+        return any(_has_between(one["key"], part.keys) for one in pieces)
 
-    def _within(self, path: str, column: str, bounds: tuple[Any, Any] | None) -> "pa.Table":
+    def _within(
+        self, path: str, column: str, bounds: tuple[Any, Any] | None
+    ) -> "Iterator[pa.Table]":
         """The row groups of a file that may have values between the two, which are included."""
         with open_parquet(self._store, path) as opened:
-            groups = tuple(_groups(opened, column, bounds))
-            if (path, groups) not in self._read:
-                self._read = {(path, groups): opened.read_row_groups(list(groups))}
-            return self._read[path, groups]
+            numbers = _groups(opened, column, bounds)
+            while groups := tuple(islice(numbers, _GROUPS_AT_ONCE)):
+                if (path, groups) not in self._read:
+                    self._read = {(path, groups): opened.read_row_groups(list(groups))}
+                yield self._read[path, groups]
 
 
 def _groups(opened: Any, column: str, bounds: tuple[Any, Any] | None) -> Iterator[int]:
@@ -143,8 +165,60 @@ def _has_between(keys: "pa.ChunkedArray", bounds: tuple[bytes, bytes]) -> bool:
     return bool(pc.any(within).as_py())
 
 
-def _write(store: TableStore, path: str, rows: "pa.Table") -> None:
+def _changes(store: TableStore, part: DataFile) -> "Iterator[tuple[pa.Table, int]]":
+    """Keys with their changes, `offset * 2 + is_deleted`, and the last truncation among them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    with open_parquet(store, part.path) as opened:
+        for batch in part_batches(opened, part, ["key", "offset", "is_deleted"]):
+            offsets = batch["offset"].to_numpy()
+            is_deleted = batch["is_deleted"].to_numpy(zero_copy_only=False)
+            is_keyed = pc.is_valid(batch["key"])
+            rows = pa.table({"key": batch["key"], "change": offsets * 2 + is_deleted})
+            if batch["key"].null_count:
+                truncations = offsets[~is_keyed.to_numpy(zero_copy_only=False)]
+                yield rows.filter(is_keyed), int(truncations.max())
+            else:
+                yield rows, -1
+
+
+class _OffsetSet:
+    """Offsets, a bit for each, in chunks as they are needed."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, np.ndarray[Any, Any]] = {}
+
+    def add(self, offsets: "np.ndarray[Any, Any]") -> None:
+        import numpy as np
+
+        in_order = np.sort(offsets)
+        numbers, starts = np.unique(in_order // _CHUNK_OFFSETS, return_index=True)
+        ends = [*starts, len(in_order)][1:]
+        for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+            some = in_order[start:end]
+            bits = self._chunks.get(number)
+            flags = np.zeros(_CHUNK_OFFSETS, np.uint8) if bits is None else np.unpackbits(bits)
+            flags[some - number * _CHUNK_OFFSETS] = 1
+            self._chunks[number] = np.packbits(flags)
+
+    def in_order(self) -> "Iterator[np.ndarray[Any, Any]]":
+        import numpy as np
+
+        for number, bits in sorted(self._chunks.items(), key=lambda one: one[0]):
+            yield np.flatnonzero(np.unpackbits(bits)) + number * _CHUNK_OFFSETS
+
+
+@contextmanager
+def _output(
+    store: TableStore, path: str, schema: "pa.Schema"
+) -> "Iterator[Callable[[list[Any]], None]]":
+    """Takes columns, which become rows of the file."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with store.output(path) as file:
-        pq.write_table(rows, file, compression="zstd", row_group_size=_GROUP_ROWS)
+    with (
+        store.output(path) as file,
+        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
+        yield lambda columns: writer.write_table(pa.table(columns, schema=schema), _GROUP_ROWS)

@@ -18,7 +18,7 @@ from ottla.base.errors import TaskError
 from ottla.base.partitions import OffsetRange
 from ottla.loading.job import LoadJob, LoadPlan
 from ottla.loading.latest_writer import BundleReport, LatestWriter
-from ottla.loading.resolution import LatestChanges, Resolution, Resolving
+from ottla.loading.resolution import KEYS_AT_ONCE, LatestChanges, Resolution, Resolving
 from ottla.loading.writing import LEAST_ROWS, WrittenFiles, written_files
 from ottla.tables.ledger_entries import (
     Action,
@@ -103,7 +103,9 @@ def _resolved(
     job: LoadJob, written: WrittenFiles, changes: Mapping[int, Sequence[DataFile]]
 ) -> dict[int, Resolution]:
     """Which changes win; large partitions have a task each."""
-    resolving = Resolving(table=job.table.path, directory=written.directory)
+    resolving = Resolving(
+        table=job.table.path, directory=written.directory, keys_at_once=KEYS_AT_ONCE
+    )
     shares: list[dict[int, Sequence[DataFile]]] = []
     row_count = 0
     for number, parts in changes.items():

@@ -10,6 +10,7 @@ import pytest
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.loading import upserting
 from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.engine import OnTasks, Work
@@ -149,12 +150,14 @@ def rows_of(table: str, version: int | None = None) -> list[Row]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("keys_at_once", [3, upserting.KEYS_AT_ONCE])
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(one, marks=pytest.mark.long) for one in range(1, 9))]
 )
 def test_whatever_is_done_to_a_table_it_is_the_latest_state_of_its_log(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, keys_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(upserting, "KEYS_AT_ONCE", keys_at_once)
     model = Model(tmp_path, seed)
     for _ in range(20):
         if model.chance.random() < 0.7:
