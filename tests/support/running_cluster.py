@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +89,7 @@ class RunningBroker:
         file = directory.with_suffix(".properties")
         file.parent.mkdir(parents=True, exist_ok=True)
         self._command += ["--config", str(write_properties(file, settings))]
+        self.arguments: Sequence[str] = ()
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -98,7 +99,7 @@ class RunningBroker:
     def begin(self) -> None:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                self._command, stdout=output, stderr=output, env=ENVIRONMENT
+                [*self._command, *self.arguments], stdout=output, stderr=output, env=ENVIRONMENT
             )
 
     def wait_ready(self) -> None:
@@ -141,11 +142,19 @@ class RunningCluster:
     """In a `with` statement; `brokers` are by id."""
 
     def __init__(
-        self, folder: Path, count: int = 3, *, secured: Secured | None = None, **more: str
+        self,
+        folder: Path,
+        count: int = 3,
+        *,
+        secured: Secured | None = None,
+        arguments: Sequence[str] = (),
+        **more: str,
     ) -> None:
+        """`arguments` are all brokers', `more` their settings."""
         self._folder = folder
         self._count = count
         self._secured = secured
+        self._arguments = arguments
         self._more = {name.replace("_", "."): text for name, text in more.items()}
         self._stack = ExitStack()
         self.zookeeper: ZooKeeper
@@ -161,6 +170,7 @@ class RunningCluster:
                 one = RunningBroker(
                     broker_id, directory, self.zookeeper.address, self._more, self._secured
                 )
+                one.arguments = self._arguments
                 self.brokers[broker_id] = one
                 stack.callback(one.close)
                 one.begin()

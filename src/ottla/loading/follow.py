@@ -4,7 +4,8 @@ Small commits make small files, rare ones late rows: so a commit waits until it 
 of the target's size, or until the oldest record seen has waited `max_age_s`. Tables are looked at
 in turns. One that fails is left alone for a while, longer each time, and then opened again, while
 the others go on; a topic that is not there yet is waited for. When the follower is stopped, a last
-commit of each table takes all that is there.
+commit of each table takes all that is there. Beside the brokers of a cluster there are several
+followers of each table, of which one at a time has the table's claim (`Wanted.is_ours`).
 """
 
 import time
@@ -56,6 +57,8 @@ class Wanted:
 
     place: LoadPlace
     open: Callable[[], LoadJob]
+    is_ours: Callable[[], bool] = lambda: True
+    """Whether another follower is to leave the table to this one; asked before each look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,8 @@ class FollowStatus:
     """Commits, rows and failed looks since the follower began."""
     error: str | None = None
     """Why the last look failed, or what is waited for."""
+    is_elsewhere: bool = False
+    """Whether another follower has the table, as far as this one knows."""
 
     def lag_s(self, now_ms: int) -> float:
         """How old a record in the log may be without being in the table."""
@@ -106,6 +111,7 @@ class _Followed:
     """After the last look, where that failed."""
     retry_at: float = 0.0
     error: OttlaError | OSError | str | None = None
+    is_elsewhere: bool = False
 
     def look(self, now: float, *, at_once: bool = False) -> LoadReport | None:
         """Loads what is due, or all that is new; keeps the error where that fails."""
@@ -124,6 +130,11 @@ class _Followed:
         return report
 
     def _load(self, now: float, *, at_once: bool) -> LoadReport | None:
+        self.is_elsewhere = not self.wanted.is_ours()
+        if self.is_elsewhere:
+            self.close()
+            self.error, self.waiting_since, self.lag_records = None, None, 0
+            return None
         if self.job is None and not self._open():
             return None
         assert self.job is not None
@@ -180,6 +191,7 @@ class _Followed:
             rows=self.rows,
             errors=self.errors,
             error=None if self.error is None else str(self.error),
+            is_elsewhere=self.is_elsewhere,
         )
 
 
@@ -220,7 +232,8 @@ class Follower:
             yield from self._round(at_once=True)
 
     def statuses(self) -> list[FollowStatus]:
-        return [one.status() for one in self._tables.values()]
+        """Of the tables that are followed here."""
+        return [one.status() for one in self._tables.values() if not one.is_elsewhere]
 
     def _round(self, *, at_once: bool = False) -> Iterator[LoadReport]:
         self._search()

@@ -64,7 +64,13 @@ def topic_options(
     source: str, topic: str, *, skip_damaged: bool = False, client: Mapping[str, str] | None = None
 ) -> ReadOptions:
     """How one topic is read from a data directory or a broker; raises `UserError`."""
-    given = {f"{CLIENT_PREFIX}{name}": value for name, value in (client or {}).items()}
-    if skip_damaged:
-        given["skipDamaged"] = "true"
-    return parse_options({**source_options(source), **given, "subscribe": topic})
+    more = {"skipDamaged": "true"} if skip_damaged else {}
+    return choice_options(source, {**more, "subscribe": topic}, client or {})
+
+
+def choice_options(source: str, given: Mapping[str, str], client: Mapping[str, str]) -> ReadOptions:
+    """How topics are read, chosen by options of the data source; raises `UserError`."""
+    settings = {f"{CLIENT_PREFIX}{name}": value for name, value in client.items()}
+    # A file of settings may name the brokers of its cluster; the source has been named here.
+    settings.pop(BOOTSTRAP_OPTION, None)
+    return parse_options({**settings, **source_options(source), **given})

@@ -16,6 +16,7 @@ from ottla.table import dataset
 from tests.integration.cli.support import run_ottla, serving
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
+from tests.support.running_cluster import RunningCluster
 
 pytest.importorskip("deltalake")
 pytestmark = pytest.mark.slow
@@ -89,6 +90,87 @@ def test_a_table_gets_what_is_produced_also_after_its_process_was_killed(tmp_pat
     assert rows(table) == 27
     values = dataset(str(table)).to_table(columns=["value"]).to_pylist()
     assert sum(row["value"]["id"] for row in values) == sum((*range(20), *range(7)))
+
+
+def test_values_are_decoded_by_the_registry_that_the_same_broker_serves(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    pytest.importorskip("uvicorn")
+    data, table = tmp_path / "data", tmp_path / "orders"
+    registry = f"127.0.0.1:{free_port()}"
+    options = ["--schema-registry", registry, "--table", f"orders={table}"]
+    options += ["--table-options", f"--decode avro --registry http://{registry} --max-age 1s"]
+    with serving(data, *options) as (address, _):
+        one = registered(registry, "id")
+        with ottla.Admin(address) as admin:
+            admin.create_topic("orders")
+        with ottla.Producer(address) as producer:
+            producer.send("orders", one + b"\x02").result()
+        wait_until(lambda: rows(table) == 1, lambda: f"a row is loaded: {tables_of(data)}")
+        # A version that comes while the table is followed brings its column.
+        two = registered(registry, "id", "count")
+        with ottla.Producer(address) as producer:
+            producer.send("orders", two + b"\x04\x06").result()
+        wait_until(lambda: rows(table) == 2, lambda: f"two are loaded: {tables_of(data)}")
+    found = dataset(str(table)).to_table(columns=["offset", "value"]).sort_by("offset")
+    values = [row["value"] for row in found.to_pylist()]
+    assert values == [{"id": 1, "count": None}, {"id": 2, "count": 3}]
+
+
+def registered(registry: str, *names: str) -> bytes:
+    """Has a version of the schema with those fields registered; returns what precedes values."""
+    fields: list[dict[str, Any]] = [{"name": name, "type": "long"} for name in names]
+    fields[1:] = [{**one, "default": 0} for one in fields[1:]]
+    schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    request = urllib.request.Request(
+        f"http://{registry}/subjects/orders-value/versions",
+        json.dumps({"schema": schema}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        return bytes(1) + int(json.load(answer)["id"]).to_bytes(4, "big")
+
+
+def test_in_a_cluster_one_broker_keeps_a_table_and_another_goes_on_when_that_one_dies(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("kazoo")
+    table = tmp_path / "orders"
+    options = ["--table", f"orders={table}"]
+    options += ["--table-options", "--decode json --schema 'id bigint' --max-age 1s"]
+    with RunningCluster(tmp_path / "cluster", arguments=options) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.create_topic("orders", partitions=2, replication_factor=3)
+        cluster.wait_in_sync("orders")
+        produce(cluster.bootstrap, "orders", 20)
+        wait_until(lambda: rows(table) == 20, lambda: f"20 rows are loaded: {cluster.logs()}")
+        leader = cluster.leaders("orders")[0][0]
+        wait_until(lambda: keepers(cluster) == {leader}, "the leader alone says so")
+        cluster.brokers[leader].kill()
+        cluster.wait_led("orders", without=leader)
+        produce(cluster.bootstrap, "orders", 7)
+        wait_until(lambda: rows(table) == 27, lambda: f"27 rows are loaded: {cluster.logs()}")
+        after = cluster.leaders("orders")[0][0]
+        assert after != leader
+        wait_until(lambda: keepers(cluster) == {after}, "another one keeps the table")
+        cluster.brokers[leader].begin()
+        cluster.brokers[leader].wait_ready()
+        cluster.wait_in_sync("orders")
+        produce(cluster.bootstrap, "orders", 5)
+        wait_until(lambda: rows(table) == 32, lambda: f"32 rows are loaded: {cluster.logs()}")
+        audited = run_ottla("audit", cluster.bootstrap, "orders", "--table", table, "--all")
+        assert audited.returncode == 0, audited.stdout + audited.stderr
+        for one in cluster.brokers.values():
+            assert one.stop() == 0, one.output.read_text()
+    assert rows(table) == 32
+
+
+def keepers(cluster: RunningCluster) -> set[int]:
+    """The brokers that run, and say that they keep a table that they can load."""
+    return {
+        one.id
+        for one in cluster.brokers.values()
+        if one.is_running and [each["error"] for each in tables_of(one.directory)] == [None]
+    }
 
 
 @pytest.mark.parametrize(

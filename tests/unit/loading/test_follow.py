@@ -1,6 +1,7 @@
 """A follower of many tables: what fails is tried again, and holds up no other table."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -199,3 +200,42 @@ def test_a_stop_in_the_middle_of_a_load_ends_after_a_commit_of_all_that_is_there
     assert rows(tmp_path, "a") == 7
     again = Follower(lambda: [wanted(tmp_path, "a")], EAGER)
     assert followed(again, Rounds(0)) == []
+
+
+def test_of_two_followers_one_has_the_table_and_the_other_goes_on_when_it_is_its_own(
+    tmp_path: Path,
+) -> None:
+    append(tmp_path, "a", 3)
+    leader = "first"
+    own = wanted(tmp_path, "a")
+
+    def follower(name: str, stop: Rounds) -> Follower:
+        mine = replace(own, is_ours=lambda: leader == name)
+        return Follower(lambda: [mine], EAGER, monotonic=stop.monotonic)
+
+    first, second = Rounds(100), Rounds(2)
+    ours, theirs = follower("first", first), follower("second", second)
+    running = ours.run(first)
+    assert next(running).row_count == 3
+    # The first one has the claim: only a follower that leaves the table alone gets on.
+    assert followed(theirs, second) == []
+    assert theirs.statuses() == []
+
+    def hand_over(done: int) -> None:
+        nonlocal leader
+        if done == 5:
+            append(tmp_path, "a", 4)
+            leader = "second"
+        elif done == 7:
+            assert ours.statuses() == []
+            (report,) = followed(follower("second", third), third)
+            assert report.row_count == 4
+        elif done == 8:
+            append(tmp_path, "a", 5)
+            leader = "first"
+
+    third = Rounds(1)
+    first._act = hand_over
+    assert [one.row_count for one in running] == [5]
+    assert [one.rows for one in ours.statuses()] == [8]
+    assert rows(tmp_path, "a") == 12

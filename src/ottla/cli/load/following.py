@@ -14,6 +14,7 @@ from ottla.cli.endings import EXIT_FAILED
 from ottla.cli.load.objects import report_object, status_object
 from ottla.cli.load.options import follow_rule
 from ottla.cli.load.text import commit_line
+from ottla.cli.settings_files import read_client_settings
 from ottla.cli.terminal import Stopping, print_json
 
 if TYPE_CHECKING:
@@ -35,10 +36,15 @@ def run_follower(
     from ottla.loading.follow import Follower, Wanted
 
     watcher = _Watcher(as_json=given["as_json"])
+    broker: int | None = given["with_leader"]
+
+    def wanted(place: "LoadPlace") -> Wanted:
+        if broker is None:
+            return Wanted(place, lambda: open_job(place))
+        return Wanted(place, lambda: open_job(place), lambda: _leads(broker, place, given))
+
     follower = Follower(
-        lambda: [Wanted(one, lambda one=one: open_job(one)) for one in places()],  # type: ignore[misc]
-        follow_rule(given),
-        on_status=watcher.see,
+        lambda: [wanted(one) for one in places()], follow_rule(given), on_status=watcher.see
     )
     with ExitStack() as stack:
         stop = stack.enter_context(Stopping())
@@ -58,6 +64,23 @@ def run_follower(
         sys.exit(EXIT_FAILED)
     if not given["as_json"]:
         console.print("stopped: everything appended so far is loaded")
+
+
+def _leads(broker: int, place: "LoadPlace", given: Mapping[str, Any]) -> bool:
+    """Whether a broker leads the first partition of a topic; raises `UserError`.
+
+    So of the brokers of a cluster one keeps a topic's table. A broker that still believes to lead
+    does no harm: the table's claim, or its log, refuses the second writer.
+    """
+    from ottla.base.errors import UnknownNameError
+    from ottla.client.admin import Admin
+
+    with Admin(place.source, read_client_settings(given["source_config"])) as admin:
+        try:
+            (topic,) = admin.describe_topics([place.topic])
+        except UnknownNameError:
+            return False
+    return any(one.leader == broker for one in topic.partitions if one.partition == 0)
 
 
 def _stop_at_eof(stop: Stopping) -> None:
@@ -89,7 +112,7 @@ class _Watcher:
 
 def _told(status: "FollowStatus") -> tuple[object, ...]:
     """What is worth a line when it changes: a look that found nothing is not."""
-    return status.lag_records, status.commits, status.errors, status.error
+    return status.lag_records, status.commits, status.errors, status.error, status.is_elsewhere
 
 
 def _serve_metrics(address: str, follower: "Follower", watcher: _Watcher) -> Callable[[], None]:

@@ -34,6 +34,8 @@ def report_object(report: "LoadReport") -> dict[str, Any]:
 
 def status_object(status: "FollowStatus", now_ms: int) -> dict[str, Any]:
     """How a followed table stands."""
+    if status.is_elsewhere:
+        return {"event": "elsewhere", "topic": status.topic, "table": status.into}
     return {
         "event": "lag",
         "topic": status.topic,

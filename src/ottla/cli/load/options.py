@@ -11,7 +11,12 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.cli.engines import engine_option
 from ottla.cli.load.places import check_places
-from ottla.cli.settings_files import read_registry_login, registry_options
+from ottla.cli.settings_files import (
+    client_config_option,
+    read_client_settings,
+    read_registry_login,
+    registry_options,
+)
 from ottla.cli.terminal import json_option, parse_seconds, parse_size, with_options
 
 if TYPE_CHECKING:
@@ -191,7 +196,14 @@ with_load_options = with_options(
         help="Address of /metrics for Prometheus, with the lag of each table, with --follow.",
     ),
     json_option,
+    client_config_option("source"),
     click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input."),
+    click.option(
+        "--with-leader",
+        type=int,
+        hidden=True,
+        help="Follow only while this broker leads the topic's first partition.",
+    ),
     click.option("--check", is_flag=True, hidden=True, help="End once the options are checked."),
 )
 
@@ -289,6 +301,7 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
         target_size=parse_size("--target-size", given["target_size"]),
         min_partitions=given["min_partitions"],
         is_long=given["follow"],
+        client=read_client_settings(given["source_config"]),
     )
 
 

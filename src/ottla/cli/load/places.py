@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
+from ottla.cli.settings_files import read_client_settings
 
 if TYPE_CHECKING:
     from ottla.loading.job import LoadPlace
@@ -40,10 +41,10 @@ def named_places(source: str, topics: Sequence[str], given: Mapping[str, Any]) -
 def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
     """The topics that the pattern fits now; raises `UserError`."""
     from ottla.loading.job import LoadPlace
-    from ottla.sources.opening import open_log, source_options
-    from ottla.sources.options import parse_options
+    from ottla.sources.opening import choice_options, open_log
 
-    options = parse_options({**source_options(source), "subscribePattern": given["pattern"]})
+    client = read_client_settings(given["source_config"])
+    options = choice_options(source, {"subscribePattern": given["pattern"]}, client)
     offered = open_log(options).partitions(allow_missing=True)
     return [
         LoadPlace(source, topic, os.path.join(given["into"], topic))

@@ -2,12 +2,12 @@
 
 import logging
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from ottla.base.addresses import Address
+from ottla.base.addresses import Address, address_text
 from ottla.base.clock import Clock
 from ottla.base.errors import UserError
 from ottla.base.events import OnEvent
@@ -27,8 +27,10 @@ from ottla.config.listeners import (
 )
 from ottla.registries.brokers import Endpoint
 from ottla.runtime.opening import new_cluster_id, open_member
+from ottla.runtime.owner_notes import LOOPBACK
 
 if TYPE_CHECKING:
+    from ottla.cli.serve.tables import TableSource
     from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class Clustered:
         self._paths = paths
         self._clock = clock
         self._is_stopping = False
+        self._finish: Callable[[], None] = lambda: None
         known = identity_of(paths, OsFileSystem())
         self._cluster = ClusterBroker(
             config,
@@ -99,6 +102,18 @@ class Clustered:
         )
         self._cluster.start(broker, place)
 
+    def table_source(self, addresses: Sequence[Address]) -> "TableSource":
+        """Brokers themselves: directories here have part of the partitions, and more than what is
+        committed."""
+        from ottla.cli.serve.tables import TableSource
+
+        texts = (address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
+        return TableSource(",".join(texts), self._cluster.broker_id)
+
+    def before_last_answer(self, finish: Callable[[], None]) -> None:
+        """What is called while the server still answers, once others lead what they can lead."""
+        self._finish = finish
+
     def stop(self, server: "Server") -> None:
         """Has others lead first, while the server still serves, and then ends it; once."""
         if not self._is_stopping:
@@ -106,6 +121,7 @@ class Clustered:
 
             def leave() -> None:
                 self._cluster.leave()
+                self._finish()
                 server.stop()
 
             Thread(target=leave, name="ottla-leaving", daemon=True).start()

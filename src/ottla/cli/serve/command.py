@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -24,10 +24,12 @@ from ottla.cli.settings_files import given_settings, log_directories
 from ottla.cli.terminal import ExampleCommand, Stopping
 
 if TYPE_CHECKING:
+    from ottla.base.addresses import Address
     from ottla.base.clock import Clock
     from ottla.broker.broker import Broker
     from ottla.cli.serve.clustered import Clustered
     from ottla.cli.serve.metrics.serving import ServedMetrics
+    from ottla.cli.serve.tables import TableSource
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener
     from ottla.runtime.owner_notes import OwnerNotes
@@ -138,7 +140,7 @@ def serve_command(
         arguments: list[str] = click.get_current_context().meta[ARGUMENTS]
         serve_in_background(arguments, log_path_of(paths[0]))
         return
-    beside.check(config, paths)
+    beside.check()
     serve(values, config, paths, observing, beside)
 
 
@@ -209,7 +211,7 @@ def serve(
         place.start(broker, listeners, server, lock)
         Stopping(partial(place.stop, server)).install()
         beside.start_registry(stack, listeners, server)
-        beside.start_tables(stack, paths, notes, metrics)
+        beside.start_tables(stack, place, own, notes, metrics)
         click.echo(_ready_line(server, broker, paths, time.monotonic() - started))
         console = observing.open_console(listeners, server.addresses)
         if console is not None:
@@ -242,17 +244,14 @@ class Beside:
     tables: tuple[str, ...] = ()
     table_options: str | None = None
 
-    def check(self, config: "BrokerConfig", paths: Sequence[str]) -> None:
+    def check(self) -> None:
         """Raises `UserError`."""
         if self.table_options is not None and not self.tables:
             raise UserError("--table-options is for tables: add --table TOPIC=PATH")
-        if self.tables and config.zookeeper_connect:
-            raise UserError(
-                "--table reads the directories of a broker that is alone; in a cluster run "
-                "ottla load BROKERS --follow --engine local"
-            )
         if self.tables:
-            self._loading_command(paths)
+            from ottla.cli.serve.tables import directories_source
+
+            self._loading_command(directories_source(["."]))
 
     def start_registry(
         self, stack: ExitStack, listeners: Sequence["Listener"], server: "Server"
@@ -268,7 +267,8 @@ class Beside:
     def start_tables(
         self,
         stack: ExitStack,
-        paths: Sequence[str],
+        place: "Alone | Clustered",
+        addresses: Sequence["Address"],
         notes: "OwnerNotes",
         metrics: "ServedMetrics | None",
     ) -> None:
@@ -277,15 +277,17 @@ class Beside:
             return
         from ottla.cli.serve.tables import ServedTables
 
-        tables = ServedTables(self._loading_command(paths), notes.note_tables)
+        command = self._loading_command(place.table_source(addresses))
+        tables = ServedTables(command, notes.note_tables)
         stack.callback(tables.close)
+        place.before_last_answer(tables.close)
         if metrics is not None:
             metrics.serve_tables(tables.statuses)
 
-    def _loading_command(self, paths: Sequence[str]) -> list[str]:
+    def _loading_command(self, source: "TableSource") -> list[str]:
         from ottla.cli.serve.tables import loading_command
 
-        return loading_command(self.tables, paths, self.table_options or "")
+        return loading_command(self.tables, source, self.table_options or "")
 
 
 class Alone:
@@ -312,6 +314,15 @@ class Alone:
         lock: AbstractContextManager[object],
     ) -> None:
         """Nobody is to know of it."""
+
+    def table_source(self, addresses: Sequence["Address"]) -> "TableSource":
+        """Where tables of its topics are loaded from."""
+        from ottla.cli.serve.tables import directories_source
+
+        return directories_source(self._paths)
+
+    def before_last_answer(self, finish: Callable[[], None]) -> None:
+        """Files may be read after it."""
 
     def stop(self, server: "Server") -> None:
         server.stop()

@@ -4,6 +4,10 @@ It is `ottla load --follow --engine local` over the broker's directories: it rea
 so neither the loop nor the broker's lock knows of it, and it commits what is left after the broker
 has answered its last client. A thread takes the lines in which it says how far it is, and starts
 another one where it dies.
+
+A broker of a cluster may hold a few of a topic's partitions, and records that are not committed
+yet. There the process reads through the brokers, and only tables of topics whose first partition
+this broker leads; another broker's process takes a table over where that leadership moves.
 """
 
 import json
@@ -15,7 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import IO, Any
 
@@ -58,7 +62,7 @@ class ServedTables:
         return list(self._statuses.values())
 
     def close(self) -> None:
-        """Has what is left committed, and waits for that."""
+        """Has what is left committed, and waits for that; may be called again."""
         with self._lock:
             self._stopping.set()
             process = self._process
@@ -119,7 +123,11 @@ class ServedTables:
             except ValueError:
                 logger.warning("tables: %s", line.rstrip())
                 continue
-            if fields.pop("event") != "lag":
+            event = fields.pop("event")
+            if event == "elsewhere":
+                others = self._statuses.items()
+                self._note({into: one for into, one in others if into != fields["table"]})
+            if event != "lag":
                 continue
             fields["into"] = fields.pop("table")
             del fields["lag_seconds"]
@@ -138,7 +146,22 @@ class ServedTables:
         self._on_change([asdict(one) for one in statuses.values()])
 
 
-def loading_command(pairs: Sequence[str], paths: Sequence[str], options: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """Where tables beside a broker are loaded from."""
+
+    text: str
+    """Directories or addresses, as `ottla load` takes them."""
+    broker: int | None = None
+    """The broker's id, in a cluster."""
+
+
+def directories_source(paths: Sequence[str]) -> TableSource:
+    """Of a broker that is alone."""
+    return TableSource(",".join(os.path.abspath(one) for one in paths))
+
+
+def loading_command(pairs: Sequence[str], source: TableSource, options: str) -> list[str]:
     """What loads those tables, by options of `ottla load`; raises `UserError`."""
     with needed_for("--table"):
         if find_spec("deltalake") is None:
@@ -148,9 +171,10 @@ def loading_command(pairs: Sequence[str], paths: Sequence[str], options: str) ->
         if not (topic and sign and path):
             raise UserError(f"--table takes TOPIC=PATH, such as orders=tables/orders, not {one!r}")
     tables = [f"--table={one}" for one in pairs]
-    source = ",".join(os.path.abspath(one) for one in paths)
-    start = [sys.executable, "-m", "ottla", "load", source, "--follow", "--engine", "local"]
+    start = [sys.executable, "-m", "ottla", "load", source.text, "--follow", "--engine", "local"]
     command = [*start, "--json", "--until-eof", *tables]
+    if source.broker is not None:
+        command.append(f"--with-leader={source.broker}")
     return [*command, *_checked(options, command)] if options else command
 
 

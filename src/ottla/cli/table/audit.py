@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.settings_files import read_registry_login, registry_config_option
+from ottla.cli.settings_files import (
+    client_config_option,
+    read_client_settings,
+    read_registry_login,
+    registry_config_option,
+)
 from ottla.cli.terminal import ExampleCommand
 
 if TYPE_CHECKING:
@@ -40,6 +45,7 @@ DIFFERENCES_SHOWN = 20
     "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged reads."
 )
 @registry_config_option
+@client_config_option("source")
 def audit_command(
     source: str, topic_argument: str | None, topic: str | None, table: str, **given: Any
 ) -> None:
@@ -57,7 +63,8 @@ def audit_command(
     topic = topic or topic_argument
     if topic is None:
         raise UserError("name the topic that was loaded: ottla audit SOURCE TOPIC --table PATH")
-    options = topic_options(source, topic, skip_damaged=given["skip_damaged"])
+    client = read_client_settings(given["source_config"])
+    options = topic_options(source, topic, skip_damaged=given["skip_damaged"], client=client)
     report = audit(
         TableDirectory(table),
         open_log(options),
