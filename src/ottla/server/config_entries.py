@@ -141,8 +141,9 @@ def all_brokers_entries(settings: BrokerSettings) -> list[ConfigEntry]:
     for name, value in sorted(settings.sources[source].items()):
         row = setting_row(name)
         assert row is not None, "only settings that are known can be set"
-        synonyms = (Synonym(name=name, value=value, source=source),)
-        entries.append(ConfigEntry(row=row, name=name, value=value, synonyms=synonyms))
+        shown = None if row.kind == "password" else value
+        synonyms = (Synonym(name=name, value=shown, source=source),)
+        entries.append(ConfigEntry(row=row, name=name, value=shown, synonyms=synonyms))
     return entries
 
 

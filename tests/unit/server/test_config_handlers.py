@@ -133,6 +133,14 @@ def test_a_secret_is_told_to_nobody() -> None:
     assert not described(Asker(broker), BROKER, "1")["num.partitions"].is_sensitive
 
 
+@pytest.mark.parametrize("name", ["", "1"])
+def test_a_secret_that_a_client_has_set_is_told_to_nobody(asker: Asker, name: str) -> None:
+    altered(asker, BROKER, name, ("sasl.jaas.config", SET, "hunter2"))
+    (config,) = described(asker, BROKER, name, "sasl.jaas.config").values()
+    assert (config.value, config.is_sensitive) == (None, True)
+    assert "hunter" not in repr(config)
+
+
 TIMEOUT, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 

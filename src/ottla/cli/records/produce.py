@@ -129,10 +129,11 @@ def send_all(
     target: Target, topic: str, records: Records, flow: Flow, given: dict[str, Any]
 ) -> None:
     """Sends records, shows how many, and says so at the end; raises `UserError`."""
-    from ottla.cli.records.sending import Written, record_sender
+    from ottla.cli.records.sending import RecordSender, Written, record_sender
 
     settings = _producer_settings(given)
     written: dict[int, Written] | None = {} if flow.as_json else None
+    sender: RecordSender | None = None
     with target.for_clients(may_create=given["create"]) as place:
         if given["create"]:
             _create_topic(place, target, topic)
@@ -151,6 +152,8 @@ def send_all(
             raise RefusalError(f"{error}; --create creates it") from error
         except UserError:
             is_kept = "transactional.id" not in settings
+            if is_kept:
+                flow.count, flow.size = (sender.kept, sender.kept_size) if sender else (0, 0)
             if flow.count:
                 flow.stop(f" to {topic} and then stopped" if is_kept else ", and took them back")
             raise

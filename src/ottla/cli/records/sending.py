@@ -45,14 +45,16 @@ class Written:
 class RecordSender:
     """Sends records to one topic; the first that is refused raises its error.
 
-    `written` says what has been acknowledged where, if that is wanted.
+    `written` says what has been acknowledged where, if that is wanted; `kept` are how many records,
+    and of how many bytes, in all.
     """
 
     def __init__(self, producer: Producer, topic: str, written: dict[int, Written] | None) -> None:
         self._producer = producer
         self._topic = topic
-        self._unanswered: deque[Sending] = deque()
+        self._unanswered: deque[tuple[Sending, int]] = deque()
         self._written = written
+        self.kept = self.kept_size = 0
         self.has_failed = False
 
     def send(self, record: NewRecord) -> None:
@@ -65,7 +67,7 @@ class RecordSender:
             headers=record.headers,
             timestamp_ms=record.timestamp_ms,
         )
-        self._unanswered.append(sending)
+        self._unanswered.append((sending, record.size))
         self._take_answers()
 
     def flush(self) -> None:
@@ -74,16 +76,24 @@ class RecordSender:
         self._take_answers()
 
     def _take_answers(self) -> None:
-        while self._unanswered and self._unanswered[0].done():
-            sending = self._unanswered.popleft()
+        while self._unanswered and self._unanswered[0][0].done():
+            sending, size = self._unanswered.popleft()
             error = sending.exception()
             if error is not None:
                 self.has_failed = True
                 raise error
+            self.kept += 1
+            self.kept_size += size
             if self._written is not None:
                 sent = sending.result()
                 here = self._written.setdefault(sent.partition, Written(sent.partition))
                 here.add(sent.offset)
+
+    def count_rest(self) -> None:
+        """Of a producer that is closed: what else was acknowledged, after the first refusal."""
+        sizes = [size for one, size in self._unanswered if one.done() and one.exception() is None]
+        self.kept += len(sizes)
+        self.kept_size += sum(sizes)
 
 
 @contextmanager
@@ -110,6 +120,7 @@ def record_sender(
         sender.flush()
     except Exception:
         producer.close(GRACE_S if sender.has_failed else None)
+        sender.count_rest()
         raise
     except BaseException:
         producer.close(GRACE_S)

@@ -298,6 +298,17 @@ def test_an_import_that_stops_says_what_it_left(broker: Administered, tmp_path: 
         assert result.exit_code == 2
 
 
+def test_only_records_that_were_taken_are_said_to_be_produced(broker: Administered) -> None:
+    output(broker, "topics", "create", "TARGET", "small", "-o", "max.message.bytes=300")
+    small, large = b"tea\n", b"x" * 1000 + b"\n"
+    for data, said in ((large, []), (small + large, ["produced 1 record (3 B) in"])):
+        result = run(broker, "produce", "TARGET", "small", "-o", "batch.size=1", data=data)
+        *before, error = result.stderr.splitlines()
+        assert error.startswith("ottla: small-0: ")
+        assert [one[: len(said[0])] for one in before] == said
+        assert result.exit_code == 1
+
+
 def test_what_was_moved_is_said_as_json_when_asked(broker: Administered, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     output(broker, "topics", "create", "TARGET", "told", "-p", "2")
