@@ -38,6 +38,7 @@ from ottla.broker.replication.replica_manager import (
 )
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import Outgoing
+from tests.support.leader_answers import epoch_ended, offsets
 
 MIN_ISR = 2
 LAG_MS = 400
@@ -190,9 +191,9 @@ class ModelBroker(ManagedReplicas):
                 self._carry_out(effects)
                 return answer
             case AskEpochEnd():
-                return self.manager.epoch_ended(request)
+                return epoch_ended(self.manager, request)
             case AskOffsets():
-                return self.manager.offsets(request)
+                return offsets(self.manager, request)
 
     def tick(self, now_ms: float) -> None:
         self._carry_out(self.manager.tick(now_ms))

@@ -49,6 +49,7 @@ from tests.simulation.cluster_broker import (
     Record,
 )
 from tests.support.brokers import NOW_MS, batch, disk
+from tests.support.leader_answers import epoch_ended, offsets
 from tests.support.replicated_brokers import open_member, replicas_of
 
 FETCH_SIZE = 400
@@ -271,9 +272,9 @@ class LogBroker(ManagedReplicas):
             case Fetch():
                 return self._fetched(request)
             case AskEpochEnd():
-                return self.manager.epoch_ended(request)
+                return epoch_ended(self.manager, request)
             case AskOffsets():
-                return self.manager.offsets(request)
+                return offsets(self.manager, request)
 
     def _fetched(self, asked: Fetch) -> Fetched:
         wanted = PartitionQuery(

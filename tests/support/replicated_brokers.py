@@ -353,7 +353,7 @@ class ClusterInProcess:
             case Fetch():
                 return self._fetched(leader, request)
             case AskEpochEnd():
-                return self._epoch_end(leader, request)
+                return self.epoch_end(leader, request)
             case AskOffsets():
                 return self._offsets(leader, request)
 
@@ -388,7 +388,7 @@ class ClusterInProcess:
             records=answer.records,
         )
 
-    def _epoch_end(self, leader: int, asked: AskEpochEnd) -> EpochEnded:
+    def epoch_end(self, leader: int, asked: AskEpochEnd) -> EpochEnded:
         wanted = OffsetForLeaderPartition(
             partition=asked.partition.partition,
             current_leader_epoch=asked.leader_epoch,

@@ -472,9 +472,11 @@ class ReplicatedPartition:
     # Reading
 
     def check_leader(self, known_epoch: int) -> None:
-        if self._replicas.manager.leading(self.place) is None:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.partition.check_leader_epoch(known_epoch)
+        error = self._replicas.manager.error_of_leader(self.place, known_epoch)
+        if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # its log is here, but no order has named it
+        if error is not ErrorCode.NONE:
+            raise ApiError(error)
 
     def check_end(self, end: int) -> None:
         leading = self._replicas.manager.leading(self.place)

@@ -6,6 +6,10 @@ mapped: a broker that cuts the file meanwhile would kill a process that maps it.
 After damage the scan looks for the next batch that is whole, so that one bad sector in an old
 segment does not hide all that follows. Kafka's recovery, and ours, take the first bad batch for the
 log's end instead: right for the torn tail that a crash leaves, and all they have to deal with.
+
+The walk is not one of `scan`'s, which step by the size that each header states and end at the first
+that cannot be: here that size is what may be damaged, and each step is a search for where the file
+goes on. What a batch is, and where its offsets may lie, is `scan`'s.
 """
 
 import re

@@ -7,7 +7,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.broker.configs.cluster_file import quota_entity
-from ottla.broker.replication.fetches import Fetch, Fetched
+from ottla.broker.replication.fetches import AskEpochEnd, Fetch, Fetched
 from ottla.config.replication import RACK_AWARE
 from ottla.record.batch import Batch, iter_batches
 from ottla.testing import CrashMode
@@ -438,6 +438,15 @@ def test_an_old_epoch_is_fenced_and_a_new_one_is_not_known() -> None:
     fetch = brokers.fetch
     assert fetch(1, 0, current_leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert fetch(1, 0, current_leader_epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("known_epoch", "error"),
+    [(0, ErrorCode.FENCED_LEADER_EPOCH), (1, NOT_LEADER), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_who_does_not_lead_compares_epochs_first(known_epoch: int, error: ErrorCode) -> None:
+    asked = AskEpochEnd(partition=ORDERS, leader_epoch=known_epoch, epoch=0)
+    assert led_by_2().epoch_end(1, asked).error is error
 
 
 def test_a_new_leader_names_no_end_that_is_before_what_was_said() -> None:

@@ -19,14 +19,10 @@ from ottla.broker.replication.effects import (
     Stopped,
 )
 from ottla.broker.replication.fetches import (
-    AskEpochEnd,
-    AskOffsets,
-    EpochEnded,
     Fetch,
     Fetched,
     FollowerRequest,
     LeaderAnswer,
-    Offsets,
 )
 from ottla.broker.replication.following import Following
 from ottla.broker.replication.leading import Leading
@@ -334,7 +330,7 @@ class ReplicaManager:
                 partition=fetch.partition,
                 leader_epoch=fetch.leader_epoch,
                 fetch_offset=fetch.fetch_offset,
-                error=self._error_of_no_leader(fetch.partition, fetch.leader_epoch),
+                error=self.error_of_leader(fetch.partition, fetch.leader_epoch),
             )
             return answer, []
         lag = self.options.lag_time_max_ms
@@ -342,45 +338,19 @@ class ReplicaManager:
         self._want(leading, now_ms)
         return answer, effects
 
-    def epoch_ended(self, asked: AskEpochEnd) -> EpochEnded:
-        leading = self.leading(asked.partition)
-        if leading is None:
-            error = self._error_of_no_leader(asked.partition, asked.leader_epoch)
-        else:
-            error = leading.error_of_epoch(asked.leader_epoch)
-        is_known = leading is not None and error is ErrorCode.NONE
-        return EpochEnded(
-            partition=asked.partition,
-            leader_epoch=asked.leader_epoch,
-            epoch=asked.epoch,
-            error=error,
-            end=leading.local.log.end_offset_for(asked.epoch)
-            if leading is not None and is_known
-            else None,
-        )
+    def error_of_leader(self, partition: TopicPartition, known_epoch: int) -> ErrorCode:
+        """Why what only the leader knows cannot be said to who knows this epoch, or -1 for none.
 
-    def offsets(self, asked: AskOffsets) -> Offsets:
-        leading = self.leading(asked.partition)
-        if leading is None:
-            error = self._error_of_no_leader(asked.partition, asked.leader_epoch)
-            return Offsets(partition=asked.partition, leader_epoch=asked.leader_epoch, error=error)
-        log = leading.local.log
-        return Offsets(
-            partition=asked.partition,
-            leader_epoch=asked.leader_epoch,
-            error=leading.error_of_epoch(asked.leader_epoch),
-            log_start_offset=log.log_start_offset,
-            log_end_offset=log.log_end_offset,
-        )
-
-    def _error_of_no_leader(self, partition: TopicPartition, leader_epoch: int) -> ErrorCode:
-        """Who knows a later epoch than the one asked with says so first."""
-        hosted = self.partitions.get(partition)
+        The epochs are compared first (Kafka: `Partition.getLocalLog`).
+        """
+        leading, hosted = self.leading(partition), self.partitions.get(partition)
+        if leading is not None:
+            return leading.error_of_epoch(known_epoch)
         if hosted is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if -1 < leader_epoch < hosted.leader_epoch:
+        if NO_EPOCH < known_epoch < hosted.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if leader_epoch > hosted.leader_epoch:
+        if known_epoch > hosted.leader_epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -338,7 +338,7 @@ def _identity(
         return options.cluster_id, options.node_id
     node_id = options.node_id if known.node_id is None else known.node_id
     if options.is_node_id_wanted and node_id != options.node_id:
-        noun = "broker" if options.is_in_cluster else "node"
+        noun = "node" if options.membership is None else "broker"
         raise UserError(
             f"{paths[0]} belongs to {noun} {node_id}, but {noun}.id is {options.node_id}; change "
             "the setting, or name another directory"

@@ -77,7 +77,7 @@ class Partition:
         self.bytes_out = 0
 
     def check_leader(self, known_epoch: int = -1) -> None:
-        """As `check_leader_epoch`, and NOT_LEADER_OR_FOLLOWER where another broker leads."""
+        """As `check_leader_epoch`, and then NOT_LEADER_OR_FOLLOWER where another broker leads."""
         if self.replication is not None:
             self.replication.check_leader(known_epoch)
         else:

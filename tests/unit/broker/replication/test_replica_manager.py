@@ -48,6 +48,7 @@ from ottla.controller.requests import (
 from ottla.registries.brokers import BrokerRegistration
 from ottla.registries.topics import PartitionState, ReplicaAssignment
 from tests.simulation.cluster_broker import ModelLog
+from tests.support.leader_answers import epoch_ended
 
 ORDERS = TopicPartition("orders", 0)
 ME, OTHER, THIRD = 1, 2, 3
@@ -393,9 +394,8 @@ def test_where_logs_diverge_the_leader_says_where_its_epoch_ended() -> None:
     answer, effects = broker.fetch(OTHER, 3, last_fetched_epoch=3)
     assert (answer.error, answer.diverging) == (ErrorCode.NONE, EpochEnd(2, 2))
     assert effects == []
-    assert broker.manager.epoch_ended(
-        AskEpochEnd(partition=ORDERS, leader_epoch=5, epoch=3)
-    ).end == EpochEnd(2, 2)
+    asked = AskEpochEnd(partition=ORDERS, leader_epoch=5, epoch=3)
+    assert epoch_ended(broker.manager, asked).end == EpochEnd(2, 2)
 
 
 # Following
@@ -535,8 +535,7 @@ def test_who_leads_nothing_says_which_epoch_it_knows() -> None:
     broker = following()
     broker.take(OTHER)
     for epoch, error in ((4, ErrorCode.FENCED_LEADER_EPOCH), (5, NOT_LEADER)):
-        asked = AskOffsets(partition=ORDERS, leader_epoch=epoch)
-        assert broker.manager.offsets(asked).error is error
+        assert broker.manager.error_of_leader(ORDERS, epoch) is error
         assert broker.fetch(THIRD, 0, leader_epoch=epoch)[0].error is error
 
 
