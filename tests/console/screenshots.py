@@ -9,7 +9,7 @@ from tests.console.demo import console_of, demo_broker
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "console"
 SHOTS = {
     "log.png": ("/topics/customers/log/0", "light", 1280, 560),
-    "log-dark.png": ("/topics/orders/log/0", "dark", 1280, 560),
+    "log-dark.png": ("/topics/orders/log/0", "dark", 1280, 535),
     "messages.png": ("/topics/orders/messages?where=.tea+%3D+Sencha&limit=8", "light", 1280, 760),
     "group.png": ("/group?name=billing", "light", 1280, 640),
 }

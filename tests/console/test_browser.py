@@ -11,6 +11,7 @@ import pytest
 
 import ottla
 from ottla.testing import LocalBroker
+from tests.console.asking import FEW_LOGS
 from tests.console.chromium import absence, axe_absence, faults_of, opened_chromium
 from tests.console.demo import admin_of, console_of, demo_broker
 from tests.support.patience import PATIENCE_S
@@ -256,6 +257,34 @@ def test_a_live_tail_of_many_messages_is_sampled_and_says_so(
         stopped.set()
         thread.join()
     assert page.evaluate("document.querySelectorAll('[data-messages] tr').length") <= 500
+
+
+def test_pages_that_are_open_say_that_the_broker_is_gone_and_continue_when_it_is_back(
+    chromium: Any, tmp_path: Path
+) -> None:
+    with LocalBroker(tmp_path / "data", FEW_LOGS) as broker, console_of(broker) as console:
+        broker.produce("visits", "before")
+        with admin_of(broker) as admin:
+            admin.alter_group_offsets("readers", {ottla.TopicPartition("visits", 0): 0})
+        context = chromium.new_context(base_url=console)
+        context.set_default_timeout(PATIENCE_MS)
+        jobs, group, page = (context.new_page() for _ in range(3))
+        jobs.goto("/jobs")
+        group.goto("/group?name=readers")
+        group.wait_for_selector(".chart polyline", state="attached")
+        page.goto("/topics/visits/tail")
+        page.wait_for_selector("[data-words]:has-text('a second')")
+        broker.crash()
+        page.wait_for_selector("[data-words]:has-text('trying again')")
+        for one in (jobs, group):
+            one.wait_for_selector("[data-stale]:has-text('not current')")
+        broker.reopen()
+        page.wait_for_selector("[data-words]:has-text('a second')")
+        broker.produce("visits", "after")
+        page.wait_for_selector("[data-messages] tr.new:has-text('after')")
+        for one in (jobs, group):
+            one.wait_for_selector("[data-stale]", state="detached")
+        context.close()
 
 
 def test_a_group_is_drawn_over_time_while_it_is_looked_at(broker: LocalBroker, page: Any) -> None:

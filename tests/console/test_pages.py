@@ -301,7 +301,9 @@ def test_a_broker_that_is_gone_is_a_page_that_says_so(
     for page in ("/topics", "/topics/orders/messages"):
         answer = browser.get(page)
         assert answer.status_code == 502
-        assert "name a broker" in answer.text
+        assert "Broker not reached" in answer.text
+        assert f"{broker.address}: Connection refused</p>" in answer.text
+        assert f'<a href="{page}">Try again</a>' in answer.text
 
 
 def jobs_of(browser: Browser) -> Any:

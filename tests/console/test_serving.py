@@ -87,7 +87,7 @@ def test_a_broker_serves_a_console_beside_itself_that_ends_with_it(tmp_path: Pat
         "serve", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"
     ) as process:
         link = link_of(process)
-        assert "Nothing needs to be done" in got(link)
+        assert "No problems found" in got(link)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     address = re.fullmatch(r"http://(.+):(\d+)/", link)

@@ -36,6 +36,9 @@ AHEAD_SIZE = 1 << 14
 """So much is received at least, as far as it has come: often answers to several requests."""
 
 
+ADDRESS_HINT = "; name a broker's HOST:PORT"
+
+
 class UnreachableError(UserError):
     """No broker answers at the address, or none any more; a later try may help."""
 
@@ -252,4 +255,4 @@ class SocketConnection(Closing):
         reason = (
             (isinstance(error, OSError) and error.strerror) or str(error) or "no answer in time"
         )
-        return UnreachableError(f"{self.address}: {reason}; name a broker's HOST:PORT")
+        return UnreachableError(f"{self.address}: {reason}{ADDRESS_HINT}")

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, OttlaError, UnknownNameError, UserError
-from ottla.client.connection import UnreachableError
+from ottla.client.connection import ADDRESS_HINT, UnreachableError
 from ottla.client.refusals import RefusedError
 from ottla.client.security import AuthenticationError
 from ottla.client.signing_in import sign_in
@@ -53,7 +53,13 @@ NO_ROOM = (
     "close one, then load this page again"
 )
 
-TITLES = {401: "Token needed", 403: "Not allowed", 404: "Not found", 429: "No room"}
+TITLES = {
+    401: "Token needed",
+    403: "Not allowed",
+    404: "Not found",
+    429: "No room",
+    502: "Broker not reached",
+}
 
 STATIC = Path(__file__).parent / "static"
 DENIALS = frozenset(
@@ -219,6 +225,10 @@ class _Console:
             try:
                 events = await run_in_threadpool(stream, self._ask(request, place, None))
                 is_streamed = True
+            except UnreachableError as error:
+                # A refused stream is not asked for again by a browser, one that ends is.
+                lost = self._renderer.event("lost", _text_of(error))
+                return Response(lost, media_type="text/event-stream")
             except (OttlaError, OSError) as error:
                 return self._error(request, _status_of(error), _text_of(error))
             except Exception:
@@ -249,7 +259,8 @@ class _Console:
                 with CancelScope(shield=True):
                     found = await loop.run_in_executor(self._stream_threads, events.step)
             except (OttlaError, OSError) as error:
-                yield self._renderer.event("failed", _text_of(error))
+                event = "lost" if isinstance(error, UnreachableError) else "failed"
+                yield self._renderer.event(event, _text_of(error))
                 return
             except Exception:
                 logger.exception("%s", request.url.path)
@@ -472,4 +483,7 @@ def _status_of(error: Exception) -> int:
 def _text_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {error.strerror or error}"
+    if isinstance(error, UnreachableError):
+        # Who opens a page did not give the address.
+        return str(error).removesuffix(ADDRESS_HINT)
     return str(error) or type(error).__name__

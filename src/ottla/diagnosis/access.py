@@ -40,7 +40,7 @@ def _who(listener: Listener, config: BrokerConfig, state: SecurityState) -> tupl
         return f"clients that log in: {', '.join(_logins(listener, own, state))}", False
     if listener.has_tls and own.ssl_client_auth == "required":
         return "clients with a certificate that ssl.truststore.location signs", False
-    return "everybody who reaches it, as User:ANONYMOUS", True
+    return "everyone who can reach it, as User:ANONYMOUS", True
 
 
 def _logins(listener: Listener, config: BrokerConfig, state: SecurityState) -> Iterator[str]:

@@ -83,6 +83,19 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// What the page shows is old when the broker or the console cannot be reached: it says so.
+function showStale(text) {
+  const notice = document.querySelector("[data-stale]") ?? document.createElement("p");
+  if (text === null) return notice.remove();
+  const words = `This page is not current: ${text}. It tries again.`;
+  if (notice.textContent === words) return;
+  notice.textContent = words;
+  notice.className = "problem";
+  notice.dataset.stale = "";
+  notice.setAttribute("role", "status");
+  document.getElementById("main").prepend(notice);
+}
+
 // Parts that are made again: the page is asked for once more, and they are taken out of it.
 async function loadAgain() {
   const seconds = Number(document.body.dataset.refresh);
@@ -91,8 +104,9 @@ async function loadAgain() {
   if (document.hidden || document.querySelector("dialog[open]") !== null) return loadAgain();
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+    showStale(answer.ok ? null : found.querySelector("main p")?.textContent ?? `status ${answer.status}`);
     if (answer.ok) {
-      const found = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = found.querySelectorAll("[data-live]");
       document.querySelectorAll("[data-live]").forEach((part, index) => {
         if (fresh[index] && !part.contains(document.activeElement)) part.replaceWith(fresh[index]);
@@ -100,7 +114,7 @@ async function loadAgain() {
       document.body.dataset.refresh = found.body.dataset.refresh ?? "";
     }
   } catch {
-    // The console has stopped, or is not reached: the page stays as it is.
+    showStale("the console cannot be reached");
   }
   return loadAgain();
 }

@@ -51,7 +51,7 @@ function search(line) {
     words.textContent = describe(last);
     if (last.is_done) end(describe(last));
   });
-  source.addEventListener("failed", (event) => end(JSON.parse(event.data)));
+  for (const kind of ["failed", "lost"]) source.addEventListener(kind, (event) => end(JSON.parse(event.data)));
   source.addEventListener("end", () => source.close());
   source.onerror = () => end(isRefused(source) && last === null ? REFUSED : `The search was cut off after ${Math.round((performance.now() - began) / 1000)} s. ${describe(last)}`);
 }
@@ -69,6 +69,7 @@ function tail(line) {
 
   function start() {
     source = new EventSource(line.dataset.tail);
+    let lost = "";
     words.textContent = "Waiting for messages …";
     source.addEventListener("messages", (event) => {
       const rows = parsed(event.data);
@@ -77,6 +78,7 @@ function tail(line) {
       while (body.rows.length > MOST_ROWS) body.rows[body.rows.length - 1].remove();
     });
     source.addEventListener("rate", (event) => {
+      lost = "";
       const found = JSON.parse(event.data);
       const sampled = found.shown < found.count
         ? `: too many to read, so this is a sample, ${found.shown} of the last ${number(found.count)}`
@@ -87,8 +89,10 @@ function tail(line) {
       source.close();
       words.textContent = JSON.parse(event.data);
     });
+    // The browser asks again by itself when the stream ends.
+    source.addEventListener("lost", (event) => { lost = JSON.parse(event.data); });
     source.onerror = () => {
-      words.textContent = isRefused(source) ? REFUSED : "The console cannot be reached; trying again …";
+      words.textContent = isRefused(source) ? REFUSED : `${lost || "The console cannot be reached"}; trying again …`;
     };
   }
 
@@ -109,12 +113,17 @@ function tail(line) {
 function group(part) {
   const source = new EventSource(part.dataset.group);
   source.addEventListener("group", (event) => {
+    showStale(null);
     if (part.contains(document.activeElement)) return;
     const template = document.createElement("template");
     template.innerHTML = event.data;
     part.replaceChildren(template.content);
   });
-  source.addEventListener("failed", () => source.close());
+  source.addEventListener("lost", (event) => showStale(JSON.parse(event.data)));
+  source.addEventListener("failed", (event) => {
+    source.close();
+    showStale(JSON.parse(event.data));
+  });
 }
 
 // A search with conditions is a stream: the form says so, and the page then waits for it.

@@ -41,7 +41,7 @@ def bound_text(status: CompactionStatus) -> str:
     range_ = explanation.range
     match range_.bound:
         case Bound.ACTIVE_SEGMENT:
-            why = "there the active segment begins, which is never compacted"
+            why = "where the active segment begins, which is never compacted"
         case Bound.LAST_STABLE_OFFSET:
             why = f"the last stable offset is {explanation.log.last_stable_offset}"
             if status.open_transaction is not None:
@@ -142,8 +142,8 @@ def notes(status: CompactionStatus) -> list[str]:
     ]
     if config.is_compacted:
         found.append(
-            f"a tombstone goes delete.retention.ms={config.delete_retention_ms} after the pass "
-            "that first finds it the last of its key"
+            f"a tombstone is removed delete.retention.ms={config.delete_retention_ms} after "
+            "the pass that first finds it to be the last record of its key"
         )
     return found
 

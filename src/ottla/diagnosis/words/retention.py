@@ -46,7 +46,7 @@ def _reason(blocker: Blocker, explained: ExplainedLog) -> str:
             return f"reaches above the high watermark {explained.facts.high_watermark}"
         case Blocker.POLICY:
             policy = ",".join(config.cleanup_policy)
-            return f"cleanup.policy={policy}: only what lies below the log's start goes"
+            return f"cleanup.policy={policy}: only segments before the log start are deleted"
         case Blocker.NO_LIMIT:
             return "retention.ms=-1 and retention.bytes=-1 keep everything"
         case Blocker.FUTURE_TIMESTAMP:
