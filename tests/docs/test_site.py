@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.console.chromium import axe_absence, faults_of, opened_chromium
+from tests.support.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md")}
 
@@ -39,24 +42,46 @@ def test_the_sources_and_tests_that_documents_name_are_there() -> None:
     assert {(page, path) for page, path in named if not (ROOT / path).exists()} == set()
 
 
-@pytest.mark.slow
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("zensical", reason="zensical is not installed: make site")
     # A copy: the tool writes beside the file that it is given.
-    shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    directory = tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "docs", directory / "docs")
+    shutil.copy(ROOT / "mkdocs.yml", directory)
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "-f", "mkdocs.yml"],
         capture_output=True,
         text=True,
         check=False,
-        cwd=tmp_path,
+        cwd=directory,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    site = tmp_path / "build" / "site"
+    return directory / "build" / "site"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(site: Path) -> None:
     assert {str(one.relative_to(site)) for one in site.rglob("*.html")} >= {
         re.sub(r"README$", "index", page.removesuffix(".md")) + ".html" for page in PAGES
     }
     for page in site.rglob("*.html"):
         outside = re.findall(r'(?:src|href)="(https?:[^"]*\.(?:js|css|woff2?))"', page.read_text())
         assert outside == [], f"{page.name} asks another host"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(axe_absence() is not None, reason=str(axe_absence()))
+def test_axe_finds_nothing_on_pages_with_code_pictures_and_wide_tables(site: Path) -> None:
+    found = {}
+    with opened_chromium() as chromium:
+        for look in ("light", "dark"):
+            context = chromium.new_context(color_scheme=look)
+            context.set_default_timeout(PATIENCE_S * 1000)
+            page = context.new_page()
+            for name in ("tutorial", "explanation/house"):
+                page.goto((site / f"{name}.html").as_uri())
+                page.wait_for_selector(".md-code__nav, .md-typeset__scrollwrap", state="attached")
+                found[name, look] = faults_of(page)
+            context.close()
+    assert {one: faults for one, faults in found.items() if faults} == {}
