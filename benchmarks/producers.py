@@ -111,8 +111,8 @@ def _embedded(scale: Scale, name: str, value: bytes, count: int) -> Report:
         limits = _limits(directory / "bare", values, single)
         seconds = scale.sampled({one: deed for one, (deed, _) in (deeds | limits).items()})
     report = figures_report(f"an open log, {name} in a record, in processor time")
-    for one, samples in seconds.items():
-        rates = Samples(tuple(deeds[one][1] / each / 1e6 for each in samples.values))
+    for one, (_, records) in deeds.items():
+        rates = Samples(tuple(records / each / 1e6 for each in seconds[one].values))
         target = Target(limit=EMBEDDED[one], unit="M records/s", is_minimum=True)
         add_figure(report, one, rates, "M records/s", target if len(value) == 100 else None)
     for one, (_, records) in limits.items():
