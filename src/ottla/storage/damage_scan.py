@@ -8,8 +8,8 @@ segment does not hide all that follows. Kafka's recovery, and ours, take the fir
 log's end instead: right for the torn tail that a crash leaves, and all they have to deal with.
 
 The walk is not one of `scan`'s, which step by the size that each header states and end at the first
-that cannot be: here that size is what may be damaged, and each step is a search for where the file
-goes on. What a batch is, and where its offsets may lie, is `scan`'s.
+that cannot be: here that size is what may be damaged, and after damage each step is a search for
+the next batch. What a batch is, and where its offsets may lie, is `scan`'s.
 """
 
 import re
