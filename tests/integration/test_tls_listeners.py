@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,17 @@ def test_who_shows_no_certificate_or_one_of_a_stranger_stays_outside(
                 assert client.ask(VERSIONS, 0).error_code == 0
             # Refused in a thread, and said by the loop.
             wait_until(lambda reason=reason: reason in caplog.text)
+
+
+def test_a_certificate_whose_time_is_over_stays_outside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    over = Authority(valid=timedelta(hours=-1))
+    store = str(over.write(tmp_path / "over.pem"))
+    with serving(mutual(tmp_path, ssl_truststore_location=store)) as server:
+        assert not gets_in(server, over.client("ana"), tmp_path)
+        wait_until(lambda: "its TLS handshake with listener SSL failed" in caplog.text)
+        assert "expired" in caplog.text
 
 
 def test_a_certificate_that_no_rule_names_stays_outside(
@@ -578,6 +590,29 @@ def test_what_waits_too_long_to_log_in_is_closed(tmp_path: Path) -> None:
         server.wake()
         assert silent.receive_frame() is None
         assert plain.ask(VERSIONS, 0).error_code == 0
+
+
+def test_a_certificate_is_no_login(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = SetClock()
+    settings = {
+        "listener_security_protocol_map": "CLIENTS:SASL_SSL",
+        "ssl_keystore_location": str(authority().server().write(tmp_path / "server.pem")),
+        "ssl_truststore_location": str(authority().write(tmp_path / "ca.pem")),
+        "listener_name_clients_ssl_client_auth": "required",
+        "ottla_authentication_timeout_ms": "10000",
+    }
+    context = trusting(authority().client("bob"), tmp_path)
+    with serving(login_broker(tmp_path / "data", **settings), clock) as server:
+        with WireClient(server.address, context) as silent:
+            assert silent.ask(VERSIONS, 0).error_code == 0
+            clock.monotonic += 10_001
+            server.wake()
+            assert silent.receive_frame() is None
+        for _ in range(3):
+            with WireClient(server.address, context) as hasty:
+                hasty.send(MetadataRequest(topics=[]), 4)
+                assert hasty.receive_frame() is None
+    assert len([one for one in caplog.messages if "must come before any other" in one]) == 1
 
 
 @pytest.mark.parametrize("own", ["", "required"])

@@ -181,6 +181,12 @@ class SecurityConfig(TlsConfig):
         return frozenset(part for part in parts if part)
 
     @property
+    def mistaken_super_users(self) -> list[str]:
+        """Those that are nobody, which Kafka's StandardAuthorizer lets pass without a word."""
+        names = sorted(self.super_user_names)
+        return [one for one in names if not all(one.partition(":")[::2]) or ",User:" in one]
+
+    @property
     def token_secret(self) -> str:
         return self.delegation_token_secret_key or self.delegation_token_master_key
 

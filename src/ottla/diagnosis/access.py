@@ -59,7 +59,7 @@ def _logins(listener: Listener, config: BrokerConfig, state: SecurityState) -> I
 def _what(config: BrokerConfig, state: SecurityState) -> str:
     if not config.has_authorizer:
         return "may do everything, since authorizer.class.name is empty"
-    supers = len(config.super_user_names)
+    supers = len(config.super_user_names) - len(config.mistaken_super_users)
     others = "everything else is allowed" if config.allow_everyone_if_no_acl_found else "no more"
     acls = "the ACLs in ZooKeeper" if config.zookeeper_connect else f"{len(state.acls)} ACLs"
     return f"may do what {acls} allow, and {others}; {supers} super users"

@@ -138,6 +138,11 @@ class Authentication:
         self._begun_again_ms: float | None = None
         self._versions_requests = 0
 
+    @property
+    def has_login(self) -> bool:
+        """Whether the client has logged in; what its certificate says is no login."""
+        return self._login is not None
+
     def dispatch(
         self, frame: Buffer, output: Output, dispatcher: Dispatches
     ) -> PendingResponse | None:

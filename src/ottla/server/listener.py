@@ -22,7 +22,6 @@ from typing import Protocol
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
-from ottla.base.principal import ANONYMOUS
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.config.broker import BrokerConfig
@@ -380,7 +379,7 @@ class Server:
         if isinstance(error, ForeignProtocolError):
             connection.output.data += error.answer
         if isinstance(error, ProtocolError | ShortageError):
-            if connection.login is not None and connection.peer.principal is ANONYMOUS:
+            if connection.login is not None and not connection.login.has_login:
                 text = f"closing {connection.peer_name}: {error}"
                 self._stranger_log.warn(text, self._monotonic_ms)
             else:
@@ -591,7 +590,7 @@ class Server:
             self._close_for_memory(connection)
         late_ms = self._monotonic_ms - self._config.ottla_authentication_timeout_ms
         for connection in [one for one in self._connections if one.came_ms < late_ms]:
-            if connection.login is not None and connection.peer.principal is ANONYMOUS:
+            if connection.login is not None and not connection.login.has_login:
                 self._close(connection, CloseReason.LOGIN)
         self._close_slow()
         if max_idle_ms < 0:

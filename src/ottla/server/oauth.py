@@ -95,6 +95,7 @@ class FileKeys:
         self._path = path
         self._changed_ns = -1
         self._keys: Any = None
+        self._complaint = ""
         self._load()
 
     def find(self, key_id: str | None) -> Any:
@@ -112,7 +113,12 @@ class FileKeys:
         except (OSError, ValueError) as error:
             if self._keys is None:
                 raise _no_keys(f"{self._path}: {error}; {KEYS_URL} names a JWKS") from error
-            logger.error("%s: %s; the keys that were read before count", self._path, error)
+            # Once: it is looked at for each login, and who is let in is not known yet.
+            if str(error) != self._complaint:
+                logger.error("%s: %s; the keys that were read before count", self._path, error)
+            self._complaint = str(error)
+        else:
+            self._complaint = ""
 
 
 class FetchedKeys:

@@ -21,6 +21,11 @@ CREDENTIAL = make_credential("SCRAM-SHA-512", b"secret", b"salt", 4096)
     [
         ({}, "SCRAM-SHA-512 (1 users)", "may do what 0 ACLs allow, and no more; 1 super users"),
         (
+            {"super.users": "User:a;admin;:b;User:;User:CN=c,O=d; User:e,User:f;"},
+            "SCRAM-SHA-512 (1 users)",
+            "may do what 0 ACLs allow, and no more; 2 super users",
+        ),
+        (
             {"zookeeper.connect": "zk1:2181"},
             "SCRAM-SHA-512 (users in ZooKeeper)",
             "may do what the ACLs in ZooKeeper allow, and no more; 1 super users",

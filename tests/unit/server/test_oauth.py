@@ -154,6 +154,19 @@ def test_keys_that_were_replaced_count_at_once(keys_file: Path) -> None:
     assert checked(token(OTHER_KEY, key_id=None)).principal.name == "ana"
 
 
+def test_a_file_that_is_broken_is_one_line_however_many_log_in(
+    keys_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checked, whole = check(keys_file), keys_file.read_text()
+    for time_s, content in ((1, whole[:50]), (2, whole), (3, whole[:50])):
+        keys_file.write_text(content)
+        os.utime(keys_file, (time_s, time_s))
+        for _ in range(3):
+            assert checked(token()).principal.name == "ana", "by the keys from before"
+    lines = [one for one in caplog.messages if "the keys that were read before count" in one]
+    assert len(lines) == 2
+
+
 @pytest.mark.parametrize("content", ["", "[]", "7", '{"keys": 7}', '{"keys": [7]}', '{"keys": []}'])
 def test_a_file_that_holds_no_keys_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "keys.json").write_text(content)

@@ -349,6 +349,8 @@ def _check(config: "BrokerConfig") -> None:
     check_tls(config)
     for shortfall in shortfalls(config):
         logger.warning("%s", shortfall)
+    for name in config.mistaken_super_users:
+        logger.warning("super.users: nobody is called %s; write User:alice;User:bob", name)
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
 
