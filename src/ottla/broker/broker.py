@@ -8,7 +8,7 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -323,8 +323,10 @@ class Broker:
         """Reads what there is, in the query's order, within its limits."""
         return self._fetch(query, [])
 
-    def _fetch(self, query: FetchQuery, found: list[Partition]) -> FetchResult:
-        """As `fetch`; the partitions that there are come into `found`."""
+    def _fetch(
+        self, query: FetchQuery, found: list[Partition], watching: LongPoll | None = None
+    ) -> FetchResult:
+        """As `fetch`; the partitions that there are come into `found`, and are watched."""
         results: list[FetchData | ApiError] = []
         left = min(query.max_size, self.config.fetch_max_bytes)
         size = 0
@@ -334,10 +336,11 @@ class Broker:
         ):
             one_anyway = size == 0 and not query.is_hard_limit
             try:
-                if query.may_read is not None:
-                    self._check_read(wanted, query.may_read)
-                partition = self._partition_of(wanted)
+                partition = self._partition_of(query, wanted)
                 found.append(partition)
+                if watching is not None:
+                    # Before it is read: what is appended while others have their turn wakes it.
+                    self._waiting.watch(watching, partition)
                 max_size = min(wanted.max_size, left)
                 data = self._read(partition, wanted, query, max_size, one_anyway)
             except ApiError as error:
@@ -361,23 +364,22 @@ class Broker:
             error = self.replicas.elsewhere(error, topic, topic_id, index)
         return error.without_traceback()
 
-    def _check_read(self, wanted: PartitionQuery, may_read: Callable[[str], bool]) -> None:
-        """Raises `ApiError` for a topic that the client may not read; it need not exist."""
-        name = wanted.topic
-        if name is None and wanted.topic_id is not None:
-            name = self.topics.name_by_id(wanted.topic_id)
-        if name is not None and not may_read(name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    def _partition_of(self, query: FetchQuery, wanted: PartitionQuery) -> Partition:
+        """Finds the topic by its id or, once that is known, by its name.
 
-    def _partition_of(self, wanted: PartitionQuery) -> Partition:
-        """Finds the topic by its id or, once that is known, by its name."""
-        topic_id = wanted.topic_id
+        Raises `ApiError`, also for a topic that the client may not read; it need not exist.
+        """
+        topic_id, may_read = wanted.topic_id, query.may_read
         if wanted.topic is None:
             topic = None if topic_id is None else self.topics.find_by_id(topic_id)
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+            if may_read is not None and not may_read(topic.name):
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             wanted.topic = topic.name
             return topic.partition(wanted.index)
+        if may_read is not None and not may_read(wanted.topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic = self.topics.get(wanted.topic)
         partition = topic.partition(wanted.index)
         if topic_id is not None and topic_id != topic.topic_id:
@@ -426,30 +428,19 @@ class Broker:
         `take_answered` hands it back without a result, which is to be asked for again.
         """
         found: list[Partition] = []
-        read: list[Partition] = []
         waiting: LongPoll = LongFetch(query, found, deadline_ms, reads_ahead=query.is_of_follower)
+        self._waiting.hold(waiting)
         try:
-            # First: what is appended while others have their turn is to wake it too.
-            self._waiting.hold(waiting, self._find_all(query, found))
-            result = self._fetch(query, read)
+            result = self._fetch(query, found, waiting)
         except BaseException:
             self._waiting.end(waiting)
             raise
         if result.answers(query):
             self._waiting.end(waiting)
             return result
-        _take_back(result, read)
+        _take_back(result, found)
         self._waiting.release(waiting)
         return waiting
-
-    def _find_all(self, query: FetchQuery, found: list[Partition]) -> Iterator[Partition]:
-        for wanted in in_turns(query.partitions):
-            try:
-                partition = self._partition_of(wanted)
-            except ApiError:
-                continue  # which is an answer
-            found.append(partition)
-            yield partition
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
         """The waiting requests that now have a `result`: fetches that have found enough or waited

@@ -105,15 +105,19 @@ class WaitingRoom(Generic[Query, Result]):
         return self._waiting_count
 
     def add(self, fetch: WaitingFetch[Query, Result]) -> None:
-        self.hold(fetch, fetch.keys)
+        self.hold(fetch)
+        for key in fetch.keys:
+            self.watch(fetch, key)
         self.release(fetch)
 
-    def hold(self, fetch: WaitingFetch[Query, Result], keys: Iterable[Hashable]) -> None:
-        """Notes from now on whether the partitions grow, which are gone through once."""
+    def hold(self, fetch: WaitingFetch[Query, Result]) -> None:
+        """Notes from now on whether the partitions grow that are watched for it."""
         fetch.is_held = True
         self._waiting_count += 1
-        for key in keys:
-            self._by_key.setdefault(key, {})[fetch] = None
+
+    def watch(self, fetch: WaitingFetch[Query, Result], key: Hashable) -> None:
+        """`key` is one of the fetch's, or about to be."""
+        self._by_key.setdefault(key, {})[fetch] = None
 
     def release(self, fetch: WaitingFetch[Query, Result]) -> None:
         """What has been seen of it is not enough: it waits."""

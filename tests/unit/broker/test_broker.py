@@ -1,6 +1,7 @@
 """The broker: topics that outlive a crash, appends and fetches with Kafka's codes, waiting."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.files import join, replace_file
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
-from ottla.broker.topics.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic, Topics
 from ottla.broker.waiting import WaitingFetch
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import FetchData, Isolation
@@ -187,6 +188,32 @@ def test_an_append_answers_the_fetch_that_waits_for_it_when_it_is_written_out() 
     assert waiting.result is not None
     assert waiting.result.size == len(batch())
     assert broker.next_deadline_ms is None
+
+
+@pytest.mark.parametrize("uses_id", [False, True], ids=["by name", "by id"])
+@pytest.mark.parametrize("is_long", [False, True], ids=["at once", "in turns"])
+def test_a_fetch_looks_a_partitions_topic_up_once(
+    uses_id: bool, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = broker_with_topic()
+    topic_id = broker.topics.get("t").topic_id
+    looked_up: list[object] = []
+    read: list[str] = []
+    for method in (Topics.get, Topics.find_by_id, Topics.name_by_id):
+
+        def counting(topics: Topics, key: Any, method: Any = method) -> Any:
+            looked_up.append(key)
+            return method(topics, key)
+
+        monkeypatch.setattr(Topics, method.__name__, counting)
+    wanted = replace(query(0, 0), may_read=lambda name: not read.append(name))
+    if uses_id:
+        for one in wanted.partitions:
+            one.topic, one.topic_id = None, topic_id
+    fetch = broker.fetch_many_or_wait if is_long else broker.fetch_or_wait
+    assert isinstance(fetch(wanted, 500), WaitingFetch)
+    assert looked_up == 2 * [topic_id if uses_id else "t"]
+    assert read == ["t", "t"]
 
 
 def test_a_fetch_waits_until_min_bytes_are_there() -> None:

@@ -61,7 +61,8 @@ def test_news_that_no_growth_brings_ends_the_fetches_of_the_partition_at_once() 
 def test_a_fetch_that_is_looked_at_is_over_when_it_is_released() -> None:
     room = Room(Timers())
     fetch = Fetch("query", ["a-0"], 500)
-    room.hold(fetch, fetch.keys)
+    room.hold(fetch)
+    room.watch(fetch, "a-0")
     room.hurry("a-0")
     assert room.advance(1) == []
     room.release(fetch)
@@ -123,7 +124,8 @@ def test_ended_fetches_do_not_pile_up_behind_a_distant_deadline() -> None:
 def test_a_fetch_that_is_held_is_handed_out_once_it_is_released() -> None:
     room = Room(Timers())
     fetch = Fetch("query", ["a-0"], 10)
-    room.hold(fetch, fetch.keys)
+    room.hold(fetch)
+    room.watch(fetch, "a-0")
     room.wake("a-0")
     assert not room.has_woken
     assert room.advance(1000) == []
@@ -137,7 +139,8 @@ def test_a_fetch_that_is_held_is_handed_out_once_it_is_released() -> None:
 def test_a_fetch_that_is_held_can_be_ended() -> None:
     room = Room(Timers())
     fetch = Fetch("query", ["a-0"], 10)
-    room.hold(fetch, fetch.keys)
+    room.hold(fetch)
+    room.watch(fetch, "a-0")
     room.end(fetch)
     room.wake("a-0")
     assert (len(room), room.has_woken) == (0, False)
