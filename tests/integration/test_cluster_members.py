@@ -311,6 +311,8 @@ def test_without_zookeeper_a_broker_leads_nothing_after_the_time_of_its_session(
             f"zookeeper.connect={address}: ZooKeeper cannot be reached any more; this broker leads "
             "nothing until it can: start ZooKeeper, or repair the network"
         ]
+        asked = one.member.ask(ElectLeaders(pending_id=0, partitions=None), TIMEOUT_S)
+        assert asked.error is ErrorCode.NOT_CONTROLLER, "and not waited for"
 
 
 def test_what_keeps_a_broker_out_is_said_in_one_line(

@@ -17,6 +17,8 @@ FIXES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.NOT_CONTROLLER: "The cluster has no controller now: the brokers' logs say whether "
+    "they reach ZooKeeper",
     ErrorCode.SECURITY_DISABLED: "start the broker with authorizer.class.name="
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, and with super.users",
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "start the broker with delegation.token.secret.key",

@@ -35,10 +35,11 @@ def plan_drain(
             continue
         free = [one for one in others if one not in partition.wanted_replicas]
         if not free:
+            left = "is 1 broker" if len(others) == 1 else f"are {len(others)} brokers"
             raise UserError(
                 f"{partition.place.topic}-{partition.place.partition} has "
-                f"{len(partition.wanted_replicas)} replicas, and without broker {broker} there are "
-                f"{len(others)} brokers; start another one, or lower its replicas with "
+                f"{len(partition.wanted_replicas)} replicas, and without broker {broker} there "
+                f"{left}; start another one, or lower its replicas with "
                 "ottla cluster reassign --to"
             )
         chosen = min(free, key=lambda one: (counts[one], one))

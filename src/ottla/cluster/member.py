@@ -140,6 +140,9 @@ class ClusterMember:
         self._unfinished: list[_Run] = []
         self._numbers = count()
         self._fence: Timer | None = None
+        self._is_unreachable = False
+        self._is_away = False
+        """Fenced, until it is registered again."""
         self._generation = 0
         self._session = ZooKeeperSession(
             options.connect,
@@ -206,7 +209,11 @@ class ClusterMember:
         self._queue.put(event)
 
     def begin(self, request: Request, answered: Callable[[Answer], None]) -> None:
-        """Has this broker's controller answer; NOT_CONTROLLER where it is none."""
+        """Has this broker's controller answer; NOT_CONTROLLER where it is none, and at once where
+        ZooKeeper cannot be reached: nobody knows for how long."""
+        if self._is_away:
+            answered(Answer(error=ErrorCode.NOT_CONTROLLER))
+            return
         numbered = replace(request, pending_id=next(self._numbers))
         self._queue.put(_Asked(event=numbered, answered=answered))
 
@@ -319,6 +326,7 @@ class ClusterMember:
             self._fence.start()
 
     def _unreachable(self) -> None:
+        self._is_unreachable = True
         self._out_of_time()
         self._callbacks.complain(
             f"zookeeper.connect={self._options.connect}: ZooKeeper cannot be reached any more; "
@@ -326,6 +334,7 @@ class ClusterMember:
         )
 
     def _out_of_time(self) -> None:
+        self._is_away = True
         self._callbacks.fenced()
         self._session.give_up()
         self._queue.put(_Notice.LOST)
@@ -372,7 +381,10 @@ class ClusterMember:
             self._session.give_up()
             self._queue.put(_Notice.LOST)
             return
-        logger.info("registered in ZooKeeper again, in broker epoch %d", self.broker_epoch)
+        self._is_away = False
+        if self._is_unreachable:
+            self._is_unreachable = False
+            self._callbacks.complain("ZooKeeper is reached again, and the broker registered")
         unfinished, self._unfinished = self._unfinished, []
         for run in unfinished:
             self._queue.put(run)

@@ -108,6 +108,29 @@ def read(addresses: str, group: str, count: int) -> list[str]:
         return sorted(one.value.decode() for one in found if one.value is not None)
 
 
+def test_a_cluster_whose_zookeeper_was_killed_says_so_and_goes_on_when_it_is_back(
+    cluster: Cluster,
+) -> None:
+    addresses = cluster.up("-o", "min.insync.replicas=1", brokers=1)
+    with ottla.Admin(addresses) as admin:
+        admin.create_topic("t", partitions=1)
+    cluster.wait_all("t", 1, lambda one: one["leader"] == 1)
+    send(addresses, ["a"])
+    known = read_cluster(Path(cluster.folder))
+    assert known is not None
+    assert known.zookeeper.pid is not None
+    os.kill(known.zookeeper.pid, signal.SIGKILL)
+    log = Path(cluster.folder) / "broker-1.log"
+    wait_until(lambda: "ZooKeeper cannot be reached any more; this broker leads" in log.read_text())
+    assert "The cluster has no controller now: the brokers' logs say" in cluster.run(
+        "status", "DIR", may_fail=True
+    )
+    assert cluster.up(brokers=1) == addresses, "only ZooKeeper is started"
+    cluster.wait_all("t", 1, lambda one: one["leader"] == 1)
+    wait_until(lambda: "ZooKeeper is reached again" in log.read_text())
+    assert read(addresses, "g", 1) == ["a"]
+
+
 def test_three_brokers_serve_on_when_one_is_killed_and_it_comes_back(cluster: Cluster) -> None:
     addresses = cluster.up()
     assert len(addresses.split(",")) == 3
