@@ -15,6 +15,7 @@ from ottla.testing.history import HistoryWriter, Outcome, Send
 from tests.support.patience import PATIENCE_S
 
 MESSAGE_TIMEOUT_MS = 1000 * PATIENCE_S
+AT_ONCE = 5
 
 
 class Client:
@@ -93,25 +94,81 @@ def produce_by_kafka_python(client: Client, partitions: int) -> None:
         request_timeout_ms=3000,
         reconnect_backoff_max_ms=500,
     )
+
+    def send(partition: int, value: str) -> WaitForOffset:
+        future = producer.send(client.topic, value.encode(), partition=partition)
+        return lambda: int(future.get(PATIENCE_S).offset)
+
+    produce_a_few_at_once(client, partitions, send, KafkaError)
+    producer.close()
+
+
+def produce_by_java(client: Client, partitions: int) -> None:
+    from tests.compat import java_clients
+    from tests.compat.java import java_class
+
+    producer = java_clients.producer(client.bootstrap, request_timeout_ms=3000, linger_ms=2)
+
+    def send(partition: int, value: str) -> WaitForOffset:
+        answer = producer.send(java_clients.record(client.topic, value, partition=partition))
+
+        def wait() -> int | None:
+            told = answer.get()
+            return int(told.offset()) if told.hasOffset() else None
+
+        return wait
+
+    failure = java_class("java.util.concurrent.ExecutionException")
+    produce_a_few_at_once(client, partitions, send, failure)
+    producer.close()
+
+
+def produce_by_ottla(client: Client, partitions: int) -> None:
+    import ottla
+    from ottla.base.errors import OttlaError
+
+    settings = {"delivery.timeout.ms": MESSAGE_TIMEOUT_MS, "request.timeout.ms": 3000}
+    with ottla.Producer(client.bootstrap, settings=settings) as producer:
+
+        def send(partition: int, value: str) -> WaitForOffset:
+            sending = producer.send(client.topic, value.encode(), partition=partition)
+
+            def wait() -> int | None:
+                offset = sending.result(PATIENCE_S).offset
+                return offset if offset >= 0 else None
+
+            return wait
+
+        produce_a_few_at_once(client, partitions, send, OttlaError)
+
+
+WaitForOffset = Callable[[], int | None]
+"""Waits for the answer; `None` where it does not say the offset, as of what was sent twice."""
+
+
+def produce_a_few_at_once(
+    client: Client,
+    partitions: int,
+    send: Callable[[int, str], WaitForOffset],
+    failure: type[Exception],
+) -> None:
     values = client.values(partitions)
     while not client.is_over.is_set():
-        sent = [
-            (one, producer.send(client.topic, one[1].encode(), partition=one[0]))
-            for one in itertools.islice(values, 5)
-        ]
-        for sending, future in sent:
+        sent = [(sending, send(*sending[:2])) for sending in itertools.islice(values, AT_ONCE)]
+        for sending, wait in sent:
             try:
-                found = future.get(PATIENCE_S)
-            except KafkaError:
+                offset = wait()
+            except failure:
                 client.sent(sending, None, is_known=False)
             else:
-                client.sent(sending, found.offset, is_known=True)
-    producer.close()
+                client.sent(sending, offset, is_known=True)
 
 
 CLIENTS: dict[str, Callable[[Client, int], None]] = {
     "librdkafka": produce_by_librdkafka,
     "kafka-python": produce_by_kafka_python,
+    "ottla": produce_by_ottla,
+    "java": produce_by_java,
 }
 
 

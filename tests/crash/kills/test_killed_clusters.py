@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import ottla
 from ottla.testing.history import LogEnd, Operation, Poll, Read, check, read_history
+from tests.compat import java_clients
+from tests.compat.java import absence as absence_of_java
+from tests.compat.java import array_list, duration
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.cluster_clients import CLIENTS
 from tests.support.patience import PATIENCE_S, wait_until
@@ -89,7 +93,7 @@ def _acknowledged(path: Path) -> int:
 
 
 def read_all(cluster: RunningCluster) -> History:
-    """Every partition from its start to its end, by both clients."""
+    """Every partition from its start to its end, by each client."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "socket.timeout.ms": 3000},
         logger=Silence(),
@@ -124,7 +128,8 @@ def read_all(cluster: RunningCluster) -> History:
 
     wait_until(is_read, f"only {positions} of {ends} could be read: {cluster.logs()}")
     consumer.close()
-    return [*history, *read_by_kafka_python(cluster, ends)]
+    history += read_by_kafka_python(cluster, ends) + read_by_ottla(cluster, ends)
+    return history if absence_of_java() else history + read_by_java(cluster, ends)
 
 
 def read_by_kafka_python(cluster: RunningCluster, ends: dict[int, int]) -> History:
@@ -132,21 +137,60 @@ def read_by_kafka_python(cluster: RunningCluster, ends: dict[int, int]) -> Histo
     places = [kafka.TopicPartition(TOPIC, one) for one in ends]
     consumer.assign(places)
     consumer.seek_to_beginning()
+
+    def poll() -> list[Read]:
+        return [
+            Read(f"{TOPIC}-{one.partition}", one.offset, one.value.decode())
+            for records in consumer.poll(200).values()
+            for one in records
+        ]
+
+    history = read_to("kafka-python-reader", poll, ends)
+    consumer.close()
+    return history
+
+
+def read_by_ottla(cluster: RunningCluster, ends: dict[int, int]) -> History:
+    with ottla.Consumer(cluster.bootstrap) as consumer:
+        consumer.assign({ottla.TopicPartition(TOPIC, one): 0 for one in ends})
+
+        def poll() -> list[Read]:
+            return [
+                Read(f"{TOPIC}-{one.partition}", one.offset, one.value.decode())
+                for one in consumer.consume(1000, timeout=0.2)
+                if one.value is not None
+            ]
+
+        return read_to("ottla-reader", poll, ends)
+
+
+def read_by_java(cluster: RunningCluster, ends: dict[int, int]) -> History:
+    with java_clients.closing(java_clients.consumer(cluster.bootstrap)) as consumer:
+        consumer.assign(array_list([java_clients.place(TOPIC, one) for one in ends]))
+
+        def poll() -> list[Read]:
+            return [
+                Read(f"{TOPIC}-{one.partition()}", int(one.offset()), str(one.value()))
+                for one in consumer.poll(duration(0.2))
+            ]
+
+        return read_to("java-reader", poll, ends)
+
+
+def read_to(process: str, poll: Callable[[], list[Read]], ends: dict[int, int]) -> History:
+    """Until all partitions are read to their ends, which are records."""
+    left = {f"{TOPIC}-{one}" for one, end in ends.items() if end}
+    last = {f"{TOPIC}-{one}": end - 1 for one, end in ends.items()}
     history: History = []
 
     def is_read() -> bool:
         began = time.monotonic_ns()
-        found = consumer.poll(200)
-        reads = [
-            Read(f"{TOPIC}-{one.partition}", one.offset, one.value.decode())
-            for records in found.values()
-            for one in records
-        ]
-        history.append(polled("kafka-python-reader", began, reads))
-        return all(consumer.position(one) == ends[one.partition] for one in places)
+        reads = poll()
+        history.append(polled(process, began, reads))
+        left.difference_update(one.partition for one in reads if one.offset == last[one.partition])
+        return not left
 
-    wait_until(is_read, "kafka-python could not read all")
-    consumer.close()
+    wait_until(is_read, lambda: f"{process} has not read {left} to {ends}")
     return history
 
 
@@ -218,7 +262,8 @@ def test_no_acknowledged_record_is_lost_whatever_happens_to_brokers_and_zookeepe
 ) -> None:
     chance = random.Random(7)
     until_s = time.monotonic() + crash_seconds
-    with load(cluster, tmp_path, *CLIENTS) as more:
+    clients = [one for one in CLIENTS if one != "java" or absence_of_java() is None]
+    with load(cluster, tmp_path, *clients) as more:
         more()
         for number in itertools.count():
             if number >= len(DEEDS) and time.monotonic() >= until_s:
@@ -227,5 +272,5 @@ def test_no_acknowledged_record_is_lost_whatever_happens_to_brokers_and_zookeepe
             deed(cluster, more)
             cluster.wait_in_sync(TOPIC)
             more()
-    history = read_history(tmp_path / name for name in CLIENTS)
+    history = read_history(tmp_path / name for name in clients)
     assert check([*history, *read_all(cluster)]) == []
