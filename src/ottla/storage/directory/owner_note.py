@@ -8,6 +8,7 @@ durable nor needed for anything else. Format page: docs/format/filenames.md. Kaf
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,10 @@ def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
 def refuse_in_use(file_system: FileSystem, directory: str, remedy: str) -> UserError:
     """What a caller raises that found the lock of a directory taken."""
     owner = owner_of(file_system, directory) or Owner(pid=0)
+    if owner.pid == os.getpid():
+        return UserError(
+            f"{directory} is in use by this process: use the log that is open, or close it"
+        )
     return UserError(f"{directory} is in use by {owner.text}; {remedy}")
 
 

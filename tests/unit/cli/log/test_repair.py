@@ -1,7 +1,6 @@
 """`ottla log repair`: what it shows, what it does, and its exit codes."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -138,7 +137,7 @@ def test_a_directory_in_use_is_one_line_and_exit_code_2(
         main(["log", "repair", "--in-place", str(directory)])
     assert stopped.value.code == 2
     assert capsys.readouterr().err == (
-        f"ottla: {directory} is in use by another process, {os.getpid()}; stop it first\n"
+        f"ottla: {directory} is in use by this process: use the log that is open, or close it\n"
     )
     lock.release()
     with pytest.raises(SystemExit):
