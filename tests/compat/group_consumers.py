@@ -14,13 +14,10 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 import ottla
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 
 TOPIC = "shared"
 POLL_S = 0.2
-LONG_POLL_S = 1.5
-"""For kafka-python: a poll that ends in the middle of a rebalance can leave it with nothing."""
-
 SESSION_MS = 6000
 HEARTBEAT_MS = 300
 
@@ -48,7 +45,12 @@ MakeConsumer = Callable[..., GroupConsumer]
 
 
 class ConfluentConsumer:
-    """`owned` follows the callbacks, so that a test sees what a rebalance took away."""
+    """`revoked` follows the callbacks, so that a test sees what a rebalance took away; `errors` are
+    what came instead of messages.
+
+    The assignment is that after the last poll: asked while another thread polls, the library keeps
+    the interpreter, which a callback of that thread may be waiting for.
+    """
 
     def __init__(
         self,
@@ -70,10 +72,15 @@ class ConfluentConsumer:
         }
         if instance_id is not None:
             config["group.instance.id"] = instance_id
+        self._subscribe(config, TOPIC)
+
+    def _subscribe(self, config: dict[str, Any], topic: str) -> None:
         self.seen: list[Seen] = []
+        self.errors: list[confluent_kafka.KafkaError] = []
         self.revoked: list[set[int]] = []
+        self._owned: set[int] = set()
         self._consumer = confluent_kafka.Consumer(config, logger=_Silence())
-        self._consumer.subscribe([TOPIC], on_revoke=self._on_revoke)
+        self._consumer.subscribe([topic], on_revoke=self._on_revoke)
 
     def _on_revoke(self, _: Any, partitions: list[Any]) -> None:
         self.revoked.append({one.partition for one in partitions})
@@ -82,9 +89,12 @@ class ConfluentConsumer:
         for message in self._consumer.consume(500, POLL_S):
             if message.error() is None:
                 self.seen.append((message.partition(), message.offset()))
+            else:
+                self.errors.append(message.error())
+        self._owned = {one.partition for one in self._consumer.assignment()}
 
     def assignment(self) -> set[int]:
-        return {one.partition for one in self._consumer.assignment()}
+        return self._owned
 
     def commit(self) -> None:
         self._consumer.commit(asynchronous=False)
@@ -101,6 +111,15 @@ class _Silence:
 
 
 class KafkaPythonConsumer:
+    """It knows the topic's partitions before it joins.
+
+    A leader that learns of partitions only later joins again for that alone, and has to do so
+    within one poll: its own assignment sets the mark by which the next poll would know that it is
+    in the middle of a rebalance (`_assignment_snapshot`, with `rejoin_needed` unset, in
+    `ConsumerCoordinator.need_rejoin`). It would then neither take its assignment, nor send
+    heartbeats, nor join ever again.
+    """
+
     def __init__(
         self,
         address: str,
@@ -125,9 +144,10 @@ class KafkaPythonConsumer:
             reconnect_backoff_max_ms=500,
             **options,
         )
+        assert self._consumer.partitions_for_topic(TOPIC)
 
     def poll(self) -> None:
-        for records in self._consumer.poll(int(LONG_POLL_S * 1000)).values():
+        for records in self._consumer.poll(int(POLL_S * 1000)).values():
             self.seen += [(one.partition, one.offset) for one in records]
 
     def assignment(self) -> set[int]:
@@ -246,15 +266,27 @@ CONSUMERS: dict[str, MakeConsumer] = {
 
 
 def poll_until(condition: Callable[[], bool], *consumers: GroupConsumer) -> None:
-    """Has all consumers poll at once until something holds; fails after a while."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Has each consumer poll in a thread of its own until something holds; fails after a while.
+
+    None waits for another's poll, so that no slow one delays a rebalance of all.
+    """
+    is_over = threading.Event()
+
+    def poll(consumer: GroupConsumer) -> None:
+        while not is_over.is_set():
+            consumer.poll()
+
+    def state() -> str:
+        return str([(sorted(one.assignment()), len(one.seen)) for one in consumers])
+
     with ThreadPoolExecutor(len(consumers)) as pool:
-        while not condition():
-            assert time.monotonic() < deadline, [
-                (sorted(one.assignment()), len(one.seen)) for one in consumers
-            ]
-            for done in [pool.submit(one.poll) for one in consumers]:
-                done.result()
+        polling = [pool.submit(poll, one) for one in consumers]
+        try:
+            wait_until(lambda: condition() or any(one.done() for one in polling), state)
+        finally:
+            is_over.set()
+    for one in polling:
+        one.result()
 
 
 def share(partition_count: int, *consumers: GroupConsumer) -> bool:

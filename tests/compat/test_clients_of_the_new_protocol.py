@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pytest
 from confluent_kafka import ConsumerGroupType, KafkaError
 from confluent_kafka.admin import (
@@ -54,16 +53,7 @@ SETTINGS = {
 }
 
 
-class _Silence:
-    """librdkafka reports lost connections, which some tests are about."""
-
-    def log(self, *_: object) -> None:
-        pass
-
-
 class NewConsumer(ConfluentConsumer):
-    """`errors` are what it was told instead of messages."""
-
     def __init__(self, address: str, group_id: str, topic: str = TOPIC, **options: str) -> None:
         config = {
             "bootstrap.servers": address,
@@ -75,18 +65,7 @@ class NewConsumer(ConfluentConsumer):
             "topic.metadata.refresh.interval.ms": 500,
             **{name.replace("_", "."): value for name, value in options.items()},
         }
-        self.seen: list[tuple[int, int]] = []
-        self.errors: list[KafkaError] = []
-        self.revoked: list[set[int]] = []
-        self._consumer = confluent_kafka.Consumer(config, logger=_Silence())
-        self._consumer.subscribe([topic], on_revoke=self._on_revoke)
-
-    def poll(self) -> None:
-        for message in self._consumer.consume(500, 0.2):
-            if message.error() is None:
-                self.seen.append((message.partition(), message.offset()))
-            else:
-                self.errors.append(message.error())
+        self._subscribe(config, topic)
 
 
 class Home:
