@@ -17,7 +17,7 @@ import threading
 import traceback
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -323,6 +323,7 @@ class Row:
     waits: list[Wait] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
     """Requests, and how many elements were too many."""
+    request_count: int = 0
     limit_ms: float = LONG_MS
 
     def add(self, burden: Burden, tried: Tried, waits: list[Wait]) -> None:
@@ -364,27 +365,24 @@ def run(scale: Scale) -> Iterator[Report]:
 
 
 def _report(subject: Subject, probe: Probe, scale: Scale) -> Report:
-    report = Report(f"The longest stretch of the loop: {subject.title}", COLUMNS)
+    names = subject.wanted[:: scale.of(1, 8)]
+    names = [name for name in names if scale.only.upper() in name.upper()]
+    rows = (_measured(subject, name, probe, scale) for name in names)
+    return judged(subject.title, rows, is_tiny=scale.is_tiny)
+
+
+def judged(title: str, rows: Iterable[Row], *, is_tiny: bool = False) -> Report:
+    """The table, each row as soon as it is measured, and what is wrong with it."""
+    report = Report(f"The longest stretch of the loop: {title}", COLUMNS)
     count = 0
-    for name in subject.wanted[:: scale.of(1, 8)]:
-        if scale.only.upper() not in name.upper():
-            continue
-        row = Row(name)
-        with subject.opened() as (server, known):
-            probe.ask(server.address)
-            for burden in subject.asked(name, known, scale.of(LARGEST, 30)):
-                count += 1
-                if not _measure(server, probe, burden, row, scale):
-                    row.refused[burden.name] = burden.elements
-                if scale.is_tiny:
-                    break
-        _ask_for_less(subject, probe, row, scale)
+    for row in rows:
+        count += row.request_count
         if not row.request:
-            report.failures.append(f"{name} has no request, and so no row")
+            report.failures.append(f"{row.api} has no request, and so no row")
             continue
         _show(report, row)
         print(f"{row.api}: {figure(row.tried.cpu_ms)} ms", *row.failures, sep="; ", file=sys.stderr)
-        if not scale.is_tiny:
+        if not is_tiny:
             report.failures += row.failures
     report.notes.append(
         f"{count} requests. A stretch may take {figure(LONG_MS)} ms of processor time, or more on "
@@ -392,6 +390,20 @@ def _report(subject: Subject, probe: Probe, scale: Scale) -> Report:
         "there. Own is the p99 without waits for cores."
     )
     return report
+
+
+def _measured(subject: Subject, name: str, probe: Probe, scale: Scale) -> Row:
+    row = Row(name)
+    with subject.opened() as (server, known):
+        probe.ask(server.address)
+        for burden in subject.asked(name, known, scale.of(LARGEST, 30)):
+            row.request_count += 1
+            if not _measure(server, probe, burden, row, scale):
+                row.refused[burden.name] = burden.elements
+            if scale.is_tiny:
+                break
+    _ask_for_less(subject, probe, row, scale)
+    return row
 
 
 def _ask_for_less(subject: Subject, probe: Probe, row: Row, scale: Scale) -> None:
