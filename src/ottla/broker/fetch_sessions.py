@@ -7,14 +7,14 @@ is answered in full, with the session id 0. A machine without clock or chance: b
 Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-227).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.base.turns import in_turns
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData
 
@@ -36,6 +36,8 @@ PartitionKey = tuple[str | Uuid | None, int]
 """A partition as its client names it: by the topic's name, or by its id from version 13 on."""
 
 Pair = tuple[PartitionQuery, FetchData | ApiError]
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class FetchSession:
     """The partitions of one client in the order in which they are read."""
 
     __slots__ = (
+        "counted",
         "created_ms",
         "epoch",
         "id",
@@ -116,6 +119,8 @@ class FetchSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.uses_topic_ids = uses_topic_ids
         self.partitions = partitions
+        self.counted = len(partitions)
+        """How many of them the count of all sessions has."""
         self.created_ms = self.last_used_ms = now_ms
 
     @property
@@ -126,7 +131,7 @@ class FetchSession:
     def update(self, fetch: SessionFetch) -> None:
         """Adds, changes and forgets partitions as a request says."""
         partitions = self.partitions
-        for wanted in fetch.partitions:
+        for wanted in _in_turns(fetch.partitions):
             key = (wanted.topic if wanted.topic_id is None else wanted.topic_id, wanted.index)
             known = partitions.get(key)
             if known is None:
@@ -137,7 +142,7 @@ class FetchSession:
             known.leader_epoch = wanted.leader_epoch
             known.last_fetched_epoch = wanted.last_fetched_epoch
             known.replica_log_start = wanted.replica_log_start
-        for key in fetch.forgotten:
+        for key in _in_turns(fetch.forgotten):
             partitions.pop(key, None)
 
     def move_to_end(self, partition: SessionPartition) -> None:
@@ -223,6 +228,7 @@ class FetchSessions:
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}
         self._partition_count = 0
+        self._ended: list[dict[PartitionKey, SessionPartition]] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -239,6 +245,8 @@ class FetchSessions:
 
     def begin(self, fetch: SessionFetch, now_ms: float) -> FetchContext:
         """The partitions to read for a request; raises `ApiError` if the session is gone."""
+        if self._ended:
+            self._free_some()
         if fetch.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._end(fetch.session_id)
             if fetch.epoch == FINAL_EPOCH:
@@ -260,10 +268,13 @@ class FetchSessions:
         return IncrementalFetch(session)
 
     def _update(self, session: FetchSession, fetch: SessionFetch) -> None:
-        """Raises `ApiError` for a session that has become too large: its client begins again."""
-        count = len(session.partitions)
+        """Raises `ApiError` for a session that has become too large, or that has ended meanwhile:
+        its client begins again."""
         session.update(fetch)
-        self._partition_count += len(session.partitions) - count
+        if self._sessions.get(session.id) is not session:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self._partition_count += len(session.partitions) - session.counted
+        session.counted = len(session.partitions)
         if self._partition_count > self._max_partition_count:
             self._end(session.id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -271,7 +282,16 @@ class FetchSessions:
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self._partition_count -= len(session.partitions)
+            self._partition_count -= session.counted
+            self._ended.append(session.partitions)
+
+    def _free_some(self) -> None:
+        """Each fetch frees a part of what ended sessions had: 100,000 partitions take 20 ms."""
+        partitions = self._ended[-1]
+        for _ in range(min(len(partitions), PART_SIZE)):
+            partitions.popitem()
+        if not partitions:
+            self._ended.pop()
 
     def create(self, pairs: list[Pair], *, uses_topic_ids: bool, now_ms: float) -> int:
         """Keeps what a full fetch has sent; the session's id, or `NO_SESSION` without a slot."""
@@ -281,6 +301,7 @@ class FetchSessions:
             partition.note(data)
             partitions[key_of(wanted)] = partition
         if not self._make_room(len(pairs), now_ms):
+            freed_in_turns(partitions)
             return NO_SESSION
         session_id = self._free_id()
         self._partition_count += len(partitions)
@@ -350,3 +371,8 @@ def _session_partition(wanted: PartitionQuery) -> SessionPartition:
 
 def _has_records(data: FetchData | ApiError) -> bool:
     return isinstance(data, FetchData) and data.records is not None and data.records.size > 0
+
+
+def _in_turns(items: Sequence[T]) -> Iterable[T]:
+    """Without asking for the turn where most fetches have one partition, or none."""
+    return in_turns(items) if len(items) > 1 else items

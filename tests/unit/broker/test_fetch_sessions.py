@@ -1,5 +1,6 @@
 """Fetch sessions as a machine: every transition, what is told, and who makes way for whom."""
 
+import gc
 import itertools
 
 import pytest
@@ -8,6 +9,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSlice
 from ottla.base.ids import Uuid
+from ottla.base.turns import CURRENT, PART_SIZE, Turn
 from ottla.broker.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -22,6 +24,7 @@ from ottla.broker.fetch_sessions import (
     PartitionKey,
     SessionFetch,
     SessionlessFetch,
+    SessionPartition,
     next_epoch,
 )
 from ottla.broker.fetching import FetchResult, PartitionQuery
@@ -348,3 +351,39 @@ def test_partitions_that_are_forgotten_make_room() -> None:
     assert sessions.partition_count == 5
     sessions.begin(fetch(session_id, FINAL_EPOCH), 0)
     assert sessions.partition_count == 0
+
+
+def test_a_session_that_ends_while_it_is_updated_counts_no_more() -> None:
+    """The update of many partitions goes in turns."""
+    sessions = sessions_of()
+    session_id = begin(sessions, 2)
+    turn = Turn(lambda: end(sessions, session_id), lambda: 0.0, max_elements=1000, max_size=1 << 20)
+    grown = fetch(session_id, 1, *map(partition, range(2, 9)))
+    token = CURRENT.set(turn)
+    try:
+        assert refused(sessions, grown) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    finally:
+        CURRENT.reset(token)
+    assert (len(sessions), sessions.partition_count) == (0, 0)
+
+
+def end(sessions: FetchSessions, session_id: int) -> None:
+    sessions.begin(fetch(session_id, FINAL_EPOCH), 0)
+
+
+def test_the_partitions_of_a_session_that_ended_are_freed_a_few_with_each_fetch() -> None:
+    sessions = sessions_of(max_partition_count=1000)
+    before = kept_partitions()
+    session_id = begin(sessions, 2 * PART_SIZE + 1)
+    assert kept_partitions() - before == 2 * PART_SIZE + 1
+    end(sessions, session_id)
+    left = []
+    for _ in range(3):
+        end(sessions, session_id)
+        left.append(kept_partitions() - before)
+    assert left == [PART_SIZE + 1, 1, 0]
+
+
+def kept_partitions() -> int:
+    gc.collect()  # what other tests left in cycles
+    return sum(type(one) is SessionPartition for one in gc.get_objects())

@@ -72,7 +72,7 @@ def _describe(
     keys = set(in_turns(resource.configuration_keys or ()))
     result.configs = [
         _config(entry, request, context.api_version)
-        for entry in entries
+        for entry in in_turns(entries)
         if not keys or entry.name in keys
     ]
     return result

@@ -13,7 +13,7 @@ from functools import partial
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE, in_turns
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
 from ottla.broker.broker import LongPoll
 from ottla.broker.fetch_sessions import (
     NO_SESSION,
@@ -124,11 +124,13 @@ def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
 
 
 def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
-    return [
-        (topic.topic_id if uses_topic_ids else topic.topic, index)
-        for topic in in_turns(request.forgotten_topics_data)
-        for index in in_turns(topic.partitions)
-    ]
+    return freed_in_turns(
+        [
+            (topic.topic_id if uses_topic_ids else topic.topic, index)
+            for topic in in_turns(request.forgotten_topics_data)
+            for index in in_turns(topic.partitions)
+        ]
+    )
 
 
 def _query(
