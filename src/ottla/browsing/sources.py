@@ -107,7 +107,8 @@ class FileRecords(_DecodedSource):
         return FileRecords(directories, read_committed=read_committed, on_remark=on_remark)
 
     def topics(self) -> list[str]:
-        return sorted({topic for one in self._directories for topic in one.topics()})
+        here = {topic for one in self._directories for topic in one.topics()}
+        return sorted(here.union(*(one.lost_topics(here) for one in self._directories)))
 
     def partitions(self, topic: str) -> list[int]:
         here = {number for one in self._directories for number in one.topics().get(topic, [])}

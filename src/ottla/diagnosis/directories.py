@@ -18,6 +18,7 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA, META_PROPERTIES
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
+from ottla.storage.reading.locating import locate
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -51,19 +52,16 @@ class Directories:
 
     @property
     def topics(self) -> list[str]:
-        return sorted({topic for one in self.opened for topic in one.topics()})
+        return sorted(locate(self.opened))
 
     def logs(self, topic: str) -> list[ReadOnlyLog]:
-        """A topic's partitions that are here, in order; raises `UnknownNameError` for none."""
-        found = [
-            directory.partition(topic, index)
-            for directory in self.opened
-            for index in directory.topics().get(topic, ())
-        ]
-        if not found:
+        """A topic's partitions, in order; raises `UserError` for one that is lost, and
+        `UnknownNameError` where there is none."""
+        located = locate(self.opened, lambda name, _: name == topic).get(topic)
+        if located is None:
             where = ", ".join(one.path for one in self.opened)
             raise UnknownNameError("topic", topic, self.topics, where)
-        return sorted(found, key=lambda log: log.partition)
+        return [located[index].partition(topic, index) for index in sorted(located)]
 
     def config(self, topic: str) -> TopicConfig:
         """A topic's settings, as far as they are known; raises `UserError` for a wrong one."""

@@ -23,7 +23,6 @@ from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.storage.directory.found_logs import FoundLog, StartupAction
 from ottla.storage.files.filenames import (
-    CLUSTER_METADATA,
     INTEGRITY,
     PARTITION_METADATA,
     DirectoryState,
@@ -69,20 +68,9 @@ def find_lost(
     """The partitions that were there when a checkpoint was written, and are in no directory now.
 
     A checkpoint names a partition only once it is made, and none of a topic that is to be made
-    (`LogCheckpoints.forget`): so what a crash left half made is not among them. Of a deleted topic
-    the topic file says so, or has no entry. Without a topic file checkpoints are all there is.
+    (`LogCheckpoints.forget`): so what a crash left half made is not among them.
     """
-    if not known.is_found:
-        # Older versions took the metadata log of a KRaft cluster for a topic.
-        return {key for key in checkpointed if key not in held and key[0] != CLUSTER_METADATA}
-    return {
-        key
-        for key in checkpointed
-        if key not in held
-        and (entry := known.entries.get(key[0])) is not None
-        and not entry.is_deleted
-        and key[1] < entry.partition_count
-    }
+    return {key for key in checkpointed if key not in held and known.still_has(*key)}
 
 
 def _with_repaired_id(one: FoundLog, known: TopicFile) -> FoundLog:

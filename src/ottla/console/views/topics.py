@@ -13,6 +13,7 @@ from ottla.console.pages import Ask, Fields, Page
 from ottla.console.places import Place
 from ottla.console.views.view import View
 from ottla.diagnosis.words.settings import retention_text
+from ottla.storage.reading.locating import locate
 
 PER_PAGE = 100
 MOST_PER_PAGE = 1000
@@ -83,7 +84,7 @@ def _partitions(place: Place) -> Mapping[str, Sequence[int]]:
             return admin.partitions()
     files = place.files()
     assert files is not None
-    return {name: [log.partition for log in files.logs(name)] for name in files.topics}
+    return {name: sorted(held) for name, held in locate(files.opened).items()}
 
 
 def _fill_in_sizes(

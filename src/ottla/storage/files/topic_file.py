@@ -19,6 +19,7 @@ from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
 from ottla.base.json_files import json_text, read_json_file, texts
 from ottla.base.turns import sorted_in_turns
 from ottla.codec.crc32c import crc32c
+from ottla.storage.files.filenames import CLUSTER_METADATA
 
 TOPIC_FILE_NAME = "ottla-topics.json"
 FORMAT_VERSION = 2
@@ -45,6 +46,17 @@ class TopicFile:
     gone: frozenset[Uuid] = frozenset()
     is_found: bool = True
     """Whether there is a file at all."""
+
+    def still_has(self, topic: str, partition: int) -> bool:
+        """Whether what a checkpoint names is of a topic that nobody has deleted.
+
+        Of a deleted topic the file says so, or has no entry. Without a file checkpoints are all
+        there is; older versions took the metadata log of a KRaft cluster for a topic.
+        """
+        if not self.is_found:
+            return topic != CLUSTER_METADATA
+        entry = self.entries.get(topic)
+        return entry is not None and not entry.is_deleted and partition < entry.partition_count
 
     def owner(self, topic_id: Uuid, name: str) -> str | None:
         """The topic that has an id: the one of that name if it has it; `None` if none has."""

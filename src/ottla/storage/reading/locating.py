@@ -3,7 +3,7 @@
 One that is lost is looked for where a checkpoint names it. Kafka has no counterpart.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 from ottla.base.errors import UserError
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -21,29 +21,34 @@ def locate(
     Raises `UserError` for one that is in two, as none of a running broker's is.
     """
     found: dict[str, dict[int, ReadOnlyLogDirectory]] = {}
+    known: set[str] = set()
     for directory in directories:
         for topic, partitions in directory.topics().items():
+            known.add(topic)
             for partition in partitions:
                 if takes(topic, partition):
                     here = found.setdefault(topic, {})
                     here[partition] = _only(topic, partition, here.get(partition), directory)
     for directory in directories:
-        for topic, held in found.items():
+        for topic in sorted(found.keys() | directory.lost_topics(known)):
             # One that is lost is looked for where it was, which says so.
             for partition in directory.lost_partitions(topic):
                 if takes(topic, partition):
-                    held.setdefault(partition, directory)
+                    found.setdefault(topic, {}).setdefault(partition, directory)
     return found
 
 
 def locate_partition(
-    directories: Iterable[ReadOnlyLogDirectory], topic: str, partition: int
+    directories: Collection[ReadOnlyLogDirectory], topic: str, partition: int
 ) -> ReadOnlyLogDirectory | None:
-    """As `locate`, of one partition; `None` when it is in none."""
+    """As `locate`, of one partition; `None` when it is in none, and was in none."""
     found: ReadOnlyLogDirectory | None = None
     for directory in directories:
         if directory.holds(topic, partition):
             found = _only(topic, partition, found, directory)
+    if found is None:
+        was_in = (one for one in directories if partition in one.lost_partitions(topic))
+        return next(was_in, None)
     return found
 
 

@@ -4,7 +4,7 @@ Nothing is written and no lock is taken. A broker may append, roll, compact and 
 `read_only_log` says what a read makes of that. Kafka has no counterpart.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
@@ -173,6 +173,17 @@ class ReadOnlyLogDirectory:
         named = self._named_partitions().partitions()
         here = sorted(partition for name, partition in named if name == topic)
         return [partition for partition in here if not self.holds(topic, partition)]
+
+    def lost_topics(self, here: Container[str]) -> set[str]:
+        """Those that a checkpoint names and that have no partition left `here`.
+
+        Kafka takes a deleted topic out of the recovery points at once, and out of the other
+        checkpoints later.
+        """
+        known = self._topics()
+        named = self._named_partitions()
+        keys = named.partitions() if known.is_found else named.by_file[CHECKPOINT_RECOVERY_POINT]
+        return {key.topic for key in keys if key.topic not in here and known.still_has(*key)}
 
     def log_start(self, topic: str, partition: int) -> int:
         """The start that was recorded, from the copy with a checksum where that counts.
