@@ -25,7 +25,11 @@ from ottla.storage.reading.index_marks import index_marks
 from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_damage import Damage
-from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_directory import (
+    LostPartitionError,
+    ReadOnlyLogDirectory,
+    open_for_reading,
+)
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
@@ -95,9 +99,10 @@ class LogFiles:
                 )
                 offered.append(found)
                 self._listed[place] = log
-            except UserError:
+            except UserError as error:
                 # Deleted, or moved to another directory, since it was listed.
-                if not allow_missing:
+                is_lost = isinstance(error, LostPartitionError) and not self._holds(place)
+                if is_lost or not allow_missing:
                     raise
         return offered
 
@@ -196,6 +201,9 @@ class LogFiles:
                 raise self._unknown(place)
         if not there:
             raise UserError(f"{', '.join(self._paths)}: no topic fits subscribePattern")
+
+    def _holds(self, place: TopicPartition) -> bool:
+        return any(directory.holds(*place) for directory in self._directories)
 
     def _log(self, place: TopicPartition) -> ReadOnlyLog:
         for directory in self._directories:

@@ -42,6 +42,10 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 NAMES_SHOWN = 10
 
 
+class LostPartitionError(UserError):
+    """A partition that should be here has no directory."""
+
+
 def open_for_reading(
     path: str,
     file_system: FileSystem | None = None,
@@ -273,9 +277,12 @@ class ReadOnlyLogDirectory:
     def _unknown(self, topic: str, partition: int) -> UserError:
         key = TopicPartition(topic, partition)
         named_by = self._named_partitions().file_of(key)
-        if named_by is not None and not self.holds(topic, partition):
+        is_wanted = named_by is not None and self._topics().still_has(topic, partition)
+        if is_wanted and not self.holds(topic, partition):
             path = join(self.path, partition_directory_name(topic, partition))
-            return UserError(f"{path} is not there, though {named_by} names it; put it back")
+            return LostPartitionError(
+                f"{path} is not there, though {named_by} names it; put it back"
+            )
         topics = self.topics()
         if topic in topics:
             have = _some(map(str, topics[topic]))

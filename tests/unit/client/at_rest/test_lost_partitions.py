@@ -16,6 +16,8 @@ from ottla.client.at_rest.transactions import TransactionsAtRest
 from ottla.diagnosis.directories import read_directories
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
+from ottla.sources.log_files import LogFiles
+from ottla.sources.topic_choice import TopicChoice
 
 TRANSACTIONAL = {"transactional.id": "payments"}
 
@@ -73,6 +75,12 @@ def mirror_all(path: Path) -> object:
     ]
 
 
+def offered_to_loads(path: Path) -> object:
+    """By `ottla sql`, `ottla export`, a load and a stream too."""
+    files = LogFiles([str(path)], TopicChoice(subscribed=("orders", "stays")))
+    return files.partitions(allow_missing=True)
+
+
 def follow_all(path: Path) -> object:
     with ottla.open(path, read_only=True) as log:
         return [log.offsets(topic) for topic in log.topics()]
@@ -93,6 +101,7 @@ def explain_all(path: Path) -> object:
         ("orders", describe_topics),
         ("orders", read_all),
         ("orders", mirror_all),
+        ("orders", offered_to_loads),
         ("orders", follow_all),
         ("orders", explain_all),
     ],
