@@ -1,11 +1,13 @@
-"""`ottla groups list` of a cluster, one of whose brokers was killed a moment ago."""
+"""`ottla groups` of a cluster, one of whose brokers was killed a moment ago."""
 
 import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
+from ottla.cli.main import cli
 from tests.integration.cli.support import run_ottla
 from tests.support.running_cluster import RunningCluster
 
@@ -17,7 +19,9 @@ pytestmark = pytest.mark.slow
 GROUPS = [f"group-{number}" for number in range(9)]
 
 
-def test_what_the_other_brokers_know_is_listed_and_the_exit_code_is_1(tmp_path: Path) -> None:
+def test_what_the_other_brokers_know_is_listed_and_described_with_exit_code_1(
+    tmp_path: Path,
+) -> None:
     """The broker's session lasts: the cluster lists it, and nobody has taken over from it."""
     with RunningCluster(tmp_path, zookeeper_session_timeout_ms="40000") as cluster:
         first = cluster.brokers[1].address
@@ -43,3 +47,12 @@ def test_what_the_other_brokers_know_is_listed_and_the_exit_code_is_1(tmp_path: 
         whole = run_ottla("groups", "list", first, "--json")
         lags = {one["group"]: one["lag"] for one in map(json.loads, whole.stdout.splitlines())}
         assert (whole.returncode, lags) == (1, dict.fromkeys(left, 0)), whole.stderr
+
+        lost = next(group for group in GROUPS if coordinators[group] == gone)
+        described = CliRunner().invoke(cli, ["groups", "describe", first, left[0], lost, "--json"])
+        (found,) = map(json.loads, described.stdout.splitlines())
+        assert (described.exit_code, found["group"], found["lag"]) == (1, left[0], 0)
+        assert described.stderr.splitlines() == [
+            warning,
+            f"warning: no broker that answers has a group {lost}",
+        ]

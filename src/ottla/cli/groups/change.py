@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.base.texts import matching, parse_places
+from ottla.base.texts import parse_places
 from ottla.cli.completion.names import complete_groups, complete_topics
+from ottla.cli.groups.known import KnownGroups
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -81,11 +82,11 @@ def reset_command(
 
     reset = _reset(options.pop("place"), options.pop("shift"), csv_path)
     with target.admin() as admin:
-        known = {one.group for one in admin.list_groups()}
-        if group not in known and not topics and csv_path is None:
-            raise UnknownNameError("group", group, known)
+        known = KnownGroups(admin)
+        if not topics and csv_path is None:
+            known.check_has(group)
         committed = {}
-        if group in known:
+        if group in known.names:
             committed = {key: one.offset for key, one in admin.group_offsets(group).items()}
         if csv_path is not None:
             planned = _planned_by_file(admin, csv_path, committed)
@@ -95,7 +96,7 @@ def reset_command(
                 admin, reset, places_to_reset(admin, group, topics, committed), committed
             )
         if is_executed:
-            check_nobody_reads(admin, group, known)
+            check_nobody_reads(admin, group, known.names)
             admin.alter_group_offsets(group, {one.place: one.after for one in planned})
     _show(group, planned, is_executed=is_executed, **options)
 
@@ -116,7 +117,7 @@ def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quie
     wanted = dict(_commit(one) for one in offsets)
     with target.admin() as admin:
         check_there(admin, list(wanted))
-        check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
+        check_nobody_reads(admin, group, KnownGroups(admin).names)
         admin.alter_group_offsets(group, wanted)
     if not is_quiet:
         click.echo(f"{group}: committed {counted(len(wanted), 'offset')}")
@@ -158,7 +159,10 @@ def delete_command(
     from ottla.client.resets import places_to_reset
 
     with target.admin() as admin:
-        names = matching("group", patterns, [one.group for one in admin.list_groups()])
+        known = KnownGroups(admin)
+        names = known.matching(patterns)
+        if not names:
+            known.end()
         what = ", ".join(names)
         of = f" for {', '.join(topics)}" if topics else ""
         offsets = "the offsets of " if topics else ""
@@ -173,6 +177,7 @@ def delete_command(
             admin.delete_group_offsets(name, places_to_reset(admin, name, topics, committed))
     if not is_quiet:
         click.echo(f"deleted {offsets}{what}{of}")
+    known.end()
 
 
 def _reset(place: str | None, shift: int | None, csv_path: Path | None) -> "Reset | None":

@@ -1,15 +1,14 @@
 """`ottla groups list` and `describe`: how far groups are behind, in records and in time."""
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError, RefusalError, UserError
-from ottla.base.texts import duration_text, matching
+from ottla.base.texts import duration_text
 from ottla.cli.completion.names import complete_groups
-from ottla.cli.endings import EXIT_FAILED
+from ottla.cli.groups.known import KnownGroups
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -48,40 +47,21 @@ def list_command(
     With -q only the names are printed. Where a broker does not answer, what the others know is
     listed, and the command ends with 1.
     """
-    warnings = _Warnings()
     with target.groups() as admin:
-        known = admin.list_groups(states=states, on_unreachable=warnings.groups_left_out)
-        names = matching("group", patterns, [one.group for one in known])
+        known = KnownGroups(admin, states=states)
+        names = known.matching(patterns)
         if is_quiet:
             for name in names:
                 click.echo(name)
         else:
-            _list(admin, names, warnings, as_json)
-    if warnings.count:
-        sys.exit(EXIT_FAILED)
+            _list(admin, names, known, as_json)
+    known.end()
 
 
-class _Warnings:
-    """What is missing in a list, said as it is noticed."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def groups_left_out(self, error: Exception) -> None:
-        self._say(f"a broker does not answer, and its groups are left out: {error}")
-
-    def lag_unknown(self, group: str, error: Exception) -> None:
-        self._say(f"the lag of {group} is not known: {error}")
-
-    def _say(self, text: str) -> None:
-        self.count += 1
-        click.echo(f"warning: {text}", err=True)
-
-
-def _list(admin: "GroupList", names: list[str], warnings: _Warnings, as_json: bool) -> None:
+def _list(admin: "GroupList", names: list[str], known: KnownGroups, as_json: bool) -> None:
     now_ms = SystemClock().now_ms()
     described = admin.describe_groups(names)
-    found = [(one, _known_lags(admin, one, now_ms, warnings)) for one in described]
+    found = [(one, _known_lags(admin, one, now_ms, known)) for one in described]
     if as_json:
         for one, lags in found:
             print_json(_fields(one, lags))
@@ -93,13 +73,13 @@ def _list(admin: "GroupList", names: list[str], warnings: _Warnings, as_json: bo
 
 
 def _known_lags(
-    admin: "GroupList", group: "GroupDescription", now_ms: int, warnings: _Warnings
+    admin: "GroupList", group: "GroupDescription", now_ms: int, known: KnownGroups
 ) -> "list[PartitionLag] | None":
     """`None` where the broker that leads a partition does not answer, or refuses."""
     try:
         return admin.group_lag(group, now_ms=now_ms)
     except (ApiError, RefusalError, UserError) as error:
-        warnings.lag_unknown(group.group, error)
+        known.lag_unknown(group.group, error)
         return None
 
 
@@ -131,11 +111,15 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag] | None") -> tuple[ob
 )
 @json_option
 def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
-    """Describe groups: members, and for each partition offsets and lag in records and time."""
+    """Describe groups: members, and for each partition offsets and lag in records and time.
+
+    Where a broker does not answer, what the others know is printed, and the command ends with 1.
+    """
     now_ms = SystemClock().now_ms()
     with target.groups() as admin:
-        names = matching("group", patterns, [one.group for one in admin.list_groups()])
-        found = [(one, admin.group_lag(one, now_ms=now_ms)) for one in admin.describe_groups(names)]
+        known = KnownGroups(admin)
+        described = admin.describe_groups(known.matching(patterns))
+        found = [(one, _known_lags(admin, one, now_ms, known)) for one in described]
     for number, (one, lags) in enumerate(found):
         if as_json:
             print_json({**_fields(one, lags), **_details(one, lags)})
@@ -143,16 +127,11 @@ def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -
         if number:
             click.echo()
         _show(one, lags)
+    known.end()
 
 
-def _show(one: "GroupDescription", lags: "list[PartitionLag]") -> None:
-    from ottla.client.administration.descriptions import totals
-
-    total = totals(lags)
-    late = duration_text(total["late_ms"]) if total["late_ms"] is not None else None
-    lag = total["lag"] or 0
-    records = counted(f"{lag:,}" if lag > 1 else lag, "record")
-    behind = f"{records} behind" + (f", {late} late" if late else "")
+def _show(one: "GroupDescription", lags: "list[PartitionLag] | None") -> None:
+    behind = "lag not known" if lags is None else _behind(lags)
     assignor = f", {one.assignor}" if one.assignor else ""
     members = counted(len(one.members), "member")
     click.echo(f"{one.group}: {one.state}, {one.kind} protocol{assignor}, {members}, {behind}")
@@ -161,7 +140,7 @@ def _show(one: "GroupDescription", lags: "list[PartitionLag]") -> None:
         columns = ("topic", "#partition", "#committed", "#next offset", "#lag", "#late by",
                    "member")  # fmt: skip
         print_rows(columns, [_lag_row(each) for each in lags])
-    for each in lags:
+    for each in lags or ():
         if each.lost_count:
             click.echo(
                 f"{each.place.topic}-{each.place.partition}: {each.lost_count:,} records were "
@@ -182,6 +161,16 @@ def _show(one: "GroupDescription", lags: "list[PartitionLag]") -> None:
             for each in one.members
         ]
         print_rows(("member", "host", "instance", "topics", "#partitions", "id"), rows)
+
+
+def _behind(lags: "list[PartitionLag]") -> str:
+    from ottla.client.administration.descriptions import totals
+
+    total = totals(lags)
+    lag = total["lag"] or 0
+    records = counted(f"{lag:,}" if lag > 1 else lag, "record")
+    late = "" if total["late_ms"] is None else f", {duration_text(total['late_ms'])} late"
+    return f"{records} behind{late}"
 
 
 def _lag_row(each: "PartitionLag") -> tuple[object, ...]:
@@ -213,7 +202,7 @@ def _fields(one: "GroupDescription", lags: "list[PartitionLag] | None") -> dict[
     }
 
 
-def _details(one: "GroupDescription", lags: "list[PartitionLag]") -> dict[str, object]:
+def _details(one: "GroupDescription", lags: "list[PartitionLag] | None") -> dict[str, object]:
     return {
         "by_partition": [
             {
@@ -227,7 +216,7 @@ def _details(one: "GroupDescription", lags: "list[PartitionLag]") -> dict[str, o
                 "lost": each.lost_count,
                 "client_id": each.member,
             }
-            for each in lags
+            for each in lags or ()
         ],
         "by_member": [
             {

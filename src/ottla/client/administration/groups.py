@@ -118,11 +118,12 @@ class GroupAdmin(Asking):
         >>> committed[place].offset
         2
         """
-        self._listed([group])
         with refusals(f"group {group}"):
             found = self._cluster.ask_coordinator(
                 CoordinatorKind.GROUP, group, lambda broker: list(committed_by(broker, group))
             )
+        if not found:  # A coordinator says the same of a group that is not there.
+            self._listed([group])
         return {TopicPartition(one.topic, one.partition): one for one in found}
 
     def alter_group_offsets(

@@ -1,10 +1,15 @@
 """`ottla groups`: lag, and where groups continue."""
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.cli.administered import Administered
+from ottla.client.administration.descriptions import ListedGroup
+from ottla.client.administration.groups import GroupAdmin
+from ottla.client.connection import UnreachableError
+from tests.unit.cli.administered import Administered, administered
 
 
 def committed(broker: Administered, group: str = "billing") -> list[int | None]:
@@ -22,6 +27,55 @@ def test_groups_are_listed_with_their_lag_in_records_and_time(broker: Administer
     # The first unread record is of November 2023.
     assert found["late_ms"] > 365 * 86_400_000
     assert broker.lines("groups", "list", "TARGET", "-q") == ["billing"]
+
+
+def test_a_list_asks_a_broker_for_its_groups_twice_whatever_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    of_broker = GroupAdmin._groups_of
+
+    def count(admin: GroupAdmin, node_id: int, states: Collection[str]) -> list[ListedGroup]:
+        asked.append(node_id)
+        return of_broker(admin, node_id, states)
+
+    with administered(tmp_path, is_served=True) as broker:
+        for group in ("books-1", "books-2", "books-3"):
+            broker.lines("groups", "commit", "TARGET", group, "orders:0=7")
+        monkeypatch.setattr(GroupAdmin, "_groups_of", count)
+        assert len(broker.json("groups", "list", "TARGET")) == 4
+        assert len(asked) == 2
+
+
+def test_what_the_other_brokers_know_is_changed_while_one_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group that nobody knows may be the silent broker's: it is named, and not denied."""
+    list_groups = GroupAdmin.list_groups
+    silent = UnreachableError("h:9: Connection refused")
+
+    def list_some(admin: GroupAdmin, **asked: Any) -> list[ListedGroup]:
+        found = list_groups(admin, **asked)
+        if asked.get("on_unreachable") is None:
+            raise silent
+        asked["on_unreachable"](silent)
+        return found
+
+    warning = f"warning: a broker does not answer, and its groups are left out: {silent}"
+    unknown = "warning: no broker that answers has a group bills"
+    with administered(tmp_path, is_served=True) as broker:
+        monkeypatch.setattr(GroupAdmin, "list_groups", list_some)
+        code, text = broker.end("groups", "describe", "TARGET", "billing", "bills")
+        assert (code, text.splitlines()[:2]) == (1, [warning, unknown])
+        assert "billing: Empty" in text
+        reset = ("groups", "reset", "TARGET")
+        done = broker.end(*reset, "billing", "--to", "earliest", "--yes", "-q")
+        assert done == (0, warning)
+        refused = broker.end(*reset, "bills", "--to", "earliest", "--yes", "-q")
+        assert refused == (2, f"{warning}\nottla: {silent}")
+        deleted = broker.end("groups", "delete", "TARGET", "billing", "bills", "--yes")
+        assert deleted == (1, f"{warning}\n{unknown}\ndeleted billing")
+        assert broker.end("groups", "delete", "TARGET", "bills", "--yes")[0] == 1
 
 
 def test_a_group_is_described_by_partition(broker: Administered) -> None:

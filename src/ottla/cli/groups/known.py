@@ -1,0 +1,66 @@
+"""Groups by their names, also while a broker of a cluster does not answer."""
+
+import sys
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import UnknownNameError
+from ottla.base.texts import matching
+from ottla.cli.endings import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from ottla.client.at_rest.groups import GroupList
+    from ottla.client.connection import UnreachableError
+
+
+class KnownGroups:
+    """The groups that the brokers which answer have; what is missing is said as it is noticed."""
+
+    def __init__(self, admin: "GroupList", *, states: Collection[str] = ()) -> None:
+        self._warning_count = 0
+        self._unreachable: list[UnreachableError] = []
+        listed = admin.list_groups(states=states, on_unreachable=self._leave_out)
+        self.names = [one.group for one in listed]
+
+    def matching(self, patterns: Sequence[str]) -> list[str]:
+        """The names that patterns match, all without patterns; raises `UnknownNameError`.
+
+        While a broker does not answer, a pattern that matches nothing is a warning: that broker
+        may have the group.
+        """
+        if not self._unreachable or not patterns:
+            return matching("group", patterns, self.names)
+        found: set[str] = set()
+        for pattern in patterns:
+            try:
+                found.update(matching("group", [pattern], self.names))
+            except UnknownNameError:
+                self._say(f"no broker that answers has a group {pattern}")
+        return sorted(found)
+
+    def end(self) -> None:
+        """Ends the command with 1 after a warning."""
+        if self._warning_count:
+            sys.exit(EXIT_FAILED)
+
+    def check_has(self, group: str) -> None:
+        """Raises `UnknownNameError`, or what kept a broker from saying that it has the group."""
+        if group not in self.names:
+            raise (
+                self._unreachable[0]
+                if self._unreachable
+                else UnknownNameError("group", group, self.names)
+            )
+
+    def lag_unknown(self, group: str, error: Exception) -> None:
+        self._say(f"the lag of {group} is not known: {error}")
+
+    def _leave_out(self, error: "UnreachableError") -> None:
+        self._unreachable.append(error)
+        self._say(f"a broker does not answer, and its groups are left out: {error}")
+
+    def _say(self, text: str) -> None:
+        self._warning_count += 1
+        click.echo(f"warning: {text}", err=True)
