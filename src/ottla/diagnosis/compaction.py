@@ -52,7 +52,8 @@ class CompactionStatus:
 def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -> CompactionStatus:
     """Raises `UserError` for a log of which nothing can be compacted."""
     key = TopicPartition(log.topic, log.partition)
-    directory = next(one for one in directories.opened if log.path.startswith(f"{one.path}/"))
+    parent = log.path.rpartition("/")[0]
+    directory = next(one for one in directories.opened if one.path.rstrip("/") == parent)
     if not log.segments:
         raise UserError(f"{log.path} has no segment: nothing of it can be compacted")
     try:

@@ -136,6 +136,12 @@ def test_a_topic_that_is_not_compacted_is_told_how(log: Log, tmp_path: Path) -> 
     assert partition["changes"][0].endswith("cleanup.policy=compact")
 
 
+def test_a_directory_may_be_named_with_a_slash_at_its_end(log: Log, tmp_path: Path) -> None:
+    fill(log, "t", [1])
+    (partition, _) = told(f"{tmp_path}/d/", "t")
+    assert partition["topic"] == "t"
+
+
 def test_a_switched_off_cleaner_is_told(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [5, 4])
     properties = tmp_path / "server.properties"
