@@ -49,10 +49,15 @@ def new_console(*, stderr: bool = False) -> "Console":
     """A screen for text as it is: nothing in it is markup, and no line is wrapped."""
     from rich.console import Console
 
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            """A reader that has what it wants is no failure; rich would end the process with 1."""
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
     # What is no screen has no width: nothing is cut there.
     width = None if stream.isatty() else WIDTH
-    return Console(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False)
+    return Screen(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False)
 
 
 def new_table(*columns: str) -> "Table":
