@@ -54,7 +54,7 @@ class ServeCommand(ExampleCommand):
     cls=ServeCommand,
     examples=(
         "ottla serve",
-        "ottla serve data/ --listen 127.0.0.1:9092 --listen [::1]:9092 --background",
+        "ottla serve data/ --listen 127.0.0.1:9092 --listen '[::1]:9092' --background",
         "ottla serve data/ -o log.retention.hours=24",
     ),
 )
