@@ -29,6 +29,7 @@ from ottla.cli.settings_files import parse_setting, read_client_settings, with_s
 from ottla.cli.terminal import (
     ExampleCommand,
     deadline,
+    only_logged_from,
     parse_seconds,
     with_options,
 )
@@ -301,9 +302,15 @@ def _place(target: Target, *, may_create: bool) -> "Iterator[Log | str]":
     if addresses:
         yield ",".join(address_text(*one) for one in addresses)
         return
+    import logging
+
     from ottla.cli.opening import open_directories
 
-    with open_directories(target.directories, AT_REST) as log:
+    with (
+        # What takes a directory offline ends the command, and is said there.
+        only_logged_from(logging.CRITICAL, "ottla.storage.files.directory_health"),
+        open_directories(target.directories, AT_REST) as log,
+    ):
         yield log
 
 
