@@ -62,6 +62,8 @@ def repair_command(
             is_sound = carry_out(copy_to or directory, writer, deep=deep, discard=discard)
         else:
             is_sound = show(directory, writer, deep=deep)
+    except BrokenPipeError:
+        raise  # The reader of standard output is gone.
     except OSError as error:
         raise UserError(f"{error.filename or directory}: {error.strerror}") from error
     if not is_sound:

@@ -52,6 +52,8 @@ def read_command(path: str, columns: str | None, limit: int | None, as_json: boo
             raise UserError(f"{path} has no column {name!r}; it has {there}")
     try:
         _print(rows, names, limit, as_json)
+    except BrokenPipeError:
+        raise  # The reader of standard output is gone.
     except (ArrowException, OSError) as error:
         raise click.ClickException(f"{path}: {error}; ottla audit names what is damaged") from error
 
