@@ -90,7 +90,7 @@ class RequestBatch:
     outgoing: list[Outgoing]
     orders: dict[int, dict[TopicPartition, PartitionOrder]] = field(default_factory=dict)
     stops: dict[int, dict[TopicPartition, StopOrder]] = field(default_factory=dict)
-    told: set[int] = field(default_factory=set)
+    metadata_receivers: set[int] = field(default_factory=set)
     metadata: dict[TopicPartition, PartitionMetadata] = field(default_factory=dict)
 
     def lead(
@@ -131,7 +131,7 @@ class RequestBatch:
 
     def tell(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
         """Has brokers know which brokers there are, and who leads the partitions."""
-        self.told.update(brokers)
+        self.metadata_receivers.update(brokers)
         for partition in partitions:
             leadership = self.context.leaderships.get(partition)
             if leadership is not None:
@@ -164,20 +164,20 @@ class RequestBatch:
                 orders=orders, topic_ids=self._topic_ids(orders), live_leaders=live_leaders
             )
             self._send(broker, order)
-        if self.told:
+        if self.metadata_receivers:
             update = UpdateMetadata(
                 partitions=self.metadata,
                 topic_ids=self._topic_ids(self.metadata),
                 brokers=self._registrations(),
             )
-            for broker in sorted(self.told):
+            for broker in sorted(self.metadata_receivers):
                 self._send(broker, update)
         for broker, stops in sorted(self.stops.items()):
             self._send(broker, StopReplica(orders=stops))
         self.clear()
 
     def clear(self) -> None:
-        self.orders, self.stops, self.told, self.metadata = {}, {}, set(), {}
+        self.orders, self.stops, self.metadata_receivers, self.metadata = {}, {}, set(), {}
 
     def _send(self, broker: int, order: Order) -> None:
         """A broker that is not up gets its orders when it registers."""

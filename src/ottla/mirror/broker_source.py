@@ -52,18 +52,18 @@ class BrokerSource:
         self._cluster.close()
 
     def topics(self, selection: Selection) -> list[SourceTopic]:
-        told = self._cluster.refresh()
+        refreshed = self._cluster.refresh()
         names = sorted(
             one.name
-            for one in told.values()
+            for one in refreshed.values()
             if selection.takes(one.name) and not one.is_internal and not is_internal(one.name)
         )
         overrides = Admin(self._cluster).topic_overrides(names)
         return [
             SourceTopic(
                 name=name,
-                topic_id=told[name].topic_id,
-                partition_count=len(told[name].leaders),
+                topic_id=refreshed[name].topic_id,
+                partition_count=len(refreshed[name].leaders),
                 overrides=overrides.get(name),
             )
             for name in names

@@ -50,15 +50,15 @@ class DirectorySource:
     def topics(self, selection: Selection) -> list[SourceTopic]:
         paths = [one.path for one in self._directories]
         settings = find_settings(paths, self._directories[0].file_system)
-        told = settings.known
+        topic_files = settings.known
         found = []
         for name, partitions in sorted(locate(self._directories).items()):
             if is_internal(name) or not selection.takes(name):
                 continue
             first, count = min(partitions), max(partitions) + 1
             topic_id = partitions[first].partition(name, first).topic_id
-            entry = told.entries.get(name)
-            if topic_id in told.gone or (entry is not None and entry.is_deleted):
+            entry = topic_files.entries.get(name)
+            if topic_id in topic_files.gone or (entry is not None and entry.is_deleted):
                 continue
             found.append(
                 SourceTopic(

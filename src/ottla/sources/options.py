@@ -229,17 +229,17 @@ def check_path(path: str) -> None:
 
 
 def _parse_isolation(options: Mapping[str, str]) -> Isolation:
-    told = {
+    isolations = {
         options[name].strip().lower()
         for name in ("isolation.level", "kafka.isolation.level")
         if name in options
     }
     try:
-        found = {Isolation(one) for one in told}
+        found = {Isolation(one) for one in isolations}
     except ValueError:
         raise UserError(
             f"option isolation.level takes read_committed or read_uncommitted, "
-            f"not {', '.join(sorted(told))}"
+            f"not {', '.join(sorted(isolations))}"
         ) from None
     if len(found) > 1:
         raise UserError("isolation.level and kafka.isolation.level differ; give one of them")

@@ -370,9 +370,9 @@ def _connect(port: int, secret: str) -> Any:
     """PySpark's own gateway, to a JVM that runs already."""
     from pyspark.java_gateway import launch_gateway
 
-    told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+    variables = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         return launch_gateway()
     finally:

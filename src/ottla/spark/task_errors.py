@@ -21,10 +21,10 @@ def own_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = own_error(error)
-        if told is error:
+        plain = own_error(error)
+        if plain is error:
             raise
-        raise told from error
+        raise plain from error
 
 
 def own_error(error: Exception) -> Exception:

@@ -50,8 +50,8 @@ def _with(pieces: Sequence[Piece], new: Piece) -> list[Piece]:
 def _without(piece: Piece, taken: Piece) -> Iterator[Piece]:
     """What is left of a piece: before the offsets taken, after them, or both."""
     before = min(piece.until_offset, taken.from_offset)
-    behind = max(piece.from_offset, taken.until_offset)
+    rest = max(piece.from_offset, taken.until_offset)
     if piece.from_offset < before:
         yield replace(piece, until_offset=before)
-    if behind < piece.until_offset:
-        yield replace(piece, from_offset=behind)
+    if rest < piece.until_offset:
+        yield replace(piece, from_offset=rest)

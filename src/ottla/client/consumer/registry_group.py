@@ -54,11 +54,11 @@ class RegistryMember:
 
     events: deque[Event] = field(default_factory=deque)
     claims: Owned = field(default_factory=dict)
-    told: Partitions = frozenset()
+    announced: Partitions = frozenset()
 
     @property
     def owned(self) -> Partitions:
-        return self.told
+        return self.announced
 
     @property
     def identity(self) -> GroupMemberId | None:
@@ -67,7 +67,9 @@ class RegistryMember:
     def handled(self) -> None:
         event = self.events.popleft()
         gains = event.kind is EventKind.ASSIGNED
-        self.told = self.told | event.partitions if gains else self.told - event.partitions
+        self.announced = (
+            self.announced | event.partitions if gains else self.announced - event.partitions
+        )
 
 
 class RegistryGroup:
@@ -223,7 +225,7 @@ class RegistryGroup:
 
     def _lose_all(self) -> None:
         """The nodes went with the session; others may own the partitions already."""
-        lost = self.member.told
+        lost = self.member.announced
         self.member.claims.clear()
         self.member.events.clear()
         if lost:

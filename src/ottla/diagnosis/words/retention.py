@@ -113,11 +113,11 @@ def _changes(
 def _limits(segment: ExplainedSegment, facts: LogFacts, setting: Setting, now_ms: int) -> list[str]:
     """The largest limits under which it would go now."""
     age_ms = now_ms - segment.time.timestamp_ms
-    behind = sum(
+    later_size = sum(
         one.size for one in facts.segments if one.base_offset > segment.verdict.base_offset
     )
     found = [setting.command(f"retention.ms={age_ms - 1}")] if age_ms > 0 else []
-    return [*found, setting.command(f"retention.bytes={behind}")]
+    return [*found, setting.command(f"retention.bytes={later_size}")]
 
 
 def settings_text(explained: ExplainedLog) -> str:

@@ -78,13 +78,13 @@ class LibrdkafkaClient:
             futures = admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
             for topic, future in futures.items():
                 try:
-                    told = future.result()
+                    description = future.result()
                 except self._module.KafkaException as error:
                     if error.args[0].code() != self._module.KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
                 else:
-                    topic_id = _uuid(told.topic_id)
-                    places = (TopicPartition(topic, one.id) for one in told.partitions)
+                    topic_id = _uuid(description.topic_id)
+                    places = (TopicPartition(topic, one.id) for one in description.partitions)
                     found.update(dict.fromkeys(places, topic_id))
         return found
 
@@ -106,9 +106,9 @@ class LibrdkafkaClient:
             found = {one: future.result() for one, future in futures.items()}
         return {
             TopicPartition(one.topic, one.partition): ListedOffset(
-                offset=told.offset, leader_epoch=told.leader_epoch
+                offset=listed.offset, leader_epoch=listed.leader_epoch
             )
-            for one, told in found.items()
+            for one, listed in found.items()
         }
 
     def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
@@ -265,8 +265,8 @@ def _parted(consumer: Any, client: Any, deadline: float) -> int | None:
             return None
         if error.code() not in _NOT_THERE:
             raise client.KafkaException(error)
-        if (told := _TRUNCATION.search(error.str())) is not None:
-            return int(told[1])
+        if (matched := _TRUNCATION.search(error.str())) is not None:
+            return int(matched[1])
         if "truncation" in error.str():
             raise client.KafkaException(error)
         return None  # Below the log's start, or above its end: both show in its offsets.
@@ -304,8 +304,8 @@ _VALUES = {
 }
 
 
-def _uuid(told: Any) -> Uuid | None:
+def _uuid(described: Any) -> Uuid | None:
     """The client's two signed halves as Kafka's 16 bytes; brokers before 2.8 send no id."""
-    halves = (told.get_most_significant_bits(), told.get_least_significant_bits())
+    halves = (described.get_most_significant_bits(), described.get_least_significant_bits())
     uuid = Uuid(b"".join(half.to_bytes(8, "big", signed=True) for half in halves))
     return None if uuid == ZERO_UUID else uuid

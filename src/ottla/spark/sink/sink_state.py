@@ -118,12 +118,12 @@ def decode_state(offsets: Sequence[Committed]) -> SinkState | None:
     if not found:
         return None
     batch = max(one.offset for one, _ in found)
-    newest = [(one, told) for one, told in found if one.offset == batch]
-    for one, told in newest:
-        if told["phase"] == Phase.COMMITTED.value:
+    newest = [(one, fields) for one, fields in found if one.offset == batch]
+    for one, fields in newest:
+        if fields["phase"] == Phase.COMMITTED.value:
             return SinkState(batch=batch, phase=Phase.COMMITTED, topic=one.topic)
-    topic, count = next((one.topic, told["parts"]) for one, told in newest if not one.partition)
-    parts = {one.partition: told for one, told in newest if one.topic == topic}
+    topic, count = next((one.topic, fields["parts"]) for one, fields in newest if not one.partition)
+    parts = {one.partition: fields for one, fields in newest if one.topic == topic}
     entries = [Entry(**_named(row)) for number in range(count) for row in parts[number]["tasks"]]
     return SinkState(batch=batch, phase=Phase.COMMITTING, topic=topic, entries=tuple(entries))
 
@@ -174,18 +174,18 @@ def settle(
 
 
 def _text(state: SinkState, tasks: list[list[int]], parts: int) -> str:
-    told: dict[str, Any] = {"version": VERSION, "phase": state.phase.value}
+    fields: dict[str, Any] = {"version": VERSION, "phase": state.phase.value}
     if state.phase is Phase.COMMITTING:
-        told |= {"parts": parts, "tasks": tasks}
-    return json.dumps(told, separators=(",", ":"))
+        fields |= {"parts": parts, "tasks": tasks}
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def _parsed(offset: Committed) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(offset.metadata)
-        if told["version"] != VERSION:
+        fields: dict[str, Any] = json.loads(offset.metadata)
+        if fields["version"] != VERSION:
             raise UserError(
-                f"the sink's state is of version {told['version']}, which this Ottla does not "
+                f"the sink's state is of version {fields['version']}, which this Ottla does not "
                 f"know; use a newer one"
             )
     except (ValueError, TypeError, KeyError) as error:
@@ -193,7 +193,7 @@ def _parsed(offset: Committed) -> dict[str, Any]:
             f"the sink's group has an offset of {offset.topic}-{offset.partition} that is not its "
             f"own: {offset.metadata!r}; only the sink may commit to it"
         ) from error
-    return told
+    return fields
 
 
 def _named(row: list[int]) -> dict[str, int]:

@@ -125,11 +125,13 @@ class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
         context = TaskContext.get()
-        told = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY)]
+        local_properties = [
+            context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY)
+        ]
         batch = context.getLocalProperty(BATCH_PROPERTY)
-        if None in told or batch is None:
+        if None in local_properties or batch is None:
             raise UserError("Spark does not say which batch of which query this is")
-        query, run = told
+        query, run = local_properties
         return self._write(Job(sink=PREFIX + query, run=run, batch=int(batch)), iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803

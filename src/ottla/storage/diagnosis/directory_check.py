@@ -373,17 +373,19 @@ def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Fi
 def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
     path = join(directory, filenames.PARTITION_METADATA)
     integrity = read_integrity(file_system, directory)
-    told = integrity.topic_id if integrity else None
+    recorded_id = integrity.topic_id if integrity else None
     try:
         topic_id = read_topic_id(file_system, path)
     except CorruptionError as error:
         kind = FindingKind.PARTITION_METADATA
         found = _finding(kind, path, error.position, error.reason)
-        yield replace(found, topic_id=told)
+        yield replace(found, topic_id=recorded_id)
         return
-    if told and is_id_with_flipped_bit(file_system, path, told):
+    if recorded_id and is_id_with_flipped_bit(file_system, path, recorded_id):
         reason = f"differs by one bit from what {filenames.INTEGRITY} says"
-        yield replace(_finding(FindingKind.PARTITION_METADATA, path, None, reason), topic_id=told)
+        yield replace(
+            _finding(FindingKind.PARTITION_METADATA, path, None, reason), topic_id=recorded_id
+        )
     if topic_id is None:
         reason = "is missing: made before Kafka 2.8, or lost"
         yield _finding(FindingKind.STATE, path, None, reason)

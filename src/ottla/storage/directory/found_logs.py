@@ -112,21 +112,23 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
     except CorruptionError as error:
         damage = error
     integrity = read_integrity(file_system, path)
-    told = integrity.topic_id if integrity else None
-    is_other = topic_id is not None and topic_id != told
-    if told and (damage or (is_other and is_id_with_flipped_bit(file_system, metadata_path, told))):
-        topic_id, damage = told, None
+    recorded_id = integrity.topic_id if integrity else None
+    is_other = topic_id is not None and topic_id != recorded_id
+    if recorded_id and (
+        damage or (is_other and is_id_with_flipped_bit(file_system, metadata_path, recorded_id))
+    ):
+        topic_id, damage = recorded_id, None
         logger.warning(
             "%s has changed on the disk; it is rebuilt with the id %s",
             metadata_path, uuid_text(topic_id),
         )  # fmt: skip
         write_topic_id(file_system, metadata_path, topic_id)
-    elif told and is_other and topic_id is not None:
-        reason = f"says {uuid_text(topic_id)}, but {INTEGRITY} beside it {uuid_text(told)}"
+    elif recorded_id and is_other and topic_id is not None:
+        reason = f"says {uuid_text(topic_id)}, but {INTEGRITY} beside it {uuid_text(recorded_id)}"
         topic_id = None
         damage = CorruptionError(metadata_path, 0, f"{reason}; remove the one that is wrong")
     elif damage is None:
-        topic_id = topic_id or told
+        topic_id = topic_id or recorded_id
     return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, integrity=integrity)
 
 

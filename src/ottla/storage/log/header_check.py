@@ -65,7 +65,7 @@ class HeaderCheck:
         if position > unchecked:
             return found
         end = min(position + size, unchecked)
-        known = segment.checked_ranges.end_behind(position)
+        known = segment.checked_ranges.end_after(position)
         if known is not None and known >= end:
             return found
         if known is None:
@@ -106,9 +106,13 @@ class HeaderCheck:
 
     def _limit_of(self, segment: Segment) -> int:
         """The offset before which a segment's last batch ends."""
-        behind = self._segments.floor_index(segment.base_offset) + 1
+        following = self._segments.floor_index(segment.base_offset) + 1
         values = self._segments.values
-        return values[behind].base_offset if behind < len(values) else self._offsets.log_end_offset
+        return (
+            values[following].base_offset
+            if following < len(values)
+            else self._offsets.log_end_offset
+        )
 
 
 def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:
@@ -123,7 +127,7 @@ def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:
         segment.checked_ranges.add(walk.sound_start, walk.sound_end)
         if error is not None:
             segment.checked_ranges.errors[walk.sound_end] = error
-    if error is None and segment.checked_ranges.end_behind(0) == segment.log.written_size:
+    if error is None and segment.checked_ranges.end_after(0) == segment.log.written_size:
         segment.unchecked_size = 0
     return error
 

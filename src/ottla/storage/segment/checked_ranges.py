@@ -16,7 +16,7 @@ class CheckedRanges:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
-    def end_behind(self, position: int) -> int | None:
+    def end_after(self, position: int) -> int | None:
         """Where the range ends that begins before a position and reaches it."""
         index = bisect_left(self._starts, position) - 1
         if index >= 0 and self._ends[index] >= position:
@@ -25,9 +25,9 @@ class CheckedRanges:
 
     def add(self, start: int, end: int) -> None:
         first = bisect_left(self._ends, start)
-        behind = bisect_right(self._starts, end)
-        if first < behind:
+        until = bisect_right(self._starts, end)
+        if first < until:
             start = min(start, self._starts[first])
-            end = max(end, self._ends[behind - 1])
-        self._starts[first:behind] = [start]
-        self._ends[first:behind] = [end]
+            end = max(end, self._ends[until - 1])
+        self._starts[first:until] = [start]
+        self._ends[first:until] = [end]

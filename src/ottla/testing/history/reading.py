@@ -137,12 +137,12 @@ def _inconsistent_offsets(facts: Facts) -> Iterator[Finding]:
     for (partition, offset), found in facts.reads_by_place.items():
         by_value = {seen.read.value: seen for seen in found}
         if len(by_value) > 1:
-            told = " and ".join(
+            account = " and ".join(
                 f"{one.poll.process} {one.read.value!r}" for one in by_value.values()
             )
             yield Finding(
                 kind=FindingKind.INCONSISTENT_OFFSETS,
-                text=f"at {partition} offset {offset}, {told} was read",
+                text=f"at {partition} offset {offset}, {account} was read",
                 operations=tuple(one.poll for one in by_value.values()),
             )
     for send in facts.acknowledged():
@@ -163,17 +163,17 @@ def _inconsistent_offsets(facts: Facts) -> Iterator[Finding]:
 def _wrong_read(facts: Facts, seen: SeenRead) -> Iterator[Finding]:
     read, poll = seen.read, seen.poll
     send = facts.sends.get(read.value)
-    told = f"{poll.process} read {_record(read)}"
+    account = f"{poll.process} read {_record(read)}"
     if send is None:
-        yield _finding(FindingKind.UNSENT_READ, f"{told}, which nobody sent", poll)
+        yield _finding(FindingKind.UNSENT_READ, f"{account}, which nobody sent", poll)
     elif send.partition != read.partition:
-        text = f"{told}, which {send.process} sent to {send.partition}"
+        text = f"{account}, which {send.process} sent to {send.partition}"
         yield _finding(FindingKind.UNSENT_READ, text, send, poll)
     elif poll.ended is not None and poll.ended < send.began:
-        text = f"{told} before {send.process} sent it"
+        text = f"{account} before {send.process} sent it"
         yield _finding(FindingKind.UNSENT_READ, text, send, poll)
     elif send.outcome is Outcome.FAIL:
-        text = f"{told}, which {send.process} saw fail"
+        text = f"{account}, which {send.process} saw fail"
         yield _finding(FindingKind.ABORTED_READ, text, send, poll)
     elif send.transaction is not None and poll.is_committed:
         yield from _uncommitted_read(facts, send, seen)
@@ -182,18 +182,18 @@ def _wrong_read(facts: Facts, seen: SeenRead) -> Iterator[Finding]:
 def _uncommitted_read(facts: Facts, send: Send, seen: SeenRead) -> Iterator[Finding]:
     assert send.transaction is not None
     transaction, poll = facts.transactions[send.transaction], seen.poll
-    told = f"{poll.process} read {_record(seen.read)} as committed"
+    account = f"{poll.process} read {_record(seen.read)} as committed"
     of = f"transaction {transaction.name} of {send.process}"
     if transaction.outcome is TransactionOutcome.ABORTED:
-        text = f"{told}, but {of} was aborted"
+        text = f"{account}, but {of} was aborted"
         yield _finding(FindingKind.ABORTED_READ, text, send, *transaction.deciding_ends, poll)
         return
     began = transaction.first_commit_began
     if began is None:
-        text = f"{told}, but nobody ever tried to commit {of}"
+        text = f"{account}, but nobody ever tried to commit {of}"
         yield _finding(FindingKind.DIRTY_READ, text, send, poll)
     elif poll.ended is not None and poll.ended < began:
-        text = f"{told} before {of} was to be committed"
+        text = f"{account} before {of} was to be committed"
         yield _finding(FindingKind.DIRTY_READ, text, send, *transaction.deciding_ends, poll)
 
 

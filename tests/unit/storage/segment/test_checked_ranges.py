@@ -22,11 +22,11 @@ def test_ranges_say_what_a_set_of_bytes_says(added: list[tuple[int, int]]) -> No
         ranges.add(start, start + size)
         covered |= set(range(start, start + size))
         for position in range(1, 52):
-            assert ranges.end_behind(position) == end_by_set(covered, position)
+            assert ranges.end_after(position) == end_by_set(covered, position)
 
 
 def test_nothing_begins_before_the_first_byte() -> None:
     ranges = CheckedRanges()
     ranges.add(0, 10)
-    assert ranges.end_behind(0) is None
-    assert ranges.end_behind(11) is None
+    assert ranges.end_after(0) is None
+    assert ranges.end_after(11) is None
