@@ -5,6 +5,7 @@ one of them; the next time before the next one, until the call runs to its end.
 """
 
 import contextlib
+import random
 import signal
 import sys
 import threading
@@ -111,7 +112,8 @@ def assert_each_once(log: ottla.Log, sure: list[bytes], tried: list[bytes]) -> N
 SURPRISES = (KeyboardInterrupt, OutOfNowhereError)
 SPAN = 56
 AT_MOST = 3000
-"""Lines: after each span the log is opened again, so that a recovery has no more to look at."""
+"""Lines: after a span, or more where few are tried, the log is opened again, so that a recovery has
+no more to look at."""
 
 APPENDS = {
     "to a segment": {"index.interval.bytes": 0},
@@ -135,15 +137,17 @@ def test_an_exception_at_any_line_of_an_append_leaves_a_whole_log(
         log.append("t", value, key=b"of " + value)
         sure.append(value)
 
-    # Of appends that differ in some lines only some of all are tried, and of Ctrl-C, which is kept
-    # back where the other exception is not. `make crash` tries all.
-    is_tried_whole = config == APPENDS["to a segment"] and act is appear
-    step = 1 if is_tried_whole or crash_seconds else 41
-    for first in range(1, AT_MOST, SPAN):
+    # Every third line, from another one each time. Of appends that differ in some lines only some
+    # of all are tried, and of Ctrl-C, which is kept back where the other exception is not.
+    # `make crash` tries all.
+    is_tried_well = config == APPENDS["to a segment"] and act is appear
+    step = 1 if crash_seconds else 3 if is_tried_well else 41
+    span = SPAN * min(step, 10)
+    for first in range(1 + random.randrange(step), AT_MOST, span):
         with ottla.open(tmp_path) as log:
-            if first == 1:
+            if not tried:
                 log.create_topic("t", config=config)
-            for number in range(first, first + SPAN, step):
+            for number in range(first, first + span, step):
                 with contextlib.suppress(*SURPRISES), Tracer(number, act) as tracer:
                     append(b"%d" % number)
                 append(b"%d, next" % number)
@@ -185,9 +189,11 @@ def test_a_recovery_waits_for_a_ticker_that_settles_meanwhile(
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_any_line_of_a_topics_creation_and_deletion(tmp_path: Path) -> None:
+def test_ctrl_c_at_any_line_of_a_topics_creation_and_deletion(
+    tmp_path: Path, crash_seconds: float
+) -> None:
     with ottla.open(tmp_path) as log:
-        for number in numbers(29):
+        for number in numbers(29 if crash_seconds else 59):
             name = f"topic-{number}"
             with contextlib.suppress(KeyboardInterrupt), Tracer(number, interrupt) as making:
                 log.create_topic(name, partitions=2)
@@ -208,12 +214,12 @@ def test_ctrl_c_at_any_line_of_a_topics_creation_and_deletion(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_log_whose_opening_or_closing_was_interrupted_can_be_opened_and_closed(
-    tmp_path: Path,
+    tmp_path: Path, crash_seconds: float
 ) -> None:
     with ottla.open(tmp_path) as log:
         log.create_topic("t")
     appended = 0
-    for number in numbers(61):
+    for number in numbers(61 if crash_seconds else 127):
         begun: ottla.Log | None = None
         with contextlib.suppress(KeyboardInterrupt), Tracer(number, interrupt) as opening:
             begun = ottla.open(tmp_path)
