@@ -4,6 +4,7 @@ No time passes and no broker runs: the reader's own calls of the file system are
 those that are chosen the oldest segment is deleted, as a broker deletes it: the log first.
 """
 
+import random
 from collections.abc import Callable, Iterator
 
 from ottla.base.files import FileSystem, join
@@ -13,6 +14,9 @@ from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
 from ottla.testing.recording import RecordingFileSystem
 from tests.support.mirroring import SourceLog, partition_path
+
+STRIDE = 3
+"""Of the calls `make test` takes every third, from another one each time; `make crash` all."""
 
 
 class OvertakingFileSystem(RecordingFileSystem):
@@ -65,25 +69,28 @@ def filled_disk() -> FakeFileSystem:
     return source.files
 
 
-def overtaken(disk: FakeFileSystem, read: Callable[[OvertakingFileSystem], None]) -> None:
+def overtaken(
+    disk: FakeFileSystem, read: Callable[[OvertakingFileSystem], None], crash_seconds: float
+) -> None:
     """Reads once for each call that a reader makes, with one segment deleted before it.
 
     Then with one deleted before each call from some call on, and before every second, third, ...:
     so the reader is overtaken again and again.
     """
-    for is_due in _plans(disk, read):
+    for is_due in _plans(disk, read, 1 if crash_seconds else STRIDE):
         read(OvertakingFileSystem(disk.crash(CrashMode.KEEP), is_due))
 
 
 def _plans(
-    disk: FakeFileSystem, read: Callable[[OvertakingFileSystem], None]
+    disk: FakeFileSystem, read: Callable[[OvertakingFileSystem], None], stride: int
 ) -> Iterator[Callable[[int], bool]]:
     undisturbed = OvertakingFileSystem(disk.crash(CrashMode.KEEP), lambda _: False)
     read(undisturbed)
     assert undisturbed.count > 10
-    for chosen in range(1, undisturbed.count + 1):
+    first = 1 + random.randrange(stride)
+    for turn, chosen in enumerate(range(first, undisturbed.count + 1, stride)):
         yield lambda number, chosen=chosen: number == chosen  # type: ignore[misc]
-        if chosen % 3 == 1:
+        if turn % 3 == 0:
             yield lambda number, chosen=chosen: number >= chosen  # type: ignore[misc]
     for interval in (2, 3, 5, 8, 13, 21, 34):
         yield lambda number, interval=interval: number % interval == 0  # type: ignore[misc]

@@ -63,7 +63,7 @@ def _offsets(log: LogFiles, split: Any) -> Iterator[int]:
 
 @pytest.mark.slow
 def test_what_is_planned_and_read_is_all_there_or_named_as_lost(
-    disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
+    disk: FakeFileSystem, crash_seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     from ottla.spark import split_reader as task
 
@@ -99,11 +99,13 @@ def test_what_is_planned_and_read_is_all_there_or_named_as_lost(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task, "report", heard)
-        overtaken(disk, read)
+        overtaken(disk, read, crash_seconds)
 
 
 @pytest.mark.slow
-def test_counts_and_roll_ups_say_that_offsets_are_gone(disk: FakeFileSystem) -> None:
+def test_counts_and_roll_ups_say_that_offsets_are_gone(
+    disk: FakeFileSystem, crash_seconds: float
+) -> None:
     wanted = OffsetRange(from_offset=0, until_offset=40)
     log = opened(undisturbed(disk))
     expected = log.count_records(PLACE, wanted), log.roll_up(PLACE, wanted)
@@ -119,11 +121,13 @@ def test_counts_and_roll_ups_say_that_offsets_are_gone(disk: FakeFileSystem) -> 
         assert found == expected or (is_listed and start > 0)
         assert log.offsets_for_times({PLACE: 0})[PLACE] is not None
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)
 
 
 @pytest.mark.slow
-def test_a_reader_of_records_continues_and_says_what_was_removed(disk: FakeFileSystem) -> None:
+def test_a_reader_of_records_continues_and_says_what_was_removed(
+    disk: FakeFileSystem, crash_seconds: float
+) -> None:
     log = open_for_reading(SOURCE, undisturbed(disk)).partition("t", 0)
     whole = [record.offset for record in log.records(0)]
 
@@ -137,7 +141,7 @@ def test_a_reader_of_records_continues_and_says_what_was_removed(disk: FakeFileS
         missing = set(range(seen[0], seen[-1])) & set(whole) - set(seen)
         assert not missing or "were removed while they were read" in remarks[0]
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)
 
 
 # Loads

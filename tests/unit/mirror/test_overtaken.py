@@ -42,7 +42,9 @@ def half_mirrored(disk: FakeFileSystem) -> FakeFileSystem:
     return target
 
 
-def test_a_mirror_that_allows_gaps_has_all_that_it_could_have(disk: FakeFileSystem) -> None:
+def test_a_mirror_that_allows_gaps_has_all_that_it_could_have(
+    disk: FakeFileSystem, crash_seconds: float
+) -> None:
     whole = records(disk.crash(CrashMode.KEEP), SOURCE)
     begun = half_mirrored(disk)
 
@@ -61,10 +63,12 @@ def test_a_mirror_that_allows_gaps_has_all_that_it_could_have(disk: FakeFileSyst
         assert max(copied) == max(whole)
         assert all(offset in copied for offset in whole if offset > max(gaps, default=-1))
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)
 
 
-def test_a_mirror_that_allows_none_says_what_was_removed(disk: FakeFileSystem) -> None:
+def test_a_mirror_that_allows_none_says_what_was_removed(
+    disk: FakeFileSystem, crash_seconds: float
+) -> None:
     begun, said = half_mirrored(disk), set()
 
     def read(files: OvertakingFileSystem) -> None:
@@ -78,11 +82,13 @@ def test_a_mirror_that_allows_none_says_what_was_removed(disk: FakeFileSystem) -
         if not report.refusals:
             assert max(records(target, TARGET)) == max(records(files.inner, SOURCE))
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)
     assert said
 
 
-def test_what_is_deleted_while_it_is_verified_is_no_difference(disk: FakeFileSystem) -> None:
+def test_what_is_deleted_while_it_is_verified_is_no_difference(
+    disk: FakeFileSystem, crash_seconds: float
+) -> None:
     target = target_disk()
     mirror_once(disk.crash(CrashMode.KEEP), target)
     target = target.crash(CrashMode.KEEP)
@@ -90,4 +96,4 @@ def test_what_is_deleted_while_it_is_verified_is_no_difference(disk: FakeFileSys
     def read(files: OvertakingFileSystem) -> None:
         assert verified(files, target, allow_lag=True, with_groups=False).differences == []
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)

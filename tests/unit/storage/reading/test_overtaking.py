@@ -28,7 +28,7 @@ def read_only(files: OvertakingFileSystem) -> ReadOnlyLog:
 
 @pytest.mark.slow
 def test_where_transactions_stand_is_known_however_often_retention_is_there(
-    disk: FakeFileSystem,
+    disk: FakeFileSystem, crash_seconds: float
 ) -> None:
     end, stable = read_only(_undisturbed(disk)).log_end_offset, set()
 
@@ -38,21 +38,25 @@ def test_where_transactions_stand_is_known_however_often_retention_is_there(
         assert [one.producer_id for one in log.open_transactions] == [8]
         stable.add(log.last_stable_offset)
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)
     assert len(stable) == 1
 
 
 @pytest.mark.slow
-def test_an_offset_is_found_by_its_time_in_what_is_left(disk: FakeFileSystem) -> None:
+def test_an_offset_is_found_by_its_time_in_what_is_left(
+    disk: FakeFileSystem, crash_seconds: float
+) -> None:
     def read(files: OvertakingFileSystem) -> None:
         found = ask_log(lambda: read_only(files), lambda log: first_offset_at(log, NOW_MS))
         assert found is not None
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)
 
 
 @pytest.mark.slow
-def test_records_that_are_read_are_right_and_what_is_gone_is_said(disk: FakeFileSystem) -> None:
+def test_records_that_are_read_are_right_and_what_is_gone_is_said(
+    disk: FakeFileSystem, crash_seconds: float
+) -> None:
     whole = {one.offset: one for one in read_only(_undisturbed(disk)).records(0)}
 
     def read(files: OvertakingFileSystem) -> None:
@@ -69,7 +73,7 @@ def test_records_that_are_read_are_right_and_what_is_gone_is_said(disk: FakeFile
             assert seen == [offset for offset in whole if offset >= start]
         assert code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
-    overtaken(disk, read)
+    overtaken(disk, read, crash_seconds)
 
 
 def test_offsets_that_never_were_are_not_asked_for_again_and_again(disk: FakeFileSystem) -> None:
