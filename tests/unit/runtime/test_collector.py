@@ -41,7 +41,6 @@ def collector(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Collect
     yield Collector(clock)
     gc.set_threshold(*thresholds)
     gc.unfreeze()
-    gc.collect()
     gc.freeze()  # as tests/conftest.py leaves the process
 
 
