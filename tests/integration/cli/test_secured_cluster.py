@@ -21,6 +21,14 @@ from tests.support.patience import wait_until
 pytestmark = pytest.mark.slow
 
 
+SETTINGS = (
+    # Of a busy host's brokers none is to lose its session.
+    "zookeeper.session.timeout.ms=9000",
+    "offsets.topic.num.partitions=3",
+    "transaction.state.log.num.partitions=3",
+)
+
+
 def run(*words: str, may_fail: bool = False) -> str:
     result = CliRunner().invoke(cli, list(words))
     assert may_fail or result.exit_code == 0, result.output
@@ -30,9 +38,8 @@ def run(*words: str, may_fail: bool = False) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("secured") / "cluster"
-    words = ("cluster", "up", "--secure", "--brokers", "3", "--data", str(place))
-    # Of a busy host's brokers none is to lose its session.
-    said = run(*words, "-o", "zookeeper.session.timeout.ms=9000")
+    words = ["cluster", "up", "--secure", "--brokers", "3", "--data", str(place)]
+    said = run(*words, *(word for one in SETTINGS for word in ("-o", one)))
     try:
         file = place / "security" / "client.properties"
         assert said.endswith(f"\n# {file}\n{file.read_text()}")
