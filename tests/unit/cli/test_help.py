@@ -26,6 +26,11 @@ def commands(
 
 
 COMMANDS = dict(commands(cli))
+GROUPS = {"": cli} | {
+    name: found
+    for name in cli.list_commands(click.Context(cli))
+    if isinstance(found := cli.get_command(click.Context(cli), name), LazyGroup)
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -42,12 +47,7 @@ def test_help_opens_with_an_example_that_is_understood(name: str) -> None:
 
 
 def test_help_of_several_commands_opens_with_examples_of_them() -> None:
-    groups = {"": cli} | {
-        name: found
-        for name in cli.list_commands(click.Context(cli))
-        if isinstance(found := cli.get_command(click.Context(cli), name), LazyGroup)
-    }
-    for name, group in groups.items():
+    for name, group in GROUPS.items():
         assert group.examples[0].startswith(f"ottla {name}")
         for example in group.examples:
             called = [one for one in COMMANDS if f"{example} ".startswith(f"ottla {one} ")]
