@@ -1,9 +1,11 @@
 """The programs of docs/cluster-spark.md, on a master with workers."""
 
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,6 +162,34 @@ def test_a_task_reads_with_nothing_of_ottla_but_a_zip_file(
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{packed}/ottla/__init__.py {COUNT}\n"
+
+
+def test_a_task_reads_with_an_environment_that_venv_pack_has_packed(
+    log: ottla.Log, tmp_path: Path
+) -> None:
+    """What an executor does with `spark.archives`: it unpacks, and starts the Python in there."""
+    venv_pack = pytest.importorskip("venv_pack")
+    made, unpacked = tmp_path / "made", tmp_path / "executor" / "environment"
+    venv.create(made, symlinks=True)
+    (packages,) = made.glob("lib/python*/site-packages")
+    for room in ("ottla", "pyspark_ottla"):
+        ignored = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.copytree(SOURCE / room, packages / room, ignore=ignored)
+    venv_pack.pack(prefix=str(made), output=str(tmp_path / "packed.tar.gz"))
+    shutil.unpack_archive(tmp_path / "packed.tar.gz", unpacked, filter="tar")
+    done = subprocess.run(
+        ["./environment/bin/python", "-c", TASK, f"{tmp_path}/data"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        # All else that is installed would fill the disk of a test.
+        env={**ENVIRONMENT, "PYTHONPATH": sysconfig.get_path("purelib")},
+        check=False,
+        cwd=unpacked.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"/site-packages/ottla/__init__.py {COUNT}\n")
+    assert done.stdout.startswith(str(unpacked))
 
 
 @pytest.mark.long
