@@ -23,25 +23,30 @@ EXECUTORS = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
 }
+HOST = "127.0.0.1"
 LOOK_AGAIN_S = 0.2
 
 
 @contextmanager
 def standalone_cluster(directory: Path, worker_count: int) -> Iterator[str]:
-    """The master's address, once all workers have registered."""
+    """The master's address, once all workers have registered.
+
+    Each worker has an address of its own where the system has so many: Spark runs a task a second
+    time only on another host.
+    """
     port, pages = free_port(), free_port()
     address = f"spark://127.0.0.1:{port}"
     with ExitStack() as started:
 
-        def run(name: str, *arguments: str) -> None:
-            host = ("--host", "127.0.0.1")
-            started.enter_context(spark_program(directory, name, [*host, *arguments]))
+        def run(name: str, host: str, *arguments: str) -> None:
+            started.enter_context(spark_program(directory, name, ["--host", host, *arguments]))
 
-        run(MASTER, "--port", str(port), "--webui-port", str(pages))
+        run(MASTER, HOST, "--port", str(port), "--webui-port", str(pages))
         for number in range(worker_count):
             place = str(directory / f"worker-{number}")
+            host = f"127.0.0.{number + 1}" if sys.platform == "linux" else HOST
             sizes = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
-            run(WORKER, *sizes, "--work-dir", place, address)
+            run(WORKER, host, *sizes, "--work-dir", place, address)
         _wait_until(lambda: _alive_workers(pages) == worker_count, directory)
         yield address
 

@@ -79,6 +79,25 @@ def kill(executor):
 print(rows.mapInArrow(once, rows.schema).count(), "records")
 """
 )
+STOP_ONCE = (
+    KILL_ONCE
+    + """
+def kill(executor):
+    import time
+    while True:  # Until Spark ends it, since another attempt was quicker.
+        time.sleep(0.1)
+
+sink = rows.mapInArrow(once, rows.schema).write.format("ottla").mode("append")
+sink.options(**{{"kafka.bootstrap.servers": "{broker}", "topic": "copies"}}).save()
+"""
+)
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.task.duration.threshold": "1s",  # Of a stage that has one task.
+}
 
 
 @pytest.fixture(scope="module")
@@ -257,3 +276,21 @@ def test_spark_connect_reads_and_loads(master: str, log: ottla.Log, tmp_path: Pa
         program = CONNECTED.replace("sc://connect.example:15002", address)
         assert run(program, tmp_path) == f"{COUNT} records\n"
     assert ottla.table.dataset(str(tmp_path / "table")).count_rows() == COUNT
+
+
+@pytest.mark.long
+def test_a_task_that_is_run_a_second_time_for_its_slowness_leaves_each_record_once(
+    log: ottla.Log, tmp_path: Path
+) -> None:
+    if sys.platform != "linux":
+        pytest.skip("the second attempt wants another host, and here all workers have one address")
+    (tmp_path / "cluster").mkdir()
+    broker = log.listen("127.0.0.1:0").address
+    program = STOP_ONCE.format(flag=tmp_path / "stopped", broker=broker) + INSTALLED
+    settings = {"spark.executorEnv.PYTHONPATH": str(SOURCE), **SPECULATION}
+    with standalone_cluster(tmp_path / "cluster", 2) as address:
+        printed = run_on(address, program, tmp_path, **settings)
+    assert (tmp_path / "stopped").exists()
+    assert printed == f"{COUNT} rows\n"
+    values = sorted(int(one.value or b"") for one in log.scan("copies"))
+    assert values == list(range(COUNT))
