@@ -191,6 +191,11 @@ class FileSystem(Protocol):
         """
 
 
+def is_this_process(holder: int) -> bool:
+    """Whether a process that `FileSystem.lock_holder` names is the one that asks."""
+    return holder == os.getpid()
+
+
 class FileLock(Protocol):
     def lend(self) -> int | None:
         """A descriptor that keeps the next one out for as long as a process has it that gets it.

@@ -11,19 +11,27 @@ from ottla.base.turns import parts_in_turns
 
 T = TypeVar("T")
 
+END = "\n}\n"
+"""How `json_parts` ends."""
+
 
 def read_json_file(
-    file_system: FileSystem, path: str, parse: Callable[[Any], T], what: str
+    file_system: FileSystem,
+    path: str,
+    parse: Callable[[Any], T],
+    what: str,
+    check: Callable[[bytes], None] = lambda _: None,
 ) -> T | None:
     """What the file says, `None` when there is none; raises `CorruptionError`.
 
-    `parse` raises what wrong types, missing fields and wrong values raise in Python; `what` names
-    the content for the message.
+    `parse` raises what wrong types, missing fields and wrong values raise in Python, and `check`,
+    which is given the bytes, `ValueError`; `what` names the content for the message.
     """
     if file_system.status(path) is None:
         return None
     content = read_file(file_system, path)
     try:
+        check(content)
         return parse(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptionError(path, 0, f"not {what} ({error!r})") from error
@@ -61,7 +69,7 @@ def _json_lines(fields: dict[str, Any]) -> Iterator[str]:
             yield from _json_elements("{", members, "}")
         else:
             yield from _json_elements("[", map(json.dumps, value), "]")
-    yield "\n}\n"
+    yield END
 
 
 def _json_elements(begin: str, elements: Iterable[str], end: str) -> Iterator[str]:

@@ -2,18 +2,20 @@
 
 Each change has a higher revision. When directories disagree, the highest is right. The file is
 written whole, so that a crash leaves the old one or the new one; where a request changes it, in
-turns: a state of 100,000 entries takes a second to write, and others are served meanwhile.
+turns: a state of 100,000 entries takes a second to write, and others are served meanwhile. Its last
+member is a CRC-32C of all bytes before it, which files of before version 2 do not have.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join, replace_file, write_file
-from ottla.base.json_files import json_parts
+from ottla.base.json_files import END, check_version, json_parts, read_json_file
 from ottla.base.turns import OneAtATime, aside, in_a_turn, kept
+from ottla.codec.crc32c import crc32c, extended_crc32c
 
 if TYPE_CHECKING:
     # What reads such a file need not import what writes logs.
@@ -27,6 +29,47 @@ class RevisedState:
 
 State = TypeVar("State", bound=RevisedState)
 
+FORMAT_VERSION = 2
+VERSION_WITHOUT_CHECKSUM = 1
+_CHECKSUM = b',\n "checksum": "'
+
+
+def read_state_file(
+    file_system: FileSystem, path: str, parse: Callable[[Any], State], what: str
+) -> State | None:
+    """What the file says, `None` when there is none; raises `CorruptionError`."""
+
+    def checked(content: Any) -> State:
+        if content["version"] != VERSION_WITHOUT_CHECKSUM:
+            check_version(content, FORMAT_VERSION)
+            content["checksum"]
+        if not isinstance(content["revision"], int):
+            raise TypeError("revision must be a number")
+        return parse(content)
+
+    return read_json_file(file_system, path, checked, what, _check_sum)
+
+
+def _check_sum(content: bytes) -> None:
+    body, mark, end = content.rpartition(_CHECKSUM)
+    if mark and end != _checksum_end(crc32c(body)):
+        raise ValueError("the checksum does not fit")
+
+
+def _summed(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The parts of a file, with their checksum as one more member."""
+    checksum, last = 0, b""
+    for part in parts:
+        checksum = extended_crc32c(last, checksum)
+        yield last
+        last = part
+    last = last.removesuffix(END.encode())
+    yield last + _CHECKSUM + _checksum_end(extended_crc32c(last, checksum))
+
+
+def _checksum_end(checksum: int) -> bytes:
+    return f'{checksum:08x}"{END}'.encode()
+
 
 def newest(states: Iterable[State]) -> State:
     return max(states, key=lambda state: state.revision)
@@ -39,7 +82,7 @@ class StateFile(Generic[State]):
     name: str
     read: Callable[[FileSystem, str], State]
     fields: Callable[[State], dict[str, Any]]
-    """What the file holds, with iterables for what may be long."""
+    """What the file holds beside version and checksum, with iterables for what may be long."""
     is_secret: Callable[[State], bool]
     """Whether only its owner may read it."""
     fix: str
@@ -51,12 +94,17 @@ class StateFile(Generic[State]):
         except CorruptionError as error:
             raise UserError(f"{error}; {self.fix}") from error
 
+    def parts(self, state: State) -> Iterator[bytes]:
+        """The file's bytes, in turns."""
+        head = {"version": FORMAT_VERSION, "revision": state.revision}
+        return _summed(json_parts({**head, **self.fields(state)}))
+
     def write(self, file_system: FileSystem, directory: str, state: State) -> None:
         """Replaces the file, durably; raises `OSError`."""
         replace_file(
             file_system,
             join(directory, self.name),
-            b"".join(json_parts(self.fields(state))),
+            b"".join(self.parts(state)),
             is_secret=self.is_secret(state),
         )
 
@@ -125,7 +173,7 @@ class StateStore(Generic[State]):
             return self.state is known
         revision = self._revision + 1
         new = dataclasses.replace(decided, revision=revision)
-        parts = list(json_parts(self._file.fields(new)))
+        parts = list(self._file.parts(new))
         is_secret = self._file.is_secret(new)
         files, name = self._file_system, self._file.name
         self._directories.check_any_online()

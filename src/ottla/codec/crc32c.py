@@ -17,13 +17,18 @@ def crc32c(buffer: Buffer) -> int:
     return _compute(buffer)
 
 
-def _import_and_compute(buffer: Buffer) -> int:
+def extended_crc32c(buffer: Buffer, checksum: int) -> int:
+    """The checksum of what `checksum` is of, followed by `buffer`."""
+    return _compute(buffer, checksum)
+
+
+def _import_and_compute(buffer: Buffer, checksum: int = 0) -> int:
     global _compute
     _compute = _imported()
-    return _compute(buffer)
+    return _compute(buffer, checksum)
 
 
-def _imported() -> Callable[[Buffer], int]:
+def _imported() -> Callable[..., int]:
     package = PathFinder.find_spec("crc32c")
     places = package.submodule_search_locations if package is not None else None
     spec = PathFinder.find_spec("crc32c._crc32c", places) if places else None
@@ -34,7 +39,7 @@ def _imported() -> Callable[[Buffer], int]:
         return imported
     extension = module_from_spec(spec)
     spec.loader.exec_module(extension)
-    return cast(Callable[[Buffer], int], extension.crc32c)
+    return cast(Callable[..., int], extension.crc32c)
 
 
-_compute: Callable[[Buffer], int] = _import_and_compute
+_compute: Callable[..., int] = _import_and_compute

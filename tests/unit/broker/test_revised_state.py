@@ -4,12 +4,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
-from ottla.base.files import FileSystem
+import pytest
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, replace_file
 from ottla.base.turns import CURRENT, Turn, at_once
-from ottla.broker.security.security_file import SECURITY_FILE, read_security_file
+from ottla.broker.configs.cluster_file import CLUSTER_FILE, ClusterState, quota_entity
+from ottla.broker.revised_state import StateFile
+from ottla.broker.security.security_file import (
+    SECURITY_FILE,
+    SecurityState,
+    read_security_file,
+)
 from ottla.testing import FakeFileSystem, every_crash_point
-from tests.support.brokers import open_broker
+from tests.support.brokers import disk, open_broker
 from tests.unit.broker.security.test_security import AUTHORIZER, rule
 
 RULES = [rule(f"t-{number}") for number in range(1000)]
@@ -104,6 +114,38 @@ def test_files_have_a_line_for_each_entry() -> None:
     security.create_acls(RULES[:2])
     content = files.open(f"/d/{SECURITY_FILE.name}").pread(1000, 0).decode()
     assert [line[:20] for line in content.splitlines()] == [
-        "{", ' "version": 1,', ' "revision": 1,', ' "acls": [', '  {"resource_type": ',
-        '  {"resource_type": ', " ],", ' "scram_credentials"', ' "delegation_tokens"', "}",
+        "{", ' "version": 2,', ' "revision": 1,', ' "acls": [', '  {"resource_type": ',
+        '  {"resource_type": ', " ],", ' "scram_credentials"', ' "delegation_tokens"',
+        ' "checksum": "' + content[-12:-6], "}",
     ]  # fmt: skip
+
+
+CLUSTER = ClusterState(
+    revision=3,
+    broker_configs={"log.cleaner.threads": "2"},
+    quotas={quota_entity({"client-id": "a"}): {"producer_byte_rate": 1024.0}},
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "state"),
+    [(CLUSTER_FILE, CLUSTER), (SECURITY_FILE, SecurityState(revision=3, acls=tuple(RULES[:2])))],
+    ids=["settings and quotas", "users and rules"],
+)
+def test_no_flipped_bit_and_no_cut_is_read_as_another_state(
+    file: StateFile[Any], state: ClusterState | SecurityState
+) -> None:
+    files = disk("/d")
+    content = b"".join(file.parts(state))
+    harmed = [content[:size] for size in range(len(content))]
+    for place in range(len(content)):
+        for bit in range(8):
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << bit
+            harmed.append(bytes(flipped))
+    for one in harmed:
+        replace_file(files, f"/d/{file.name}", one)
+        with pytest.raises(CorruptionError, match=file.name):
+            file.read(files, "/d")
+    replace_file(files, f"/d/{file.name}", content)
+    assert file.read(files, "/d") == state

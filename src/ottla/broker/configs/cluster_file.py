@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base.files import FileSystem, join
-from ottla.base.json_files import Members, check_version, read_json_file, texts
+from ottla.base.json_files import Members, texts
 from ottla.base.turns import sorted_in_turns
-from ottla.broker.revised_state import RevisedState, StateFile
+from ottla.broker.revised_state import RevisedState, StateFile, read_state_file
 from ottla.config.broker import listener_setting
 
 CLUSTER_FILE_NAME = "ottla-cluster.json"
-FORMAT_VERSION = 1
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Whom a quota is for: pairs of type and name in order of type; a name of `None` is "any other"."""
@@ -40,13 +39,11 @@ class ClusterState(RevisedState):
 def read_cluster_file(file_system: FileSystem, directory: str) -> ClusterState:
     """What the file says, nothing when there is none; raises `CorruptionError`."""
     path = join(directory, CLUSTER_FILE_NAME)
-    return read_json_file(file_system, path, _parse, "the state of a cluster") or ClusterState()
+    return read_state_file(file_system, path, _parse, "the state of a cluster") or ClusterState()
 
 
 def _fields(state: ClusterState) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "version": FORMAT_VERSION,
-        "revision": state.revision,
         "default_broker_configs": dict(sorted(state.default_configs.items())),
         "broker_configs": dict(sorted(state.broker_configs.items())),
         "client_quotas": map(_quota_fields, sorted_in_turns(state.quotas.items(), repr)),
@@ -92,9 +89,6 @@ def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
 
 
 def _parse(content: Any) -> ClusterState:
-    check_version(content, FORMAT_VERSION)
-    if not isinstance(content["revision"], int):
-        raise TypeError("revision must be a number")
     return ClusterState(
         revision=content["revision"],
         default_configs=texts(content["default_broker_configs"]),

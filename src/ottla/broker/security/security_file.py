@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base.files import FileSystem, join
-from ottla.base.json_files import check_version, read_json_file
 from ottla.base.principal import Principal
 from ottla.base.scram import HASHES, ScramCredential
 from ottla.base.turns import sorted_in_turns
-from ottla.broker.revised_state import RevisedState, StateFile
+from ottla.broker.revised_state import RevisedState, StateFile, read_state_file
 from ottla.broker.security.acls import (
     Acl,
     Entry,
@@ -28,7 +27,6 @@ from ottla.broker.security.acls import (
 from ottla.broker.security.tokens import DelegationToken
 
 SECURITY_FILE_NAME = "ottla-security.json"
-FORMAT_VERSION = 1
 
 Credentials = Mapping[tuple[str, str], ScramCredential]
 """By name of the user and mechanism."""
@@ -48,13 +46,11 @@ class SecurityState(RevisedState):
 def read_security_file(file_system: FileSystem, directory: str) -> SecurityState:
     """What the file says, nothing when there is none; raises `CorruptionError`."""
     path = join(directory, SECURITY_FILE_NAME)
-    return read_json_file(file_system, path, _parse, "users and ACLs") or SecurityState()
+    return read_state_file(file_system, path, _parse, "users and ACLs") or SecurityState()
 
 
 def _fields(state: SecurityState) -> dict[str, Any]:
     return {
-        "version": FORMAT_VERSION,
-        "revision": state.revision,
         "acls": map(_acl_fields, state.acls),
         "scram_credentials": (
             _credential_fields(user, mechanism, one)
@@ -162,9 +158,6 @@ def _bytes(text: str) -> bytes:
 
 
 def _parse(content: Any) -> SecurityState:
-    check_version(content, FORMAT_VERSION)
-    if not isinstance(content["revision"], int):
-        raise TypeError("revision must be a number")
     tokens = map(_parse_token, content["delegation_tokens"])
     return SecurityState(
         revision=content["revision"],

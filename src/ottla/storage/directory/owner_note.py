@@ -8,13 +8,19 @@ durable nor needed for anything else. Format page: docs/format/filenames.md. Kaf
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
+from ottla.base.files import (
+    FileSystem,
+    is_this_process,
+    join,
+    read_file,
+    remove_if_present,
+    replace_file,
+)
 from ottla.storage.files.filenames import LOCK, OWNER
 from ottla.storage.files.java_properties import parse_properties, properties_line
 
@@ -57,7 +63,7 @@ def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
 def refuse_in_use(file_system: FileSystem, directory: str, remedy: str) -> UserError:
     """What a caller raises that found the lock of a directory taken."""
     owner = owner_of(file_system, directory) or Owner(pid=0)
-    if owner.pid == os.getpid():
+    if is_this_process(owner.pid):
         return UserError(
             f"{directory} is in use by this process: use the log that is open, or close it"
         )

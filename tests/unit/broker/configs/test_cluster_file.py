@@ -71,7 +71,9 @@ def test_the_highest_revision_is_right() -> None:
             b"null",
             b"[]",
             b"{}",
-            b'{"version": 2}',
+            b'{"version": 3}',
+            b'{"version": 2, "revision": 1, "default_broker_configs": {}, "broker_configs": {},'
+            b' "client_quotas": []}',
             b'{"version": 1, "revision": "1"}',
             b'{"version": 1, "revision": 1, "default_broker_configs": []}',
             b'{"version": 1, "revision": 1, "default_broker_configs": {"a": 1},'
