@@ -116,8 +116,7 @@ class FileSystem(Protocol):
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
         """Opens a regular file; `create` makes it when it is missing (and implies `writable`).
 
-        Anything else of that name (a FIFO, a link, a device) is an `OSError`, and is not waited
-        for.
+        Anything else of that name (a FIFO, a link, a device) is an `OSError` at once.
         """
 
     def list(self, directory: str) -> list[str]:
