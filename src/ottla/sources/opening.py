@@ -73,4 +73,7 @@ def choice_options(source: str, given: Mapping[str, str], client: Mapping[str, s
     settings = {f"{CLIENT_PREFIX}{name}": value for name, value in client.items()}
     # A file of settings may name the brokers of its cluster; the source has been named here.
     settings.pop(BOOTSTRAP_OPTION, None)
-    return parse_options({**settings, **source_options(source), **given})
+    place = source_options(source)
+    if settings and BOOTSTRAP_OPTION not in place:
+        raise UserError(f"{source} is no broker's HOST:PORT; leave the settings of a client out")
+    return parse_options({**settings, **place, **given})

@@ -43,3 +43,15 @@ def test_a_load_and_an_audit_log_in_as_a_file_says(tmp_path: Path) -> None:
     missing = ottla_command(*load, "orders", "--into", tmp_path / "x", "--source-config", "missing")
     assert missing.exit_code == 2
     assert missing.stderr.startswith("ottla: missing: No such file or directory; name a file")
+
+
+def test_a_login_is_refused_where_files_are_read(tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=SASL_SSL\n")
+    (tmp_path / "data").mkdir()
+    for command in ("load", "audit"):
+        into = "--into" if command == "load" else "--table"
+        place = (command, tmp_path / "data", "orders", into, tmp_path / "table")
+        refused = ottla_command(*place, "--source-config", config)
+        assert refused.exit_code == 2
+        assert "data is no broker's HOST:PORT; leave the settings of a client out" in refused.stderr
