@@ -61,6 +61,7 @@ BEFORE = {
     "context show": "ottla context add prod kafka:9092",
     "context use": "ottla context add prod kafka:9092",
     "context remove": "ottla context add prod kafka:9092",
+    "table read table/": "ottla load data/ orders --into table/ --engine local",
     "mirror verify": "ottla mirror kafka:9092 copy/",
     "status": "ottla serve --background && ottla serve data/ --background",
     "stop": "ottla serve --background && ottla serve data/ --background",

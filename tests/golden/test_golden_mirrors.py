@@ -17,7 +17,7 @@ from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.storage.diagnosis.directory_check import check
-from tests.golden.directories import CASES, GOLDEN, copy_of
+from tests.golden.directories import CASES, copy_of
 from tests.support.mirroring import content
 from tests.support.serving import open_broker, serving
 
@@ -53,10 +53,10 @@ def case(way: tuple[str, str]) -> str:
 
 @pytest.fixture
 def source(way: tuple[str, str], tmp_path: Path) -> Iterator[Source]:
-    if way[1] == "files":
-        yield DirectorySource(str(GOLDEN / way[0] / "logdir"))
-        return
     copy = copy_of(way[0], tmp_path / "source")
+    if way[1] == "files":
+        yield DirectorySource(str(copy))
+        return
     with (
         serving(open_broker(copy)) as server,
         closing(BrokerSource(*server.address, sleep=time.sleep)) as opened,
@@ -71,7 +71,7 @@ def test_kafkas_log_is_mirrored_byte_for_byte(case: str, source: Source, tmp_pat
     again = mirrored(source, target)
     assert (again.size, again.refusals, again.commit_count) == (0, {}, 0)
     copy = DirectorySource(str(target))
-    golden = DirectorySource(str(GOLDEN / case / "logdir"))
+    golden = DirectorySource(str(copy_of(case, tmp_path / "golden")))
     for topic in golden.topics(Selection()):
         for partition in range(topic.partition_count):
             place = (None, topic.name, partition)

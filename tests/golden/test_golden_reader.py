@@ -3,6 +3,7 @@
 import base64
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from ottla.base.errors import UserError
 from ottla.record.record import Record
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-from tests.golden.directories import CASES, GOLDEN
+from tests.golden.directories import CASES, GOLDEN, copy_of
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,8 @@ def test_the_parts_of_a_directory_are_not_directories() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_log_that_is_opened_to_read_gives_what_is_committed(case: str) -> None:
-    with ottla.open(GOLDEN / case / "logdir", read_only=True) as log:
+def test_a_log_that_is_opened_to_read_gives_what_is_committed(case: str, tmp_path: Path) -> None:
+    with ottla.open(copy_of(case, tmp_path / "data"), read_only=True) as log:
         for topic in log.topics():
             for partition, end in log.stable_ends(topic).items():
                 stored = open_for_reading(str(GOLDEN / case / "logdir")).partition(topic, partition)

@@ -18,7 +18,6 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA, META_PROPERTIES
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
-from ottla.storage.reading.locating import locate
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -52,16 +51,22 @@ class Directories:
 
     @property
     def topics(self) -> list[str]:
-        return sorted(locate(self.opened))
+        here = {topic for one in self.opened for topic in one.topics()}
+        return sorted(here.union(*(one.lost_topics(here) for one in self.opened)))
 
     def logs(self, topic: str) -> list[ReadOnlyLog]:
-        """A topic's partitions, in order; raises `UserError` for one that is lost, and
-        `UnknownNameError` where there is none."""
-        located = locate(self.opened, lambda name, _: name == topic).get(topic)
-        if located is None:
+        """A topic's partitions, in order, of each broker that has one; raises `UserError` for one
+        that is lost, and `UnknownNameError` where there is none."""
+        if topic not in (topics := self.topics):
             where = ", ".join(one.path for one in self.opened)
-            raise UnknownNameError("topic", topic, self.topics, where)
-        return [located[index].partition(topic, index) for index in sorted(located)]
+            raise UnknownNameError("topic", topic, topics, where)
+        held = [(index, one) for one in self.opened for index in one.topics().get(topic, ())]
+        here = {index for index, _ in held}
+        for one in self.opened:
+            # One that is lost is looked for where it was, which says so.
+            held += [(index, one) for index in one.lost_partitions(topic) if index not in here]
+        logs = [one.partition(topic, index) for index, one in held]
+        return sorted(logs, key=lambda log: log.partition)
 
     def config(self, topic: str) -> TopicConfig:
         """A topic's settings, as far as they are known; raises `UserError` for a wrong one."""

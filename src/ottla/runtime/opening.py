@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock
 from ottla.base.events import OnEvent, pass_over
@@ -13,9 +14,11 @@ from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
-from ottla.broker.membership import Membership
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import BrokerConfig, broker_config
+
+if TYPE_CHECKING:
+    from ottla.broker.membership import Membership  # a broker alone loads nothing of clusters
 
 
 def open_broker(
@@ -39,7 +42,7 @@ def open_broker(
 def open_member(
     paths: Sequence[str],
     settings: Mapping[str, str],
-    place: tuple[str, Membership],
+    place: "tuple[str, Membership]",
     *,
     clock: Clock,
     on_progress: Callable[[str], None] = lambda _: None,

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,10 @@ def _answers(prometheus: str, query: str) -> list[Any]:
     try:
         with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{text}") as answer:
             found: list[Any] = json.load(answer)["data"]["result"]
-    except urllib.error.HTTPError:
-        raise
+    except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return []  # It listens, and is not ready yet.
     except OSError:  # It has not started yet.
         return []
     return found

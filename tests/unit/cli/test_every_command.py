@@ -19,7 +19,13 @@ import pytest
 
 from ottla.cli.main import main
 from ottla.cli.target import TargetCommand
-from tests.docs.help_surroundings import BROKERS, Prepared, Surroundings, make_template
+from tests.docs.help_surroundings import (
+    BROKERS,
+    Prepared,
+    Surroundings,
+    make_template,
+    needs_process,
+)
 from tests.docs.test_help_examples import EXAMPLES, is_endless
 from tests.unit.cli.test_help import COMMANDS, calls_in
 
@@ -41,6 +47,9 @@ def own_example(name: str) -> str | None:
 
 
 OWN = {name: example for name in COMMANDS if (example := own_example(name)) is not None}
+HERE = [name for name, example in OWN.items() if not needs_process(example)]
+"""Without those that start a process and leave it running."""
+
 OF_BROKERS = {
     name: example
     for name, example in OWN.items()
@@ -68,7 +77,11 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Surroundings:
     return Surroundings(folder / "here", folder / "template")
 
 
-@pytest.mark.parametrize("name", [one for one in OWN if option_of(one, "as_json")])
+PRINTING_JSON = [one for one in OWN if option_of(one, "as_json") and " -- " not in OWN[one]]
+"""Without `quick -- COMMAND`, whose command prints what it likes."""
+
+
+@pytest.mark.parametrize("name", PRINTING_JSON)
 def test_what_json_prints_is_an_object_on_each_line(name: str, surroundings: Surroundings) -> None:
     with surroundings.of(OWN[name]) as prepared:
         done = prepared.run(with_option(name, "as_json"))
@@ -83,7 +96,7 @@ def test_quiet_prints_results_alone(name: str, surroundings: Surroundings) -> No
     assert (done.code, done.errors) == (0, "")
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", HERE)
 def test_a_reader_that_is_gone_is_no_failure(name: str, surroundings: Surroundings) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -93,7 +106,7 @@ def test_a_reader_that_is_gone_is_no_failure(name: str, surroundings: Surroundin
     assert not re.search("Traceback|Broken pipe", errors), errors
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", HERE)
 def test_a_narrow_terminal_without_colour_gets_none(
     name: str, surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,7 +87,7 @@ def by_ottla(path: str) -> Rows:
 
 
 def by_daft(path: str) -> Rows:
-    """In a process of its own: it runs threads that outlive a query."""
+    """In a process of its own: it runs threads that outlive a query, and may crash as it ends."""
     if find_spec("daft") is None:
         pytest.skip("daft is not installed")
     return by_program("import daft\nrows = daft.read_deltalake(path).to_arrow()", path)
@@ -114,7 +114,8 @@ rows = builder.getOrCreate().read.format("delta").load(path).toArrow()
 def by_program(program: str, path: str) -> Rows:
     """The rows that a program reads of `path` into a table of Arrow, `rows`."""
     text = f"import json\npath = {path!r}\n{program}\n"
-    text += "print(json.dumps(rows.select(['offset', 'day', 'value']).to_pylist()))"
+    text += "print(json.dumps(rows.select(['offset', 'day', 'value']).to_pylist()), flush=True)\n"
+    text += "import os; os._exit(0)"
     environment = {**os.environ, "DO_NOT_TRACK": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", text]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
