@@ -1,6 +1,7 @@
 """The broker: topics that outlive a crash, appends and fetches with Kafka's codes, waiting."""
 
 from dataclasses import replace
+from inspect import isfunction
 from typing import Any
 
 import pytest
@@ -190,6 +191,7 @@ def test_an_append_answers_the_fetch_that_waits_for_it_when_it_is_written_out() 
     assert broker.next_deadline_ms is None
 
 
+@pytest.mark.skipif(not isfunction(Topics.get), reason="compiled calls pass by what counts them")
 @pytest.mark.parametrize("uses_id", [False, True], ids=["by name", "by id"])
 @pytest.mark.parametrize("is_long", [False, True], ids=["at once", "in turns"])
 def test_a_fetch_looks_a_partitions_topic_up_once(
