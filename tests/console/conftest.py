@@ -7,6 +7,13 @@ import pytest
 
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, Browser, console_over, fill
+from tests.support.leftovers import collect_leftovers
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _collect_what_was_left_before() -> None:
+    """What drives a browser makes much garbage, and its tests were blamed for others' sockets."""
+    collect_leftovers()
 
 
 @pytest.fixture
