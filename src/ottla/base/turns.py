@@ -6,7 +6,7 @@ gives way must have left everything in a state that others may see, and must not
 before. Without a server, and in short requests, nothing is suspended.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from heapq import merge
@@ -187,6 +187,11 @@ def in_turns(items: Iterable[T]) -> Iterable[T]:
     """The same items, with others having their turn between them."""
     turn = CURRENT.get()
     return items if turn is None else turn._each(items)
+
+
+def many_in_turns(items: Sequence[T]) -> Iterable[T]:
+    """As `in_turns`, for hot paths: of one item, or none, nobody asks for the turn."""
+    return in_turns(items) if len(items) > 1 else items
 
 
 def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:

@@ -18,7 +18,7 @@ from ottla.base.ids import Uuid
 from ottla.base.open_files import OpenFiles
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, many_in_turns
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
@@ -331,9 +331,7 @@ class Broker:
         left = min(query.max_size, self.config.fetch_max_bytes)
         size = 0
         has_error = False
-        for wanted in (
-            query.partitions if len(query.partitions) == 1 else in_turns(query.partitions)
-        ):
+        for wanted in many_in_turns(query.partitions):
             one_anyway = size == 0 and not query.is_hard_limit
             try:
                 partition = self._partition_of(query, wanted)

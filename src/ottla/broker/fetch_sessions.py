@@ -7,14 +7,14 @@ is answered in full, with the session id 0. A machine without clock or chance: b
 Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-227).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, many_in_turns
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData
 
@@ -36,8 +36,6 @@ PartitionKey = tuple[str | Uuid | None, int]
 """A partition as its client names it: by the topic's name, or by its id from version 13 on."""
 
 Pair = tuple[PartitionQuery, FetchData | ApiError]
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -131,7 +129,7 @@ class FetchSession:
     def update(self, fetch: SessionFetch) -> None:
         """Adds, changes and forgets partitions as a request says."""
         partitions = self.partitions
-        for wanted in _in_turns(fetch.partitions):
+        for wanted in many_in_turns(fetch.partitions):
             key = (wanted.topic if wanted.topic_id is None else wanted.topic_id, wanted.index)
             known = partitions.get(key)
             if known is None:
@@ -142,7 +140,7 @@ class FetchSession:
             known.leader_epoch = wanted.leader_epoch
             known.last_fetched_epoch = wanted.last_fetched_epoch
             known.replica_log_start = wanted.replica_log_start
-        for key in _in_turns(fetch.forgotten):
+        for key in many_in_turns(fetch.forgotten):
             partitions.pop(key, None)
 
     def move_to_end(self, partition: SessionPartition) -> None:
@@ -371,8 +369,3 @@ def _session_partition(wanted: PartitionQuery) -> SessionPartition:
 
 def _has_records(data: FetchData | ApiError) -> bool:
     return isinstance(data, FetchData) and data.records is not None and data.records.size > 0
-
-
-def _in_turns(items: Sequence[T]) -> Iterable[T]:
-    """Without asking for the turn where most fetches have one partition, or none."""
-    return in_turns(items) if len(items) > 1 else items
