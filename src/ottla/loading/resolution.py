@@ -53,7 +53,7 @@ class Resolving:
 
     table: str
     directory: str
-    keys_at_once: int = KEYS_AT_ONCE
+    keys_at_once: int
 
     def resolve(self, changes: Mapping[int, Sequence[DataFile]]) -> list[str]:
         """Returns a resolution of each partition, as JSON."""

@@ -323,7 +323,8 @@ def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
     cores = core_count(settings)
     master = settings.spark.get("spark.master", f"local[{cores}]")
     # A cluster's daemons may start before its executors have been given Ottla.
-    daemon = {"spark.python.daemon.module": "ottla.spark.daemon"} if master[:5] == "local" else {}
+    is_local = master.startswith("local")
+    daemon = {"spark.python.daemon.module": "ottla.spark.daemon"} if is_local else {}
     return {
         "spark.master": master,
         "spark.app.name": "ottla",
