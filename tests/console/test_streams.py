@@ -1,7 +1,9 @@
 """Live streams are bounded, for each visitor and in all."""
 
+import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.client import HTTPResponse
 from pathlib import Path
@@ -9,8 +11,14 @@ from urllib.error import HTTPError
 
 import pytest
 
+from ottla.cli.console.command import console_target
+from ottla.cli.target import parse_target
+from ottla.client.cluster import ClientSettings
+from ottla.client.connection import UnreachableError
 from ottla.console import app
-from ottla.console.events import OpenStreams
+from ottla.console.events import Fragment, OpenStreams, SerialStream
+from ottla.console.places import Place
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, Browser, fill
 from tests.console.demo import console_of
@@ -54,6 +62,53 @@ def test_a_stream_that_ended_or_failed_leaves_room(
         assert browser.get("/topics/none/tail-stream").status_code == 404
     for _ in range(3):
         assert "event: end" in browser.get("/topics/orders/messages-stream?text=tea").text
+
+
+def test_a_connection_in_use_when_a_place_is_closed_is_closed_after_its_question(
+    broker: LocalBroker,
+) -> None:
+    place = Place(console_target(parse_target(broker.address, {})), ClientSettings())
+    with place.cluster() as cluster:
+        cluster.node_ids()
+        connection = next(cluster.brokers())
+        place.close()
+    with pytest.raises(UnreachableError):
+        connection.ask(ApiVersionsRequest())
+
+
+def test_a_stream_is_closed_after_the_step_under_way_and_takes_no_other() -> None:
+    began, may_end, done = threading.Event(), threading.Event(), []
+
+    class Slow:
+        def step(self) -> list[Fragment] | None:
+            began.set()
+            may_end.wait(PATIENCE_S)
+            done.append("step")
+            return []
+
+        def close(self) -> None:
+            done.append("close")
+
+    stream = SerialStream(Slow())
+    with ThreadPoolExecutor() as pool:
+        step = pool.submit(stream.step)
+        began.wait(PATIENCE_S)
+        closed = pool.submit(stream.close)
+        assert not closed.done()
+        may_end.set()
+        assert step.result() == []
+        closed.result()
+    assert done == ["step", "close"]
+    assert stream.step() is None
+    assert done == ["step", "close"]
+
+
+def test_streams_do_not_sleep_on_when_the_console_stops(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.console.views.streams.TAIL_STEP_S", 10 * PATIENCE_S)
+    with console_of(broker) as address, urllib.request.urlopen(address + TAIL) as page:
+        assert page.status == 200
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from ottla.client.security import AuthenticationError
 from ottla.client.signing_in import sign_in
 from ottla.console import access
 from ottla.console.access import AccessPolicy, Asked, Denied
-from ottla.console.events import EventStream, OpenStreams, give_precedence
+from ottla.console.events import EventStream, OpenStreams, SerialStream, give_precedence
 from ottla.console.pages import Ask, Page, Redirect, to_json
 from ottla.console.places import ConsoleTarget, NoBrokerError, Place
 from ottla.console.rendering import Renderer
@@ -223,7 +223,8 @@ class _Console:
                 return self._error(request, 429, NO_ROOM)
             is_streamed = False
             try:
-                events = await run_in_threadpool(stream, self._ask(request, place, None))
+                ask = self._ask(request, place, None)
+                events = SerialStream(await run_in_threadpool(stream, ask))
                 is_streamed = True
             except UnreachableError as error:
                 # A refused stream is not asked for again by a browser, one that ends is.

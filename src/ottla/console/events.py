@@ -49,6 +49,24 @@ class EventStream(Protocol):
         """Called once, also in the middle."""
 
 
+class SerialStream:
+    """A stream whose end waits for the step under way, whoever has given up waiting for that."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def step(self) -> list[Fragment] | None:
+        with self._lock:
+            return None if self._is_closed else self._stream.step()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._stream.close()
+
+
 class OpenStreams:
     """The streams that browsers follow now, bounded for each visitor and in all.
 

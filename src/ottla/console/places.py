@@ -53,6 +53,7 @@ class Place:
         self._refused_until = 0.0
         self._lock = threading.Lock()
         self._idle: list[Cluster] = []
+        self._is_closed = False
 
     @property
     def is_directory(self) -> bool:
@@ -64,7 +65,9 @@ class Place:
         return self.settings.security.username
 
     def close(self) -> None:
+        """A question that is being asked keeps its connections, and closes them at its end."""
         with self._lock:
+            self._is_closed = True
             idle, self._idle = self._idle, []
         for cluster in idle:
             cluster.close()
@@ -111,7 +114,7 @@ class Place:
             cluster.close()
             raise
         with self._lock:
-            is_kept = len(self._idle) < IDLE_CONNECTIONS
+            is_kept = len(self._idle) < IDLE_CONNECTIONS and not self._is_closed
             if is_kept:
                 self._idle.append(cluster)
         if not is_kept:

@@ -70,11 +70,12 @@ class TailStream:
         except BaseException as error:
             self._opened.__exit__(type(error), error, None)
             raise
+        self._stopping = ask.state.stopping
         self._reached = {place: one.until_offset for place, one in bounds.items()}
         self._at = time.monotonic()
 
     def step(self) -> list[Fragment] | None:
-        time.sleep(TAIL_STEP_S)
+        self._stopping.wait(TAIL_STEP_S)
         bounds = self._source.bounds(self._places)
         new = {
             place: OffsetRange(from_offset=self._reached[place], until_offset=one.until_offset)
@@ -118,7 +119,7 @@ class GroupStream:
 
     def step(self) -> list[Fragment] | None:
         if not self._is_first:
-            time.sleep(GROUP_STEP_S)
+            self._ask.state.stopping.wait(GROUP_STEP_S)
         self._is_first = False
         now_ms = round(time.time() * 1000)
         data = group_fields(self._ask, self._ask.query.get("name", ""), now_ms)
