@@ -50,7 +50,7 @@ class EventStream(Protocol):
 
 
 class SerialStream:
-    """A stream whose end waits for the step under way, even one that its request no longer waits for."""
+    """A stream whose end waits for the step under way, also if its request is cancelled."""
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
