@@ -159,7 +159,7 @@ def _create(cluster: RunningCluster, topic: str, assignment: Sequence[Sequence[i
 def _return(cluster: RunningCluster, directory: Path, scale: Scale) -> Report:
     count = scale.of(MISSING, 30)
     size = count * VALUE_SIZE
-    title = f"A broker that returns and lacks {size / MEGABYTE:,.0f} MB in three partitions"
+    title = f"A broker that returns without the last {size / MEGABYTE:,.0f} MB in three partitions"
     report = figures_report(title)
     _create(cluster, "back", ROTATED)
     away = cluster.brokers[3]

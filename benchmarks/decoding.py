@@ -91,16 +91,22 @@ def _contestants(orders: list[dict[str, Any]], registry: str) -> dict[str, Calla
     protobuf_of = partial(decoding, ValueFormat.PROTOBUF, named, message="Order")
     pairs: dict[str, tuple[ValueDecoder, list[bytes]]] = {
         "JSON": (json_of(COLUMNS), as_json),
-        "JSON, what is not named would be kept": (json_of(COLUMNS, is_rescuing=True), as_json),
-        "JSON, two fields of each are kept": (json_of(COLUMNS, is_rescuing=True), with_more),
+        "JSON, unknown fields kept, but there are none": (
+            json_of(COLUMNS, is_rescuing=True),
+            as_json,
+        ),
+        "JSON, two unknown fields in each record, which are kept": (
+            json_of(COLUMNS, is_rescuing=True),
+            with_more,
+        ),
         "JSON with a map": (json_of(WITH_MAP), with_more),
         "Avro": (avro_of(), avro),
-        "Avro, each by the schema that it names": (
+        "Avro, schema id in each record": (
             avro_of(registry=registry),
             [PREFIX.pack(0, 1) + one for one in avro],
         ),
         "Protobuf": (protobuf_of(), protobuf),
-        "Protobuf, each by the schema that it names": (
+        "Protobuf, schema id in each record": (
             protobuf_of(registry=registry),
             [PREFIX.pack(0, 2) + b"\0" + one for one in protobuf],
         ),

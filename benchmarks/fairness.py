@@ -70,16 +70,16 @@ FIRST_MS = 1_000_000
 
 TARGET_MS = 20.0
 MOST_MS = 50.0
-ALONE = "nothing"
+ALONE = "none"
 """What the machine does to the waits by itself."""
 
 KNOWN: Mapping[str, int] = {"acks": -1, "resource_type": 2}
 NAMES = ("name", "topic", "topic_name", "resource_name")
 
 COLUMNS = (
-    "beside",
+    "other client",
     "MB",
-    "answer",
+    "answered after",
     "median ms",
     "p99 ms",
     "worst ms",
@@ -351,7 +351,7 @@ class Filler:
 def _special(topic: str, scale: Scale) -> Iterator[Burden]:
     yield Burden(name=ALONE, frame=b"", times=0)
     busy = (sys.executable, "-c", "while True: pass")
-    yield Burden(name="nothing, and a process that only counts", frame=b"", times=0, beside=busy)
+    yield Burden(name="none, and a process that only counts", frame=b"", times=0, beside=busy)
     versions = frame_of(ApiVersionsRequest(), 0)
     yield Burden(name="one small request, and then nothing", frame=versions, times=1)
     first = InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000)
@@ -373,7 +373,7 @@ def _special(topic: str, scale: Scale) -> Iterator[Burden]:
 def _topics(scale: Scale) -> Iterator[Burden]:
     made = [MetadataRequestTopic(name=f"made-{one}") for one in range(scale.of(800, 2))]
     frame = frame_of(MetadataRequest(topics=made, allow_auto_topic_creation=True), 9)
-    yield Burden(name="METADATA that makes 800 topics", frame=frame, times=1)
+    yield Burden(name="METADATA that creates 800 topics", frame=frame, times=1)
     yield Burden(name="METADATA of all topics", frame=frame_of(MetadataRequest(topics=None), 9))
     names = [DeleteTopicState(name=one.name) for one in made]
     frame = frame_of(DeleteTopicsRequest(topics=names), 6)

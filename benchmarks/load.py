@@ -122,7 +122,7 @@ def _rates(scale: Scale, directory: Path, count: int) -> Report:
     committed = {name: _of(some, lambda one: one.committed_s) for name, some in runs.items()}
     saved = committed["local"].over(committed["load"])
     add_figure(report, "  from its start to its commit, over that with Spark", saved, "")
-    add_figure(report, "memory of the load at its largest", peaks["load"], "MB")
+    add_figure(report, "maximum memory of the load", peaks["load"], "MB")
     add_figure(report, "  of a load of a tenth as many rows", peaks["tenth"], "MB")
     growth = peaks["load"].over(peaks["tenth"])
     add_figure(report, "  the one over the other", growth, "", GROWTH_TARGET)

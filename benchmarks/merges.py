@@ -46,7 +46,7 @@ def run(scale: Scale) -> Iterator[Report]:
         )
         add_figure(report, "a load with a row for each record", rate(plain, count), "rows/s")
         add_figure(report, "a load of the latest rows", rate(latest, count), "rows/s")
-        add_figure(report, "that over the one before", plain.over(latest), "")
+        add_figure(report, "the second over the first", plain.over(latest), "")
         yield report
         yield _merges(scale, directory, count, some)
 
@@ -75,10 +75,10 @@ def _merges(scale: Scale, directory: Path, count: int, some: int) -> Report:
     samples = scale.sampled(contestants)
     report = figures_report(f"{some:,} changes merged into {count:,} rows, sorted by key")
     add_figure(report, "the table sorted by key", rate(sorting, count), "rows/s")
-    add_figure(report, "changes of keys beside each other", samples["near"], "s")
-    add_figure(report, "changes of keys anywhere", samples["anywhere"], "s")
+    add_figure(report, "changes of adjacent keys", samples["near"], "s")
+    add_figure(report, "changes of random keys", samples["anywhere"], "s")
     if scale.peers:
-        add_figure(report, "MERGE of deltalake, keys anywhere", samples["deltalake"], "s")
+        add_figure(report, "MERGE of deltalake, random keys", samples["deltalake"], "s")
         add_figure(
             report, "the one over the other", samples["deltalake"].over(samples["anywhere"]), ""
         )

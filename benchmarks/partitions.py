@@ -36,8 +36,8 @@ def run(scale: Scale) -> Iterator[Report]:
             with WireClient(broker.host, broker.port) as client:
                 made = seconds_of(lambda: _create(client, topics, partitions))
                 filled = seconds_of(lambda: _fill(client, topics, range(partitions)))
-            _add(report, "making them, in ten requests", made, "s")
-            _add(report, "a record into each, fifty in a request", filled, "s")
+            _add(report, "creating them, in ten requests", made, "s")
+            _add(report, "producing a record to each, fifty in a request", filled, "s")
         with stopped(report, directory, "a clean stop after that start") as broker:
             _add(report, "ready after a clean stop", broker.ready_seconds, "s")
             _add(report, "processor time of that start", _cpu_s(broker), "s")
@@ -54,7 +54,7 @@ def _measure(report: Report, broker: RunningBroker, topics: Sequence[str], scale
         every = MetadataRequest(topics=None)
         _add(report, "Metadata of all", seconds_of(lambda: client.ask(every, 9)), "s")
         one_each = seconds_of(lambda: [_fill(client, [one], [0]) for one in topics])
-        _add(report, f"a record into each of {len(topics)}, one by one", one_each, "s")
+        _add(report, f"producing a record to each of {len(topics)}, one by one", one_each, "s")
     _add(report, "after that: descriptors", _descriptors(broker), "")
     _add(report, "after that: memory", _resident(broker), "MB")
 

@@ -28,7 +28,7 @@ RETENTION_TARGET = Target(limit=1, unit="s")
 IDLE_TARGET = Target(limit=2, unit="%")
 
 RULES = {
-    "by time, from indexes that are still closed": {"retention.ms": str(HOUR_MS)},
+    "by time, with index files not opened before": {"retention.ms": str(HOUR_MS)},
     "by size": {"retention.ms": "-1", "retention.bytes": "0"},
 }
 
@@ -57,7 +57,7 @@ def _many_segments(scale: Scale) -> Report:
                 broker.close()
         add_figure(report, f"all of it, {rule}", Samples(tuple(passes)), "s", RETENTION_TARGET)
         add_figure(
-            report, "  its longest slice, for which clients wait", Samples(tuple(slices)), "ms"
+            report, "  the longest slice, during which clients wait", Samples(tuple(slices)), "ms"
         )
     return report
 

@@ -60,7 +60,7 @@ def _writing(scale: Scale, broker: RunningBroker, spark: Any) -> Report:
     samples = scale.sampled(contestants)
     add_figure(report, "ottla's sink, exactly once", samples["exactly once"], "k/s", RATE_TARGET)
     add_figure(report, "the same, exactlyOnce=false", samples["idempotent"], "k/s")
-    add_figure(report, "Spark handing over the rows, written nowhere", samples["nowhere"], "k/s")
+    add_figure(report, "Spark alone, the rows are not written", samples["nowhere"], "k/s")
     if reason is None:
         _add_peer(report, samples)
     else:
