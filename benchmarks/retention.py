@@ -49,7 +49,7 @@ def _many_segments(scale: Scale) -> Report:
         for _ in range(scale.rounds):
             with scale.data_directory() as directory:
                 broker = _with_segments(directory, segments, overrides)
-                Collector()
+                Collector().begin()
                 taken = _slices(broker, Timestamps(now_ms=now_ms() + 2 * HOUR_MS, monotonic_ms=0.0))
                 assert len(broker.topics.partition("t", 0).log.segments) == 1
                 passes.append(sum(taken))

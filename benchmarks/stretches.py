@@ -551,8 +551,7 @@ def _kept_up(broker: Broker) -> Iterator[Server]:
     """Serves as `ottla serve` does."""
     thresholds = gc.get_threshold()
     try:
-        with serving(broker) as server:
-            server.upkeep = Collector()
+        with serving(broker, upkeep=Collector()) as server:
             yield server
     finally:
         gc.set_threshold(*thresholds)

@@ -54,6 +54,7 @@ from ottla.server import listener as listener_module
 from ottla.server.apis import APIS, CLUSTER_APIS
 from ottla.server.cluster.handlers import OWN
 from ottla.server.connection import Connection
+from ottla.server.embedding import Embedding, Upkeep
 from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
 from tests.support.busy_member import BusyMember
@@ -83,9 +84,10 @@ MANY_ROUNDS = 200_000
 class SteppedServer:
     """A server whose rounds are taken one by one, each slice as short as it can be."""
 
-    def __init__(self, broker: Broker, clock: Clock) -> None:
+    def __init__(self, broker: Broker, clock: Clock, upkeep: Upkeep | None) -> None:
         listener = Listener(name="PLAINTEXT", address=("127.0.0.1", 0), advertised=None)
-        self.server = Server(broker, [listener], clock=clock)
+        embedding = Embedding(upkeep=upkeep)
+        self.server = Server(broker, [listener], clock=clock, embedding=embedding)
         self.server.start()
         ticks = itertools.count()
         self.server._long_requests._now_s = lambda: float(next(ticks))
@@ -119,8 +121,10 @@ class SteppedServer:
 
 
 @contextmanager
-def stepped(broker: Broker, clock: Clock | None = None) -> Iterator[SteppedServer]:
-    server = SteppedServer(broker, clock or SystemClock())
+def stepped(
+    broker: Broker, clock: Clock | None = None, upkeep: Upkeep | None = None
+) -> Iterator[SteppedServer]:
+    server = SteppedServer(broker, clock or SystemClock(), upkeep)
     try:
         yield server
     finally:
@@ -315,12 +319,16 @@ class ScriptedUpkeep:
 
     def __init__(self, clock: SetClock) -> None:
         self._clock = clock
+        self.has_begun = False
         self.is_it_due = True
         self.times: list[float] = []
         self.overdue_calls = 0
 
+    def begin(self) -> None:
+        self.has_begun = True
+
     def is_due(self) -> bool:
-        return self.is_it_due
+        return self.has_begun and self.is_it_due
 
     def collect_when_quiet(self) -> None:
         self.times.append(self._clock.monotonic)
@@ -331,12 +339,12 @@ class ScriptedUpkeep:
 
 def test_what_is_overdue_is_done_when_the_last_long_request_has_ended(tmp_path: Path) -> None:
     many = DescribeGroupsRequest(groups=[f"g{one}" for one in range(300)])
+    upkeep = ScriptedUpkeep(SetClock())
     with (
-        stepped(with_topic(tmp_path / "data")) as stepping,
+        stepped(with_topic(tmp_path / "data"), upkeep=upkeep) as stepping,
         stepping.client() as first,
         stepping.client() as second,
     ):
-        upkeep = stepping.server.upkeep = ScriptedUpkeep(SetClock())
         first.send(many, 5)
         second.send(many, 5)
         stepping.step_until(lambda: has_answer(first) and has_answer(second))
@@ -347,9 +355,11 @@ def test_what_is_overdue_is_done_when_the_last_long_request_has_ended(tmp_path: 
 def test_what_would_hold_clients_up_is_put_off_until_they_are_quiet(tmp_path: Path) -> None:
     clock = SetClock()
     upkeep = ScriptedUpkeep(clock)
-    with stepped(with_topic(tmp_path / "data"), clock) as stepping, stepping.client() as client:
+    with (
+        stepped(with_topic(tmp_path / "data"), clock, upkeep) as stepping,
+        stepping.client() as client,
+    ):
         server = stepping.server
-        server.upkeep = upkeep
         client.send(VERSIONS, 0)
         stepping.step_until(lambda: has_answer(client))
         server._keep_up()

@@ -5,7 +5,7 @@ carried out at once, and the world looks at each effect.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ottla.base.error_codes import ErrorCode
@@ -147,7 +147,14 @@ class ModelBroker(ManagedReplicas):
     def restart(self) -> None:
         self.manager = ReplicaManager(self.options, self)
 
-    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> ModelLog:
+    def open(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        settings: Mapping[str, str],
+        *,
+        is_new: bool,
+    ) -> ModelLog:
         return self.logs.setdefault(partition, ModelLog())
 
     def fence(self) -> None:

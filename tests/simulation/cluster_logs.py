@@ -181,13 +181,13 @@ class LogBroker(ManagedReplicas):
         self._broker = self.logs.broker = open_member(
             self.id,
             self._disk,
+            before_effect=self._look,
             inter_broker_protocol_version=self._version,
             min_insync_replicas=str(MIN_ISR),
             replica_lag_time_max_ms=str(LAG_MS),
             log_segment_bytes="2000",
         )
         self._replicas: Replicas = replicas_of(self._broker)
-        self._replicas.before_effect = self._look
 
     def restart(self) -> None:
         self._disk = self._disk.crash(CrashMode.KEEP)

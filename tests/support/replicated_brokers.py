@@ -15,6 +15,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
+from ottla.broker.replication.effects import BeforeEffect
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
     AskOffsets,
@@ -93,6 +94,7 @@ def open_member(
     file_system: FileSystem,
     *paths: str,
     membership: Membership | None = None,
+    before_effect: BeforeEffect | None = None,
     **settings: str,
 ) -> Broker:
     """A broker of a cluster; settings are Kafka's names with `_` for `.`."""
@@ -103,6 +105,7 @@ def open_member(
         node_id=broker_id,
         cluster_id="a-cluster-for-tests-01",
         membership=membership or Unasked(),
+        before_effect=before_effect,
     )
     values = {"log.index.size.max.bytes": str(TOPIC_DEFAULTS.segment_index_bytes)}
     values |= {name.replace("_", "."): value for name, value in settings.items()}

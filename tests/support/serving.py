@@ -24,6 +24,7 @@ from ottla.config.broker import broker_config
 from ottla.config.listeners import client_listeners
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
+from ottla.server.embedding import Embedding, Upkeep
 from ottla.server.listener import Server
 from ottla.server.request_log import RequestFilter
 from tests.support.patience import PATIENCE_S
@@ -44,14 +45,19 @@ def open_broker(directory: Path, **settings: str) -> Broker:
 
 @contextlib.contextmanager
 def serving(
-    broker: Broker, clock: Clock | None = None, *, logged: RequestFilter | None = None
+    broker: Broker,
+    clock: Clock | None = None,
+    *,
+    logged: RequestFilter | None = None,
+    upkeep: Upkeep | None = None,
 ) -> Iterator[Server]:
     """Serves a broker on free ports of the loopback; the broker is closed at the end."""
     listeners = [
         dataclasses.replace(one, address=("127.0.0.1", 0))
         for one in client_listeners(broker.config)
     ]
-    server = Server(broker, listeners, clock=clock or SystemClock())
+    embedding = Embedding(upkeep=upkeep)
+    server = Server(broker, listeners, clock=clock or SystemClock(), embedding=embedding)
     if logged is not None:
         server.log_requests(logged)
     server.start()

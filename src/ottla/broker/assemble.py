@@ -40,6 +40,7 @@ from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from ottla.broker.replicas import Replicas
+    from ottla.broker.replication.effects import BeforeEffect
 
 
 def assemble(
@@ -110,7 +111,8 @@ def _make_parts(
     replicas = None
     if options.membership is not None:
         schedule_replicas(jobs, directories, config)
-        replicas = _replicas(opened.node_id, store, settings, waiting, timers.answers)
+        heard = options.before_effect
+        replicas = _replicas(opened.node_id, store, settings, waiting, timers.answers, heard)
     return BrokerParts(
         node_id=opened.node_id,
         cluster_id=opened.cluster_id,
@@ -151,6 +153,7 @@ def _replicas(
     settings: BrokerSettings,
     waiting: WaitingRoom[FetchQuery, FetchResult],
     timers: AllTimers,
+    before_effect: "BeforeEffect | None",
 ) -> "Replicas":
     # A broker that is alone does without these modules.
     from ottla.broker.replicas import Replicas
@@ -163,7 +166,7 @@ def _replicas(
         lag_time_max_ms=config.replica_lag_time_max_ms,
         truncates_on_fetch=version.truncates_on_fetch,
     )
-    return Replicas(options, store, lambda: settings.config, waiting, timers)
+    return Replicas(options, store, lambda: settings.config, waiting, timers, before_effect)
 
 
 def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> None:

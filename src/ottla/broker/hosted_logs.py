@@ -14,9 +14,6 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.storage.directory.log_directories import LogDirectories
 
-SettingsOf = Callable[[str], Mapping[str, str]]
-"""The settings of its own that a topic has in the cluster."""
-
 
 class HostedLog:
     """The log of a partition, which may move to another directory.
@@ -59,22 +56,26 @@ class HostedLogs:
         self,
         store: TopicStore,
         directories: LogDirectories,
-        settings_of: SettingsOf,
         on_open: Callable[[HostedLog], None],
     ) -> None:
         self._store = store
         self._directories = directories
-        self._settings_of = settings_of
         self._on_open = on_open
 
-    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> HostedLog:
+    def open(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        settings: Mapping[str, str],
+        *,
+        is_new: bool,
+    ) -> HostedLog:
         """Raises `ApiError`: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID."""
         topic = self._store.topics.find(partition.topic)
         is_here = topic is not None and partition.partition in topic.known_indexes
         if not (is_here or is_new or self._directories.is_complete):
             # It may lie in the directory that is away (KIP-112).
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        settings = self._settings_of(partition.topic)
         found = self._store.host(partition, topic_id or ZERO_UUID, settings)
         if found.directory.is_offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -10,7 +10,7 @@ coordinators hang the loading and unloading of their state. Kafka's counterparts
 """
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
@@ -25,7 +25,7 @@ from ottla.base.turns import at_once, in_turns
 from ottla.broker.awaited_metadata import IsSo, MetadataWaits
 from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
-from ottla.broker.hosted_logs import HostedLog, HostedLogs, SettingsOf
+from ottla.broker.hosted_logs import HostedLog, HostedLogs
 from ottla.broker.quotas.replication_quota import ReplicationQuota, is_throttled
 from ottla.broker.replication.alter_partitions import AlterPartitions
 from ottla.broker.replication.effects import (
@@ -34,6 +34,7 @@ from ottla.broker.replication.effects import (
     AssignEpoch,
     BecameFollower,
     BecameLeader,
+    BeforeEffect,
     Effect,
     MoveHighWatermark,
     RaiseLogStart,
@@ -69,10 +70,6 @@ TICKS_PER_LAG: Final = 2
 """Lagging followers are looked for twice in `replica.lag.time.max.ms`, as in Kafka."""
 
 
-def no_settings(topic: str) -> Mapping[str, str]:
-    return {}
-
-
 class ReplicaListener(Protocol):
     """All are called once the partition's log is as it is to be, also where nothing changed."""
 
@@ -95,7 +92,8 @@ class Awaited(NamedTuple):
 
 
 class Replicas:
-    """`waiting` has the fetches that wait for more of a partition."""
+    """`waiting` has the fetches that wait for more of a partition; `before_effect` hears what is
+    about to be done."""
 
     def __init__(
         self,
@@ -104,15 +102,11 @@ class Replicas:
         config: Callable[[], BrokerConfig],
         waiting: WaitingRoom[FetchQuery, Any],
         timers: AllTimers,
+        before_effect: BeforeEffect | None = None,
     ) -> None:
         self.options = options
-        self.settings_of: SettingsOf = no_settings
-        """What reads the registries of the cluster replaces it."""
         self.listeners: list[ReplicaListener] = []
-        self.before_effect: Callable[[Effect], None] | None = None
-        """Hears what is about to be done; for those who watch over it."""
-        self.on_directory_failure: list[Callable[[str], None]] = []
-        """Hear the path, after the partitions that lie there were given up."""
+        self._before_effect = before_effect
         self.config = config
         self.leader_quota = _quota(config, lambda: config().leader_replication_throttled_rate)
         self.follower_quota = _quota(config, lambda: config().follower_replication_throttled_rate)
@@ -120,8 +114,7 @@ class Replicas:
         directories = self._directories = store.directories
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
         self._waiting = waiting
-        logs = HostedLogs(store, directories, lambda topic: self.settings_of(topic), self._opened)
-        self.manager = ReplicaManager(options, logs)
+        self.manager = ReplicaManager(options, HostedLogs(store, directories, self._opened))
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
         """Those that the controller has said something of since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
@@ -217,7 +210,7 @@ class Replicas:
             # Nobody may take it for that of a broker alone, until the order says who leads it.
             partition.replication = ReplicatedPartition(self, HostedLog(partition))
 
-        self._store.host_all(self.to_host(order), order.topic_ids, self.settings_of, made)
+        self._store.host_all(self.to_host(order), order.topic_ids, order.settings, made)
 
     def _write_out(self, places: Iterable[TopicPartition]) -> None:
         """What was appended in the epoch that ends is before all of the next one."""
@@ -337,15 +330,13 @@ class Replicas:
             place for place, one in self.partitions.items() if one.partition.directory is directory
         ]
         self._carry_out(self.manager.went_offline(gone))
-        for hear in self.on_directory_failure:
-            hear(directory.path)
 
     # Effects
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            if self.before_effect is not None:
-                self.before_effect(effect)
+            if self._before_effect is not None:
+                self._before_effect(effect)
             with suppress(StorageError):  # logged where the directory went offline
                 self._do(effect)
 

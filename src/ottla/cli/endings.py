@@ -70,6 +70,17 @@ def ended() -> Iterator[None]:
         sys.exit(code)
 
 
+@contextmanager
+def named_files(path: str) -> Iterator[None]:
+    """Has a file that cannot be used end as misuse, in a line that names it, or else the path."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # The reader of standard output is gone.
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: {error.strerror}") from error
+
+
 def _leave_closed_pipe() -> None:
     """`ottla records ... | head -1`: the reader has what it wants, which is no failure."""
     with suppress(OSError, ValueError):  # In a test standard output is no file.

@@ -37,6 +37,8 @@ class LeaderAndIsr:
     orders: Mapping[TopicPartition, PartitionOrder]
     topic_ids: Mapping[str, Uuid]
     live_leaders: Mapping[int, BrokerRegistration]
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Own settings of topics: the request does not carry them, a broker reads those it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA, META_PROPERTIES
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
+from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -60,13 +61,8 @@ class Directories:
         if topic not in (topics := self.topics):
             where = ", ".join(one.path for one in self.opened)
             raise UnknownNameError("topic", topic, topics, where)
-        held = [(index, one) for one in self.opened for index in one.topics().get(topic, ())]
-        here = {index for index, _ in held}
-        for one in self.opened:
-            # One that is lost is looked for where it was, which says so.
-            held += [(index, one) for index in one.lost_partitions(topic) if index not in here]
-        logs = [one.partition(topic, index) for index, one in held]
-        return sorted(logs, key=lambda log: log.partition)
+        held = holders_of(self.opened, lambda name, _: name == topic).get(topic, {})
+        return [one.partition(topic, index) for index in sorted(held) for one in held[index]]
 
     def config(self, topic: str) -> TopicConfig:
         """A topic's settings, as far as they are known; raises `UserError` for a wrong one."""

@@ -31,12 +31,14 @@ LONGEST_SHARE: Final = 0.01
 
 
 class Collector:
-    """Made when everything is loaded that stays for as long as the broker runs."""
+    """Begins when everything is loaded that stays for as long as the broker runs."""
 
     def __init__(self, now_s: Callable[[], float] = time.perf_counter) -> None:
         self._collections_until_all = FROZEN_COLLECTIONS
         self._now_s = now_s
         self._all_again_s = 0.0
+
+    def begin(self) -> None:
         self._collect_all()
         young, middle, _ = gc.get_threshold()
         gc.set_threshold(young, middle, COLLECTIONS_UNTIL_FULL)

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Sequence
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from time import perf_counter
-from typing import Protocol
 
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock, read_clock
@@ -60,18 +59,6 @@ IDLE_CHECK_MS = 10_000.0
 
 QUIET_MS = 100.0
 """A client that was silent for so long is not expected to ask at this very moment."""
-
-
-class Upkeep(Protocol):
-    """What the process has to do now and then, and clients would wait for."""
-
-    def is_due(self) -> bool:
-        """Whether it is to be done as soon as no client is expected to ask."""
-
-    def collect_when_quiet(self) -> None: ...
-
-    def collect_when_overdue(self) -> None:
-        """Called when a long request has ended and none is at work."""
 
 
 class Server:
@@ -129,7 +116,7 @@ class Server:
         self._next_idle_check_ms = 0.0
         self._monotonic_ms = 0.0
         self._share_s = ROUND_S
-        self.upkeep: Upkeep | None = None
+        self._upkeep = embedding.upkeep
 
     # From any thread
 
@@ -210,6 +197,8 @@ class Server:
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, EVENT_READ, None)
         self._acceptors.start(at.monotonic_ms)
+        if self._upkeep is not None:
+            self._upkeep.begin()
 
     def run(self) -> None:
         """Serves until `stop`, or until the last log directory fails (`needs_disk`).
@@ -246,7 +235,7 @@ class Server:
         wakes_ms = self._acceptors.wakes_ms
         if wakes_ms is not None and (deadline_ms is None or wakes_ms < deadline_ms):
             deadline_ms = wakes_ms
-        is_due = self.upkeep is not None and self.upkeep.is_due()
+        is_due = self._upkeep is not None and self._upkeep.is_due()
         if deadline_ms is None:
             return QUIET_MS / 1000 if is_due else None
         left_ms = max(0.0, deadline_ms - self._clock.monotonic_ms())
@@ -254,11 +243,11 @@ class Server:
 
     def _keep_up(self) -> None:
         """Nothing came and nothing is at work: what would hold clients up is done now."""
-        if self.upkeep is None or not self.upkeep.is_due():
+        if self._upkeep is None or not self._upkeep.is_due():
             return
         quiet_ms = self._clock.monotonic_ms() - QUIET_MS
         if all(one.last_active_ms <= quiet_ms for one in self._connections):
-            self.upkeep.collect_when_quiet()
+            self._upkeep.collect_when_quiet()
 
     def _round(self, events: Sequence[tuple[SelectorKey, int]]) -> None:
         at = read_clock(self._clock)
@@ -404,8 +393,8 @@ class Server:
             self._answer(request)
             if not self._long_requests.has_begun:
                 self._answered_early.clear()
-                if self.upkeep is not None:
-                    self.upkeep.collect_when_overdue()
+                if self._upkeep is not None:
+                    self._upkeep.collect_when_overdue()
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
         """Follows a client until a request shows that it reached the right address."""

@@ -38,7 +38,9 @@ def collector(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Collect
     """One that is always overdue; what it changes in this process is put back."""
     monkeypatch.setattr(module, "COLLECTIONS_UNTIL_OVERDUE", 0)
     thresholds = gc.get_threshold()
-    yield Collector(clock)
+    collector = Collector(clock)
+    collector.begin()
+    yield collector
     gc.set_threshold(*thresholds)
     gc.unfreeze()
     gc.freeze()  # as tests/conftest.py leaves the process

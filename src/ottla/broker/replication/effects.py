@@ -1,6 +1,6 @@
 """What the machine wants done to logs and to waiting clients, in this order and at once."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -101,3 +101,6 @@ Effect: TypeAlias = (
     | RaiseLogStart
     | AnswerDelayed
 )
+
+BeforeEffect: TypeAlias = Callable[[Effect], None]
+"""Hears what is about to be done; for those who watch over it."""

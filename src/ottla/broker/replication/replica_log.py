@@ -1,5 +1,6 @@
 """What the machine must know of a replica's log. It reads this and changes nothing."""
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from ottla.base.ids import Uuid
@@ -38,6 +39,13 @@ class ReplicaLog(Protocol):
 
 
 class ReplicaLogs(Protocol):
-    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> ReplicaLog:
+    def open(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        settings: Mapping[str, str],
+        *,
+        is_new: bool,
+    ) -> ReplicaLog:
         """The log of a replica, created where there is none; one that is not new may lie in a
         directory that is offline. Raises `ApiError`."""

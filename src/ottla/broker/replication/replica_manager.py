@@ -148,10 +148,9 @@ class ReplicaManager:
         effects: list[Effect] = []
         errors: dict[TopicPartition, ErrorCode] = {}
         match order:
-            case LeaderAndIsr(orders=orders, topic_ids=topic_ids):
-                for partition, one in orders.items():
-                    topic_id = topic_ids.get(partition.topic)
-                    errors[partition], its = self._take(partition, one, topic_id, now_ms)
+            case LeaderAndIsr():
+                for partition in order.orders:
+                    errors[partition], its = self._take(partition, order, now_ms)
                     effects += its
             case StopReplica(orders=stops):
                 for partition, stop in stops.items():
@@ -171,8 +170,9 @@ class ReplicaManager:
         return Applied(error=refusal)
 
     def _take(
-        self, partition: TopicPartition, order: PartitionOrder, topic_id: Uuid | None, now_ms: float
+        self, partition: TopicPartition, orders: LeaderAndIsr, now_ms: float
     ) -> tuple[ErrorCode, list[Effect]]:
+        order, topic_id = orders.orders[partition], orders.topic_ids.get(partition.topic)
         hosted, state = self.partitions.get(partition), order.state
         if hosted is not None:
             ids = (hosted.topic_id, topic_id)
@@ -186,7 +186,8 @@ class ReplicaManager:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
         if hosted is None:
             try:
-                log = self._logs.open(partition, topic_id, is_new=order.is_new)
+                settings = orders.settings.get(partition.topic, {})
+                log = self._logs.open(partition, topic_id, settings, is_new=order.is_new)
             except ApiError as error:
                 return error.code, []
             local = LocalReplica(

@@ -37,6 +37,7 @@ from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFil
 
 if TYPE_CHECKING:
     from ottla.broker.membership import Membership
+    from ottla.broker.replication.effects import BeforeEffect
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,8 @@ class BrokerOptions:
     """Carries out what is to be done for every directory."""
     membership: "Membership | None" = None
     """Of a broker in a cluster, whose controller says which partitions are here, and who leads."""
+    before_effect: "BeforeEffect | None" = None
+    """Hears what such a broker is about to do with its replicas."""
 
     def with_node_id(self, node_id: int | None) -> "BrokerOptions":
         """The options of a broker that must be that node, whatever its directories are."""

@@ -423,7 +423,7 @@ class TopicStore:
         found = self.topics.find(key.topic)
         if found is not None and topic_id not in (found.topic_id, ZERO_UUID):
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        topic = self._topic_to_host(key, topic_id, lambda _: overrides)
+        topic = self._topic_to_host(key, topic_id, overrides)
         if topic is None:
             return self.topics.partition(*key)
         with storage_failures_answered():
@@ -436,7 +436,7 @@ class TopicStore:
         self,
         wanted: Iterable[TopicPartition],
         topic_ids: Mapping[str, Uuid],
-        settings_of: Callable[[str], Mapping[str, str]],
+        settings: Mapping[str, Mapping[str, str]],
         on_made: Callable[[Partition], None],
     ) -> None:
         """Makes what is missing of many partitions, in turns, with one write for their topics.
@@ -449,7 +449,8 @@ class TopicStore:
             for key in in_turns(wanted):
                 with contextlib.suppress(ApiError):
                     topic_id = topic_ids.get(key.topic, ZERO_UUID)
-                    topic = self._topic_to_host(key, topic_id, settings_of)
+                    overrides = settings.get(key.topic, {})
+                    topic = self._topic_to_host(key, topic_id, overrides)
                     if topic is not None:
                         missing.append((topic, key.partition))
             if not missing:
@@ -470,10 +471,7 @@ class TopicStore:
                 self._create_some(still, on_made)
 
     def _topic_to_host(
-        self,
-        key: TopicPartition,
-        topic_id: Uuid,
-        settings_of: Callable[[str], Mapping[str, str]],
+        self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
     ) -> Topic | None:
         """The topic of a partition that is to be made; raises `ApiError` where it cannot be."""
         topic = self.topics.find(key.topic)
@@ -483,7 +481,7 @@ class TopicStore:
             return None
         self._check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
         if topic is None:
-            return self._host_topic(key, topic_id, settings_of(key.topic))
+            return self._host_topic(key, topic_id, overrides)
         if key.partition >= topic.partition_count:
             topic.partition_count = key.partition + 1
             topic.revision += 1

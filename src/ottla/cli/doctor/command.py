@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.endings import named_files
 from ottla.cli.settings_files import broker_config_option, read_server_properties
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, json_option, print_json
@@ -68,14 +69,12 @@ def _of_directories(
     from ottla.diagnosis.doctor import check_directories, deep_complaints
 
     now_ms = SystemClock().now_ms()
-    try:
+    with named_files(paths[0]):
         properties = None if config_file is None else read_server_properties(config_file)
         opened = read_directories(paths, properties=properties)
         yield from check_directories(opened, now_ms)
         if deep:
             yield from deep_complaints(paths)
-    except OSError as error:
-        raise UserError(f"{error.filename or paths[0]}: {error.strerror}") from error
 
 
 def _show(found: "list[Complaint]", target: str, *, as_json: bool) -> None:

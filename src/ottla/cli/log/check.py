@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import UserError
+from ottla.cli.endings import named_files
 from ottla.cli.terminal import ExampleCommand, counted
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ def check_command(directory: str, deep: bool, as_json: bool) -> None:
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.directory_check import check
 
-    try:
+    with named_files(directory):
         report = check(OsFileSystem(), directory, deep=deep)
-    except OSError as error:
-        raise UserError(f"{error.filename or directory}: {error.strerror}") from error
     write_report(report, as_json=as_json)
     if not report.is_sound:
         sys.exit(EXIT_FINDINGS)

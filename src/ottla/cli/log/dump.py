@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from ottla.base.errors import UserError
 from ottla.base.times import time_text
+from ottla.cli.endings import named_files
 from ottla.cli.terminal import ExampleCommand, offsets_text, print_json, text_of_bytes
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.rows import Row
@@ -44,13 +44,9 @@ def dump_command(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
     else:
         write = Listing(deep=deep).write
     for path in paths:
-        try:
+        with named_files(path):
             for one in files_to_dump(files, path):
                 write(one, dump_file(files, one, deep=deep))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise UserError(f"{error.filename or path}: {error.strerror}") from error
 
 
 def write_json(path: str, found: Iterable[Row]) -> None:

@@ -3,6 +3,7 @@
 import click
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.cli.endings import named_files
 from ottla.cli.terminal import ExampleCommand, print_json
 
 
@@ -25,11 +26,10 @@ def give_up_command(directory: str, partition: str, as_json: bool) -> None:
     files = OsFileSystem()
     parsed = parse_directory_name(partition)
     try:
-        entries = read_topic_file(files, directory).entries
-        entry = entries.get(parsed.topic) if parsed else None
-        offset = give_up(files, directory, partition, entry.topic_id if entry else None)
-    except OSError as error:
-        raise UserError(f"{error.filename or directory}: {error.strerror}") from error
+        with named_files(directory):
+            entries = read_topic_file(files, directory).entries
+            entry = entries.get(parsed.topic) if parsed else None
+            offset = give_up(files, directory, partition, entry.topic_id if entry else None)
     except CorruptionError as error:
         raise UserError(f"{error}; put the directory of {partition} back instead") from error
     if as_json:

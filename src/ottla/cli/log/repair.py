@@ -7,6 +7,7 @@ import time
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.endings import named_files
 from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
 from ottla.cli.terminal import ExampleCommand, counted, print_json
 from ottla.storage.diagnosis.findings import LostOffsets
@@ -55,17 +56,13 @@ def repair_command(
     if in_place and copy_to is not None:
         raise UserError("--in-place and --copy-to exclude each other")
     writer = PlanWriter(as_json=as_json, discard=discard)
-    try:
+    with named_files(directory):
         if copy_to is not None:
             copy_directory(OsFileSystem(), os.path.abspath(directory), os.path.abspath(copy_to))
         if in_place or copy_to is not None:
             is_sound = carry_out(copy_to or directory, writer, deep=deep, discard=discard)
         else:
             is_sound = show(directory, writer, deep=deep)
-    except BrokenPipeError:
-        raise  # The reader of standard output is gone.
-    except OSError as error:
-        raise UserError(f"{error.filename or directory}: {error.strerror}") from error
     if not is_sound:
         sys.exit(EXIT_FINDINGS)
 

@@ -191,7 +191,8 @@ def serve(
     broker = place.open_broker(values, progress, events)
     listeners = client_listeners(broker.config)  # as clients have changed them, if they have
     lock = threading.RLock()
-    server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=Embedding(lock=lock))
+    embedding = Embedding(lock=lock, upkeep=Collector())
+    server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=embedding)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
     cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
     with ExitStack() as stack:
@@ -206,7 +207,6 @@ def serve(
         own = addresses_for_commands(broker.config, listeners, server.addresses)
         notes = OwnerNotes(broker.directories, own, "serve")
         stack.callback(notes.remove)
-        server.upkeep = Collector()
         stack.callback(place.close)
         place.start(broker, listeners, server, lock)
         Stopping(partial(place.stop, server)).install()

@@ -4,6 +4,8 @@ The settings of topics that are new here are read from ZooKeeper first, and the 
 them. Kafka's counterpart: `ReplicaManager.becomeLeaderOrFollower`.
 """
 
+from dataclasses import replace
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
@@ -41,8 +43,7 @@ def handle(
 
     def go_on(at: Timestamps) -> LeaderAndIsrResponse:
         found = {entities[one]: its for one, its in (reading.result or {}).items()}
-        replicas_of(context).settings_of = lambda topic: found.get(topic, {})
-        return _apply(order, request, context.later(at))
+        return _apply(replace(order, settings=found), request, context.later(at))
 
     return LongPendingAnswer(reading, go_on)
 

@@ -3,7 +3,7 @@
 One that is lost is looked for where a checkpoint names it. Kafka has no counterpart.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from ottla.base.errors import UserError
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -20,21 +20,32 @@ def locate(
 
     Raises `UserError` for one that is in two, as none of a running broker's is.
     """
-    found: dict[str, dict[int, ReadOnlyLogDirectory]] = {}
+    return {
+        topic: {
+            partition: _only(topic, partition, holders) for partition, holders in partitions.items()
+        }
+        for topic, partitions in holders_of(directories, takes).items()
+    }
+
+
+def holders_of(
+    directories: Collection[ReadOnlyLogDirectory], takes: Callable[[str, int], bool] = anything
+) -> dict[str, dict[int, list[ReadOnlyLogDirectory]]]:
+    """As `locate`, with every directory that has a partition: they may be of several brokers."""
+    found: dict[str, dict[int, list[ReadOnlyLogDirectory]]] = {}
     known: set[str] = set()
     for directory in directories:
         for topic, partitions in directory.topics().items():
             known.add(topic)
             for partition in partitions:
                 if takes(topic, partition):
-                    here = found.setdefault(topic, {})
-                    here[partition] = _only(topic, partition, here.get(partition), directory)
+                    found.setdefault(topic, {}).setdefault(partition, []).append(directory)
     for directory in directories:
         for topic in sorted(found.keys() | directory.lost_topics(known)):
             # One that is lost is looked for where it was, which says so.
             for partition in directory.lost_partitions(topic):
                 if takes(topic, partition):
-                    found.setdefault(topic, {}).setdefault(partition, directory)
+                    found.setdefault(topic, {}).setdefault(partition, [directory])
     return found
 
 
@@ -42,25 +53,19 @@ def locate_partition(
     directories: Collection[ReadOnlyLogDirectory], topic: str, partition: int
 ) -> ReadOnlyLogDirectory | None:
     """As `locate`, of one partition; `None` when it is in none, and was in none."""
-    found: ReadOnlyLogDirectory | None = None
-    for directory in directories:
-        if directory.holds(topic, partition):
-            found = _only(topic, partition, found, directory)
-    if found is None:
-        was_in = (one for one in directories if partition in one.lost_partitions(topic))
-        return next(was_in, None)
-    return found
+    holders = [one for one in directories if one.holds(topic, partition)]
+    if holders:
+        return _only(topic, partition, holders)
+    was_in = (one for one in directories if partition in one.lost_partitions(topic))
+    return next(was_in, None)
 
 
 def _only(
-    topic: str,
-    partition: int,
-    other: ReadOnlyLogDirectory | None,
-    directory: ReadOnlyLogDirectory,
+    topic: str, partition: int, holders: Sequence[ReadOnlyLogDirectory]
 ) -> ReadOnlyLogDirectory:
-    if other is None:
-        return directory
+    if len(holders) == 1:
+        return holders[0]
     raise UserError(
-        f"{topic}-{partition} is in {other.path} and in {directory.path}; "
+        f"{topic}-{partition} is in {holders[0].path} and in {holders[1].path}; "
         f"name directories of one broker"
     )

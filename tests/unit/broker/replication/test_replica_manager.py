@@ -1,5 +1,6 @@
 """One broker's replicas: what each order, fetch and answer makes of them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +72,14 @@ class Broker:
         brokers = dict.fromkeys((ME, OTHER, THIRD), BrokerRegistration(endpoints=()))
         self.apply(UpdateMetadata(partitions={}, topic_ids={}, brokers=brokers))
 
-    def open(self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> ModelLog:
+    def open(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        settings: Mapping[str, str],
+        *,
+        is_new: bool,
+    ) -> ModelLog:
         if self.log is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         return self.log
