@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from ottla.base.addresses import address_text
 from ottla.base.closing import Closing
@@ -35,6 +35,8 @@ RENEWED_AFTER = 0.85
 AHEAD_SIZE = 1 << 14
 """So much is received at least, as far as it has come: often answers to several requests."""
 
+LONG_FRAME: Final = 1 << 16
+"""Memory for as much is worth keeping for the next frame."""
 
 ADDRESS_HINT = "; name a broker's HOST:PORT"
 
@@ -93,10 +95,13 @@ class SocketConnection(Closing):
         timeout_s: float = 10.0,
         client_id: str = CLIENT_ID,
         security: Security = PLAINTEXT,
+        keeps_memory: bool = False,
     ) -> None:
         """Connects, asks what the broker answers, and logs in where that is asked for.
 
-        Raises `UnreachableError`, and `AuthenticationError` when the login is refused.
+        With `keeps_memory` the records in an answer are there until the next answer comes: fresh
+        memory for each costs more than all else that is done with long ones. Raises
+        `UnreachableError`, and `AuthenticationError` when the login is refused.
         """
         self.address = address_text(host, port)
         self._client_id = client_id
@@ -105,6 +110,8 @@ class SocketConnection(Closing):
         self._answers: dict[int, Any] = {}
         self._ahead = b""
         """What was received beyond the frame that is being read."""
+        self._keeps_memory = keeps_memory
+        self._kept = memoryview(b"")
         self._versions: dict[int, tuple[int, int]] = {}
         self._security = security
         self._expires_s: float | None = None
@@ -219,10 +226,10 @@ class SocketConnection(Closing):
         """The next answer that comes, which is that to the oldest request without one."""
         version = header.api_version
         try:
-            size = int.from_bytes(self._read(4), "big")
+            size = int.from_bytes(self._read(memoryview(bytearray(4))), "big")
             if size > MAX_FRAME_SIZE:
                 raise ProtocolError(f"a frame of {size} bytes")
-            frame = self._read(size)
+            frame = self._read(self._memory(size))
             correlation_id, position = read_response_header(frame, header.api_key, version)
             if correlation_id != header.correlation_id:
                 raise ProtocolError("the answer to another question")
@@ -233,10 +240,17 @@ class SocketConnection(Closing):
             raise self._error(error) from error
         return response
 
-    def _read(self, size: int) -> memoryview:
-        """Received into one buffer, of which an answer's records are views: several megabytes."""
-        frame = memoryview(bytearray(size))
-        position = 0
+    def _memory(self, size: int) -> memoryview:
+        """One buffer, of which an answer's records are views: several megabytes."""
+        if not self._keeps_memory:
+            return memoryview(bytearray(size))
+        if size < LONG_FRAME or size > len(self._kept):
+            self._kept = memoryview(bytearray(size))
+        return self._kept[:size]
+
+    def _read(self, frame: memoryview) -> memoryview:
+        """Receives until it is full."""
+        position, size = 0, len(frame)
         while position < size:
             left = size - position
             if not self._ahead and left >= AHEAD_SIZE:

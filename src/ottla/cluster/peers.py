@@ -22,7 +22,7 @@ class PeerConnection(Protocol):
         """The version in which a request goes out: `newest`, or an older one that both know."""
 
     def ask(self, request: Message, *, newest: int | None = None) -> Any:
-        """The response to a request."""
+        """The response to a request; records in it are there until the next one is asked for."""
 
     def close(self) -> None: ...
 

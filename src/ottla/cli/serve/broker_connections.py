@@ -53,6 +53,7 @@ class BrokerConnections:
                 timeout_s=self._timeout_s,
                 client_id=client_id,
                 security=broker_security(self._config(), self._listener),
+                keeps_memory=True,
             )
         except (AuthenticationError, UnreachableError) as error:
             if isinstance(error, AuthenticationError) or _is_of_tls(error):
