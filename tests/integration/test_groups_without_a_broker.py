@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import ottla
 from ottla.cli.main import cli
 from tests.integration.cli.support import run_ottla
+from tests.support.patience import PATIENCE_S
 from tests.support.running_cluster import RunningCluster
 
 pytest.importorskip("confluent_kafka")
@@ -16,14 +17,17 @@ pytest.importorskip("kazoo.client")
 
 pytestmark = pytest.mark.slow
 
+LONG_MS = 20 * 1000 * PATIENCE_S
+"""More than all that the test may wait for."""
+
 GROUPS = [f"group-{number}" for number in range(9)]
 
 
 def test_what_the_other_brokers_know_is_listed_and_described_with_exit_code_1(
     tmp_path: Path,
 ) -> None:
-    """The broker's session lasts: the cluster lists it, and nobody has taken over from it."""
-    with RunningCluster(tmp_path, zookeeper_session_timeout_ms="40000") as cluster:
+    """The broker's session outlasts the test: the cluster lists it, and nobody takes over."""
+    with RunningCluster(tmp_path, zookeeper_session_timeout_ms=str(LONG_MS)) as cluster:
         first = cluster.brokers[1].address
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.create_topics({"orders": 3}, replication_factor=1)

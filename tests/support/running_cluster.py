@@ -12,12 +12,16 @@ from typing import Any
 from ottla.base.errors import ApiError, UserError
 from ottla.client.admin import Admin
 from tests.integration.cli.support import ENVIRONMENT
+from tests.support.grounds import ONE_MACHINE, Grounds, ZooKeeperService
 from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.places import HERE, Place
 from tests.support.ports import free_port
 from tests.support.server_properties import write_properties
-from tests.support.zookeeper_server import ZooKeeper
+from tests.support.zookeeper_server import LONG_TICK_MS
 
 SESSION_MS = 5000
+MAX_TICKS = 20
+"""Of ZooKeeper in a session."""
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -64,8 +68,10 @@ class RunningBroker:
         connect: str,
         more: Mapping[str, str],
         secured: Secured | None = None,
+        place: Place = HERE,
     ) -> None:
         self.id = broker_id
+        self.host = place.host
         self.port = free_port()
         self.directory = directory
         self.output = directory.with_suffix(".log")
@@ -75,11 +81,11 @@ class RunningBroker:
             "zookeeper.connect": connect,
             **more,
         }
-        self._command = [sys.executable, "-m", "ottla", "serve", str(directory)]
+        self._command = [*place.command, sys.executable, "-m", "ottla", "serve", str(directory)]
         if secured is None:
             self._command += ["--listen", self.address]
         else:
-            own = [f"{name}://127.0.0.1:{free_port()}" for name in ("BROKERS", "CONTROL")]
+            own = [f"{name}://{self.host}:{free_port()}" for name in ("BROKERS", "CONTROL")]
             settings |= secured.settings
             settings |= {
                 "listeners": ",".join([f"CLIENTS://{self.address}", *own]),
@@ -94,7 +100,7 @@ class RunningBroker:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def begin(self) -> None:
         with self.output.open("ab") as output:
@@ -148,6 +154,7 @@ class RunningCluster:
         *,
         secured: Secured | None = None,
         arguments: Sequence[str] = (),
+        grounds: Grounds = ONE_MACHINE,
         **more: str,
     ) -> None:
         """`arguments` are all brokers', `more` their settings."""
@@ -155,20 +162,25 @@ class RunningCluster:
         self._count = count
         self._secured = secured
         self._arguments = arguments
+        self._grounds = grounds
         self._more = {name.replace("_", "."): text for name, text in more.items()}
         self._stack = ExitStack()
-        self.zookeeper: ZooKeeper
+        self.zookeeper: ZooKeeperService
         self.brokers: dict[int, RunningBroker] = {}
 
     def __enter__(self) -> "RunningCluster":
         with ExitStack() as stack:
-            self.zookeeper = stack.enter_context(ZooKeeper(self._folder / "zookeeper"))
+            session_ms = int(self._more.get("zookeeper.session.timeout.ms", SESSION_MS))
+            tick_ms = max(LONG_TICK_MS, session_ms // MAX_TICKS)
+            zookeeper = self._grounds.zookeeper(self._folder / "zookeeper", tick_ms)
+            self.zookeeper = stack.enter_context(zookeeper)
             if self._secured is not None:
                 self._secured.prepare(self.zookeeper.address)
             for broker_id in range(1, self._count + 1):
                 directory = self._folder / f"broker-{broker_id}"
+                place = self._grounds.of_broker(broker_id)
                 one = RunningBroker(
-                    broker_id, directory, self.zookeeper.address, self._more, self._secured
+                    broker_id, directory, self.zookeeper.address, self._more, self._secured, place
                 )
                 one.arguments = self._arguments
                 self.brokers[broker_id] = one

