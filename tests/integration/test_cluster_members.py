@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -15,7 +16,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.member import Callbacks, ClusterMember, MemberOptions
 from ottla.controller.acls import ChangedAcls, change_acls, read_all_acls
-from ottla.controller.events import CreateTopic, ElectLeaders
+from ottla.controller.events import Answer, CreateTopic, ElectLeaders
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import LeaderAndIsr, Outgoing, UpdateMetadata
 from ottla.controller.settings import change_settings, read_clients
@@ -24,7 +25,7 @@ from ottla.registries.access import AclEntry, ResourceName
 from ottla.registries.brokers import BrokerRegistration, Endpoint, decode_broker
 from ottla.registries.controllers import decode_cluster_id, decode_controller
 from ottla.registries.topics import decode_state
-from tests.support.patience import wait_until
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
 from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
 
@@ -304,7 +305,12 @@ def test_without_zookeeper_a_broker_leads_nothing_after_the_time_of_its_session(
             stack.callback(one.member.stop)
             wait_until(lambda: one.member.is_controller)
             assert not one.fenced.is_set()
+        early: SimpleQueue[Answer] = SimpleQueue()
+        for _ in range(2):  # The first may wait for ZooKeeper's answer, and the next for the first.
+            one.member.begin(ElectLeaders(pending_id=0, partitions=None), early.put)
         wait_until(one.fenced.is_set)
+        for _ in range(2):
+            assert early.get(timeout=PATIENCE_S).error is ErrorCode.NOT_CONTROLLER
         assert one.epochs == one.epochs[:1]
         wait_until(lambda: one.complaints)
         assert one.complaints == [

@@ -8,11 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import Admin
 from ottla.client.administration.descriptions import PartitionDescription
 from ottla.client.administration.replicas import Reassignment
+from ottla.client.refusals import RefusedError
 from ottla.diagnosis.complaints import Complaint, Remedy
 
 NO_LEADER: Final = -1
@@ -88,24 +90,31 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
+    """Without a controller it is what brokers heard of it last, and moves are not known."""
+
     cluster_id: str
     controller: int
     brokers: tuple[BrokerStatus, ...]
     partitions: tuple[PartitionStatus, ...]
+    has_controller: bool = True
 
     @property
     def is_sound(self) -> bool:
-        return all(one.address is not None for one in self.brokers) and not any(
-            one.is_offline or one.is_under_replicated for one in self.partitions
+        return (
+            self.has_controller
+            and all(one.address is not None for one in self.brokers)
+            and not any(one.is_offline or one.is_under_replicated for one in self.partitions)
         )
 
 
-def cluster_status(admin: Admin, topics: Sequence[str] | None = None) -> ClusterStatus:
+def cluster_status(
+    admin: Admin, topics: Sequence[str] | None = None, *, needs_controller: bool = True
+) -> ClusterStatus:
     """What the brokers say now, of some topics or of all. Raises `UserError`."""
     cluster = admin.describe_cluster()
     described = admin.describe_topics(topics, internal=True)
     settings = admin.topics_settings([one.name for one in described])
-    moves = admin.list_partition_reassignments()
+    moves, has_controller = _moves(admin, needs_controller=needs_controller)
     found = {
         TopicPartition(topic.name, one.partition): one
         for topic in described
@@ -131,7 +140,20 @@ def cluster_status(admin: Admin, topics: Sequence[str] | None = None) -> Cluster
         controller=cluster.controller_id,
         brokers=_brokers(cluster.brokers, partitions),
         partitions=partitions,
+        has_controller=has_controller,
     )
+
+
+def _moves(
+    admin: Admin, *, needs_controller: bool
+) -> tuple[dict[TopicPartition, Reassignment], bool]:
+    """Those under way, and whether there is a controller to say so."""
+    try:
+        return admin.list_partition_reassignments(), True
+    except RefusedError as error:
+        if needs_controller or error.code is not ErrorCode.NOT_CONTROLLER:
+            raise
+        return {}, False
 
 
 def _ends(

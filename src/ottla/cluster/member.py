@@ -16,7 +16,7 @@ from enum import Enum, auto
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
-from threading import Thread, Timer
+from threading import Lock, Thread, Timer
 from typing import Any, Final, TypeVar
 
 from ottla.base.clock import Clock
@@ -64,6 +64,8 @@ NO_GENERATION: Final = -1
 PATIENCE: Final = 2
 """How many session timeouts the node of an earlier process may need to go."""
 
+NO_CONTROLLER: Final = Answer(error=ErrorCode.NOT_CONTROLLER)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
@@ -110,12 +112,6 @@ class _Notice(Enum):
 
 
 @dataclass(slots=True)
-class _Asked:
-    event: Request
-    answered: Callable[[Answer], None]
-
-
-@dataclass(slots=True)
 class _Run:
     make: Callable[[], Steps[Any]]
     done: Callable[[Any], None]
@@ -135,8 +131,9 @@ class ClusterMember:
         self._callbacks = callbacks
         self._clock = clock
         self._new_cluster_id = new_cluster_id
-        self._queue: SimpleQueue[Event | _Asked | _Run | _Notice] = SimpleQueue()
-        self._asked: dict[Hashable, _Asked] = {}
+        self._queue: SimpleQueue[Event | _Run | _Notice] = SimpleQueue()
+        self._asking = Lock()
+        self._asked: dict[Hashable, Callable[[Answer], None]] = {}
         self._unfinished: list[_Run] = []
         self._numbers = count()
         self._fence: Timer | None = None
@@ -209,13 +206,16 @@ class ClusterMember:
         self._queue.put(event)
 
     def begin(self, request: Request, answered: Callable[[Answer], None]) -> None:
-        """Has this broker's controller answer; NOT_CONTROLLER where it is none, and at once where
-        ZooKeeper cannot be reached: nobody knows for how long."""
-        if self._is_away:
-            answered(Answer(error=ErrorCode.NOT_CONTROLLER))
-            return
+        """Has this broker's controller answer; NOT_CONTROLLER where it is none, and where ZooKeeper
+        cannot be reached, also of what was asked before: nobody knows for how long."""
         numbered = replace(request, pending_id=next(self._numbers))
-        self._queue.put(_Asked(event=numbered, answered=answered))
+        with self._asking:
+            is_refused = self._is_away
+            if not is_refused:
+                self._asked[numbered.pending_id] = answered
+                self._queue.put(numbered)
+        if is_refused:
+            answered(NO_CONTROLLER)
 
     def ask(self, request: Request, timeout_s: float) -> Answer:
         """As `begin`, and waits for the answer."""
@@ -334,12 +334,17 @@ class ClusterMember:
         )
 
     def _out_of_time(self) -> None:
-        self._is_away = True
+        with self._asking:
+            self._is_away = True
+            asked, self._asked = self._asked, {}
         self._callbacks.fenced()
         self._session.give_up()
         self._queue.put(_Notice.LOST)
+        # The thread itself may wait for ZooKeeper's answer until there is one.
+        for answered in asked.values():
+            answered(NO_CONTROLLER)
 
-    def _handle(self, event: Event | _Asked | _Run | _Notice) -> None:
+    def _handle(self, event: Event | _Run | _Notice) -> None:
         match event:
             case _Notice.LOST:
                 if self._generation != self._session.generation:
@@ -351,10 +356,8 @@ class ClusterMember:
                         raise
             case _Notice.STOP:
                 raise AssertionError("handled by the caller")
-            case _Asked():
-                self._asked[event.event.pending_id] = event
-                self._machine.receive(event.event)
-                self._pump()
+            case _ if isinstance(event, Request) and event.pending_id not in self._asked:
+                pass  # answered without the machine
             case _Run():
                 self._carry_out(event)
             case NodeChanged(path=path) if path in self._notices:
@@ -457,4 +460,7 @@ class ClusterMember:
         for line in machine.take_complaints():
             self._callbacks.complain(line)
         for pending_id, answer in machine.take_answers():
-            self._asked.pop(pending_id).answered(answer)
+            with self._asking:
+                answered = self._asked.pop(pending_id, None)
+            if answered is not None:
+                answered(answer)

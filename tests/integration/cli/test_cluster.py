@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import ottla
 from ottla.cli.cluster.local import read_cluster
 from ottla.cli.main import cli
+from tests.integration.cli.support import run_ottla
 from tests.support.patience import PATIENCE_S, Found, wait_until
 from tests.support.zookeeper_server import ZooKeeper
 
@@ -122,9 +123,14 @@ def test_a_cluster_whose_zookeeper_was_killed_says_so_and_goes_on_when_it_is_bac
     os.kill(known.zookeeper.pid, signal.SIGKILL)
     log = Path(cluster.folder) / "broker-1.log"
     wait_until(lambda: "ZooKeeper cannot be reached any more; this broker leads" in log.read_text())
-    assert "The cluster has no controller now: the brokers' logs say" in cluster.run(
-        "status", "DIR", may_fail=True
-    )
+    shown = run_ottla("cluster", "status", cluster.folder, "t")
+    assert shown.returncode == 1, "what brokers heard last is shown, and that it is no more"
+    assert shown.stderr.startswith("warning: the cluster has no controller now: this is what its")
+    assert [one.split()[:2] for one in shown.stdout.splitlines() if one.startswith("t-")] == [
+        ["t-0", "1"]
+    ]
+    listed = run_ottla("cluster", "reassign", cluster.folder)
+    assert (listed.returncode, "The cluster has no controller now" in listed.stderr) == (1, True)
     assert cluster.up(brokers=1) == addresses, "only ZooKeeper is started"
     cluster.wait_all("t", 1, lambda one: one["leader"] == 1)
     wait_until(lambda: "ZooKeeper is reached again" in log.read_text())

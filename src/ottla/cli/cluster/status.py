@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ottla.client.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
 
 EXIT_COMPLAINTS = 1
+WITHOUT_CONTROLLER = (
+    "the cluster has no controller now: this is what its brokers heard last, a broker that does "
+    "not reach ZooKeeper leads nothing, and moves are not shown; the brokers' logs say which do not"
+)
 
 BROKER_COLUMNS = ("#broker", "address", "", "#leads", "#should lead", "#replicas", "#largest lag")
 PARTITION_COLUMNS = (
@@ -46,7 +50,8 @@ def status_command(
     """Show brokers, the controller, leaders, in-sync replicas and the lag of each replica.
 
     Lag is in offsets. Exits with 1 where a broker is missing, or a partition has no leader or
-    fewer replicas in sync than it has.
+    fewer replicas in sync than it has. Without a controller, as when ZooKeeper cannot be reached,
+    it shows what the brokers heard last, says so, and exits with 1.
     """
     from ottla.client.cluster_status import cluster_status
 
@@ -54,7 +59,9 @@ def status_command(
         names = None
         if patterns:
             names = list(matching("topic", patterns, admin.list_topics(internal=True)))
-        status = cluster_status(admin, names)
+        status = cluster_status(admin, names, needs_controller=False)
+    if not status.has_controller:
+        click.echo(f"warning: {WITHOUT_CONTROLLER}", err=True)
     if as_json:
         _print_objects(status)
     else:
@@ -129,6 +136,7 @@ def _print_objects(status: "ClusterStatus") -> None:
             "type": "cluster",
             "cluster_id": status.cluster_id,
             "controller": status.controller,
+            "has_controller": status.has_controller,
             "under_replicated": sum(one.is_under_replicated for one in status.partitions),
             "below_min_isr": sum(one.is_below_min_in_sync for one in status.partitions),
             "offline": sum(one.is_offline for one in status.partitions),
