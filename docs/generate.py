@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docs import commands, house, metrics, pictures, python_api
 from ottla.config.broker import BrokerConfig
+from ottla.config.cluster import CLUSTER_SETTINGS
 from ottla.config.consumer import ConsumerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.producer import ProducerConfig
@@ -45,11 +46,16 @@ def configuration() -> str:
     """The page of all settings."""
     own = settings_of(BrokerConfig).values()
     topic = settings_of(TopicConfig).values()
+    columns = ["setting", "type", "default", "bounds", "while running", "meaning"]
     parts = [
         CONFIGURATION_HEAD,
         "## Settings of the broker\n",
         "*while running*: a client may change it, and it holds at once.\n",
-        settings_table(["setting", "type", "default", "bounds", "while running", "meaning"], own),
+        settings_table(columns, [row for row in own if row.name not in CLUSTER_SETTINGS]),
+        "\n## Settings of a broker in a cluster\n",
+        "Of a broker with `zookeeper.connect` ([cluster.md](cluster.md)). For a broker alone they have "
+        "no effect; those that are given are named once in the log at the start.\n",
+        settings_table(columns, [row for row in own if row.name in CLUSTER_SETTINGS]),
         "\n## Settings of topics\n",
         "Each topic may have its own; the broker's setting, which may be changed while it runs, is "
         "the default.\n",

@@ -155,7 +155,7 @@ def test_users_log_in_with_their_passwords_and_rules_hold_as_in_kafka(directory:
     broker = open_broker(directory)  # from its own file, by now
     for name, password in manifest["scramPasswords"].items():
         user, mechanism = name.split()
-        find = broker.security.find_account(mechanism, 0, lambda: b"")
+        find = broker.security.find_account(mechanism, lambda: 0, lambda: b"")
         server = ScramServer(mechanism, find, "server")
         client = ScramClient(mechanism, user, password, "client")
         client.check(server.answer(client.prove(server.answer(client.first()))))

@@ -41,16 +41,17 @@ def transaction_asker(**settings: str) -> Asker:
 
 
 class ProducerAsker:
-    """A producer of the transactional id "tx", with the id and epoch it was last given."""
+    """A producer of a transactional id, with the producer's id and epoch it was last given."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Asker, transactional_id: str = "tx") -> None:
         self.asker = asker
+        self.transactional_id = transactional_id
         self.producer_id, self.epoch = -1, -1
         self.sequence = 0
 
     def init(self, version: int = 5, **fields: Any) -> int:
         request = InitProducerIdRequest(
-            transactional_id="tx", transaction_timeout_ms=60_000, **fields
+            transactional_id=self.transactional_id, transaction_timeout_ms=60_000, **fields
         )
         answer = self.asker.ask(request, version)
         if not answer.error_code:
@@ -62,7 +63,7 @@ class ProducerAsker:
         topics = [AddPartitionsTopic(name="t", partitions=list(indexes))]
         if version < 4:
             request = AddPartitionsToTransactionRequest(
-                v3_and_below_transactional_id="tx",
+                v3_and_below_transactional_id=self.transactional_id,
                 v3_and_below_producer_id=self.producer_id,
                 v3_and_below_producer_epoch=self.epoch,
                 v3_and_below_topics=topics,
@@ -70,7 +71,7 @@ class ProducerAsker:
             results = self.asker.ask(request, version).results_by_topic_v3_and_below
         else:
             one = AddPartitionsTransaction(
-                transactional_id="tx",
+                transactional_id=self.transactional_id,
                 producer_id=self.producer_id,
                 producer_epoch=self.epoch,
                 verify_only=verify_only,
@@ -78,13 +79,13 @@ class ProducerAsker:
             )
             request = AddPartitionsToTransactionRequest(transactions=[one])
             (result,) = self.asker.ask(request, version).results_by_transaction
-            assert result.transactional_id == "tx"
+            assert result.transactional_id == self.transactional_id
             results = result.topic_results
         return [one.partition_error_code for one in results[0].results_by_partition]
 
     def add_offsets(self, version: int = 4) -> int:
         request = AddOffsetsToTransactionRequest(
-            transactional_id="tx",
+            transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             group_id="g",
@@ -96,7 +97,7 @@ class ProducerAsker:
             partition_index=0, committed_offset=offset, committed_metadata="m"
         )
         request = TransactionOffsetCommitRequest(
-            transactional_id="tx",
+            transactional_id=self.transactional_id,
             group_id="g",
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -121,7 +122,9 @@ class ProducerAsker:
             topic_id=self.asker.broker.topics.get("t").topic_id if by_id else ZERO_UUID,
             partition_data=[data],
         )
-        request = ProduceRequest(transactional_id="tx", acks=-1, topic_data=[topic])
+        request = ProduceRequest(
+            transactional_id=self.transactional_id, acks=-1, topic_data=[topic]
+        )
         answer = self.asker.ask(request, version)
         code = int(answer.responses[0].partition_responses[0].error_code)
         self.sequence += not code
@@ -129,7 +132,7 @@ class ProducerAsker:
 
     def end(self, *, is_commit: bool = True, version: int = 4) -> int:
         request = EndTransactionRequest(
-            transactional_id="tx",
+            transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             committed=is_commit,

@@ -170,7 +170,7 @@ class Authentication:
             raise ProtocolError(f"{wanted.name} has no version {header.api_version} here")
         if wanted is ApiKey.SASL_HANDSHAKE:
             handshake, _ = reader(SaslHandshakeRequest, header.api_version)(frame, position)
-            return self._shake_hands(handshake.mechanism, header, output, at)
+            return self._shake_hands(handshake.mechanism, header, output, dispatcher)
         request, _ = reader(SaslAuthenticateRequest, header.api_version)(frame, position)
         return self._authenticate(bytes(request.auth_bytes), header, output, at)
 
@@ -190,28 +190,28 @@ class Authentication:
         return False
 
     def _shake_hands(
-        self, mechanism: str, header: RequestHeader, output: Output, at: Timestamps
+        self, mechanism: str, header: RequestHeader, output: Output, dispatcher: Dispatches
     ) -> PendingResponse | None:
         response = SaslHandshakeResponse(mechanisms=list(self._settings.mechanisms))
         is_other = self._login is not None and mechanism != self._mechanism
         if mechanism not in self._settings.mechanisms or is_other:
             response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            return self._refuse(response, header, at)
+            return self._refuse(response, header, dispatcher.at)
         self._mechanism = mechanism
-        self._server = self._new_server(mechanism, at)
+        self._server = self._new_server(mechanism, dispatcher)
         is_raw = header.api_version == 0
         self._state = State.AUTHENTICATE_RAW if is_raw else State.AUTHENTICATE
         encode_response(header, response, output)
         return None
 
-    def _new_server(self, mechanism: str, at: Timestamps) -> SaslServer:
+    def _new_server(self, mechanism: str, dispatcher: Dispatches) -> SaslServer:
         if mechanism == PLAIN:
             return PlainServer(self._settings.plain_users)
         if mechanism == OAUTHBEARER:
             assert self._settings.check_token is not None
             return OAuthBearerServer(self._settings.check_token)
         find = self._broker.security.find_account(
-            mechanism, at.now_ms, lambda: secrets.token_bytes(16)
+            mechanism, lambda: dispatcher.at.now_ms, lambda: secrets.token_bytes(16)
         )
         return ScramServer(mechanism, find, secrets.token_hex(16))
 

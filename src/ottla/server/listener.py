@@ -21,6 +21,7 @@ from time import perf_counter
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
+from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.config.broker import BrokerConfig
@@ -105,6 +106,7 @@ class Server:
         self._config = broker.config
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
         self._logins = Logins(broker, self.connection_counts.logins)
+        self._log_in_by: Timers[Connection] = Timers()
         self._transfer_rates = TransferRates()
         self._address_hint = AdvertisedAddressHint()
         self._stranger_log = StrangerLog(logger)
@@ -230,11 +232,11 @@ class Server:
         """
         with self.lock:
             deadline_ms = self._broker.next_deadline_ms
-        if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
-            deadline_ms = self._next_idle_check_ms
-        wakes_ms = self._acceptors.wakes_ms
-        if wakes_ms is not None and (deadline_ms is None or wakes_ms < deadline_ms):
-            deadline_ms = wakes_ms
+            login_ms = self._log_in_by.next_deadline_ms
+        idle_check_ms = self._next_idle_check_ms if self._connections else None
+        for other_ms in (idle_check_ms, login_ms, self._acceptors.wakes_ms):
+            if other_ms is not None and (deadline_ms is None or other_ms < deadline_ms):
+                deadline_ms = other_ms
         is_due = self._upkeep is not None and self._upkeep.is_due()
         if deadline_ms is None:
             return QUIET_MS / 1000 if is_due else None
@@ -276,6 +278,7 @@ class Server:
         self._settle(at)
         for connection in cut_off:
             self._close(connection, CloseReason.LISTENER)
+        self._close_strangers()
         if self._monotonic_ms >= self._next_idle_check_ms:
             self._close_idle()
         now_ms = self._clock.monotonic_ms()
@@ -534,6 +537,8 @@ class Server:
     def _add(self, connection: Connection) -> None:
         if connection.peer.protocol.startswith("SASL"):
             connection.login = self._logins.begin(connection, connection.peer.listener)
+            timeout_ms = self._config.ottla_authentication_timeout_ms
+            self._log_in_by.set(connection, self._monotonic_ms + timeout_ms)
         connection.last_active_ms = self._monotonic_ms
         self._connections.add(connection)
         self._selector.register(connection.socket, EVENT_READ, connection)
@@ -559,6 +564,7 @@ class Server:
             else:
                 self._broker.cancel(connection.later.pending_id)
         connection.close()
+        self._log_in_by.cancel(connection)
         self._memory.forget(connection)
         self._connections.discard(connection)
         if not self._is_stopping:
@@ -572,15 +578,18 @@ class Server:
         if hint is not None:
             logger.warning("%s", hint)
 
+    def _close_strangers(self) -> None:
+        """Those who have had their time to log in, and have not."""
+        while (connection := self._log_in_by.take_due(self._monotonic_ms)) is not None:
+            assert connection.login is not None
+            if not connection.login.has_login:
+                self._close(connection, CloseReason.LOGIN)
+
     def _close_idle(self) -> None:
         max_idle_ms = self._broker.config.connections_max_idle_ms
         self._next_idle_check_ms = self._monotonic_ms + IDLE_CHECK_MS
         for connection in self._memory.stalled(self._monotonic_ms - IDLE_CHECK_MS):
             self._close_for_memory(connection)
-        late_ms = self._monotonic_ms - self._config.ottla_authentication_timeout_ms
-        for connection in [one for one in self._connections if one.came_ms < late_ms]:
-            if connection.login is not None and not connection.login.has_login:
-                self._close(connection, CloseReason.LOGIN)
         self._close_slow()
         if max_idle_ms < 0:
             return

@@ -100,7 +100,7 @@ def test_a_user_is_a_node_whose_password_holds_when_it_is_answered(member: Lonel
     text = config_at(member, "users/ana%20maria")["SCRAM-SHA-512"]
     assert decode_scram(text) == make_credential("SCRAM-SHA-512", b"secret", SALT, 4096)
     assert notices(member, "/config/changes") == ['{"version":2,"entity_path":"users/ana%20maria"}']
-    find = member.broker.security.find_account("SCRAM-SHA-512", 0, lambda: b"")
+    find = member.broker.security.find_account("SCRAM-SHA-512", lambda: 0, lambda: b"")
     account = find("ana maria", False)
     assert account is not None
     assert account.login.principal == Principal("User", "ana maria")
@@ -404,7 +404,7 @@ def test_a_token_is_a_node_by_which_its_owner_logs_in(ana: LonelyMember) -> None
         made.expiry_timestamp_ms,
     )
     assert notices(ana, "/delegation_token/token_changes") == [made.token_id]
-    find = ana.broker.security.find_account("SCRAM-SHA-256", NOW_MS, lambda: SALT)
+    find = ana.broker.security.find_account("SCRAM-SHA-256", lambda: NOW_MS, lambda: SALT)
     account = find(made.token_id, True)
     assert account is not None
     assert (account.login.principal, account.login.is_token) == (Principal("User", "ana"), True)

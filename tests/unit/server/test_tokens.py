@@ -75,7 +75,7 @@ def describe(broker: Broker, principal: Principal, **owners: str) -> list[str]:
 def log_in(broker: Broker, token_id: str, secret: bytes, now_ms: int = NOW_MS) -> Any:
     server = ScramServer(
         "SCRAM-SHA-256",
-        broker.security.find_account("SCRAM-SHA-256", now_ms, lambda: b"salt"),
+        broker.security.find_account("SCRAM-SHA-256", lambda: now_ms, lambda: b"salt"),
         "server",
     )
     client = ScramClient("SCRAM-SHA-256", token_id, bytes_text(secret), "client", is_token=True)
@@ -115,7 +115,7 @@ def test_the_secret_of_a_token_is_salted_once_however_often_its_id_is_named() ->
     salts = iter((b"first", b"second", b"third"))
 
     def challenge(mechanism: str) -> bytes:
-        find = broker.security.find_account(mechanism, NOW_MS, lambda: next(salts))
+        find = broker.security.find_account(mechanism, lambda: NOW_MS, lambda: next(salts))
         client = ScramClient(mechanism, token_id, "guessed", "client", is_token=True)
         return ScramServer(mechanism, find, "server").answer(client.first())
 

@@ -113,6 +113,8 @@ class ScramServer:
         self._first: bytes | None = None
         self._challenge = b""
         self._header = ""
+        self._name = ""
+        self._is_token = False
         self._account: ScramAccount | None = None
         self.login: Login | None = None
 
@@ -141,9 +143,9 @@ class ScramServer:
         name = unescaped(fields["n"])
         if authorization and unescaped(authorization.decode("latin-1").removeprefix("a=")) != name:
             raise ProtocolError("SCRAM: the client asks to be another one than it is")
-        account = self._find(name, fields.get("tokenauth", "").lower() == "true")
-        if account is None:
-            raise LoginError(INVALID_CREDENTIALS)
+        self._name = name
+        self._is_token = fields.get("tokenauth", "").lower() == "true"
+        account = self._found()
         self._header = f"{binding.decode()},{authorization.decode('latin-1')},"
         self._account = account
         self._first = first
@@ -172,8 +174,16 @@ class ScramServer:
         key = hashlib.new(self._hash, combined(proof, signature)).digest()
         if not hmac.compare_digest(key, credential.stored_key):
             raise LoginError(INVALID_CREDENTIALS)
-        self.login = self._account.login
+        # Asked again: a token may have ended since the first message, for which there is no hurry.
+        self.login = self._found().login
         return b"v=" + bytes_text(mac(self._hash, credential.server_key, signed)).encode()
+
+    def _found(self) -> ScramAccount:
+        """Raises `LoginError`."""
+        account = self._find(self._name, self._is_token)
+        if account is None:
+            raise LoginError(INVALID_CREDENTIALS)
+        return account
 
 
 Check = Callable[[str], Login]

@@ -146,13 +146,13 @@ class Security:
         return results
 
     def find_account(
-        self, mechanism: str, now_ms: int, new_salt: Callable[[], bytes]
+        self, mechanism: str, now_ms: Callable[[], int], new_salt: Callable[[], bytes]
     ) -> Callable[[str, bool], ScramAccount | None]:
-        """Finds whom a name in a SCRAM login stands for."""
+        """Finds whom a name in a SCRAM login stands for when it is asked."""
 
         def find(name: str, is_token: bool) -> ScramAccount | None:
             if is_token:
-                return self._token_account(mechanism, name, now_ms, new_salt)
+                return self._token_account(mechanism, name, now_ms(), new_salt)
             credential = self.state.credentials.get((name, mechanism))
             if credential is None:
                 return None

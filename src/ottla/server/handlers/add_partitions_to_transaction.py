@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.protocol.messages.add_partitions_to_transaction import (
@@ -41,7 +42,7 @@ def handle(
             epoch=request.v3_and_below_producer_epoch,
         )
         topics = request.v3_and_below_topics
-        errors = _add(claim, topics, context, client_version=0)
+        errors = _refused_internal(topics) or _add(claim, topics, context, client_version=0)
         return AddPartitionsToTransactionResponse(
             results_by_topic_v3_and_below=_results(topics, errors, context)
         )
@@ -49,6 +50,18 @@ def handle(
         results_by_transaction=[
             _add_or_verify(one, context) for one in in_turns(request.transactions)
         ]
+    )
+
+
+def _refused_internal(topics: Sequence[AddPartitionsTopic]) -> Errors | None:
+    """A client that could add an internal topic would have the end of its transaction written there
+    (`KafkaApis` leaves these topics out of those that may be authorized)."""
+    if not any(one.name in INTERNAL_TOPICS for one in in_turns(topics)):
+        return None
+    return lambda where: (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if where.topic in INTERNAL_TOPICS
+        else ErrorCode.OPERATION_NOT_ATTEMPTED
     )
 
 

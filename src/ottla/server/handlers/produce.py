@@ -38,6 +38,7 @@ from ottla.record.batch import (
     TRANSACTIONAL_BIT,
     InvalidBatchError,
     RecordBatch,
+    iter_batches,
 )
 from ottla.record.layout import MAGIC_POSITION
 from ottla.server.fencing import refusal_of_write
@@ -57,6 +58,8 @@ FIRST_TOPIC_ID_VERSION: Final = 13
 
 MANY: Final = 50
 """Partitions that are appended to in less than 5 ms."""
+
+WITHOUT_ID: Final = "A batch of a transaction came in a request without a transactional id."
 
 
 class LongAppend:
@@ -255,6 +258,8 @@ def _append(
         batch = _only_batch(records, context.api_version)
         if batch.attributes & TRANSACTIONAL_BIT:
             _admit(partition, batch, request.transactional_id, context)
+    elif _has_transactional(records):
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, WITHOUT_ID)
     info = context.broker.append(
         partition, prepared or batch or records, now_ms=context.at.now_ms, acks=acks
     )
@@ -267,6 +272,19 @@ def _append(
     if commit is not None:
         commit.wait(partition, info.last_offset + 1, answer)
     return answer
+
+
+def _has_transactional(records: Buffer) -> bool:
+    """Whether a batch of v2 in a request from before transactions says that it is of one.
+
+    What is damaged is refused later.
+    """
+    if len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] != 2:
+        return False
+    try:
+        return any(one.is_transactional for one in iter_batches(records))
+    except InvalidBatchError:
+        return False
 
 
 def _only_batch(records: Buffer, api_version: int) -> RecordBatch:
@@ -301,10 +319,7 @@ def _admit(
 ) -> None:
     """Raises `ApiError` unless the batch may go into the partition in its transaction."""
     if transactional_id is None:
-        raise ApiError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "A batch of a transaction came in a request without a transactional id.",
-        )
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, WITHOUT_ID)
     producer_id, sequence = batch.producer_id, batch.base_sequence
     can_add = context.api_version >= FIRST_ADDING_VERSION
     if can_add and sequence and producer_id not in partition.log.producers.entries:

@@ -66,7 +66,7 @@ def test_client_and_server_agree_on_names_with_commas_and_on_tokens(
     ours = ScramServer(mechanism, find_any, "server")
     client = ScramClient(mechanism, name, "pöt", "client", is_token=is_token)
     client.check(ours.answer(client.prove(ours.answer(client.first()))))
-    assert asked == [(name, is_token)]
+    assert asked == [(name, is_token)] * 2
     assert ours.login is not None
 
 
