@@ -53,8 +53,8 @@ def configuration() -> str:
         "*while running*: a client may change it, and it holds at once.\n",
         settings_table(columns, [row for row in own if row.name not in CLUSTER_SETTINGS]),
         "\n## Settings of a broker in a cluster\n",
-        "Of a broker with `zookeeper.connect` ([cluster.md](cluster.md)). For a broker alone they have "
-        "no effect; those that are given are named once in the log at the start.\n",
+        "Of a broker with `zookeeper.connect` ([cluster.md](cluster.md)). For a broker alone they "
+        "have no effect; those that are given are named once in the log at the start.\n",
         settings_table(columns, [row for row in own if row.name in CLUSTER_SETTINGS]),
         "\n## Settings of topics\n",
         "Each topic may have its own; the broker's setting, which may be changed while it runs, is "

@@ -2,8 +2,9 @@
 
 Its answer goes at once, with the time in `throttle_time_ms`; then its connection is muted for that
 time. Only while there are quotas are handlers wrapped so (`Dispatcher.set_time`); otherwise none of
-this is run. Differs from Kafka for Fetch: the records go with the answer, rather than none with the
-answer and the same with the next; the rate comes out the same.
+this is run. Differs from Kafka for Fetch: the records go with the answer that is too much, and the
+client waits after it; only while it is over its quota, as one that comes by another connection
+meanwhile, it gets none. In Kafka it gets none with the answer that is too much.
 
 Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ClientRequestQuotaManager` (KIP-219).
 """
@@ -119,8 +120,13 @@ class Meter:
             produced = quotas.produced(self._client_id, self._produced_size, now_ms, self._user)
             return max(throttle_ms, produced)
         if isinstance(answer, FetchResponse):
-            fetched = quotas.fetched(self._client_id, fetched_size(answer), now_ms, self._user)
-            return max(throttle_ms, fetched)
+            pause_ms = quotas.fetch_pause_ms(self._client_id, now_ms, self._user)
+            if pause_ms > 0:
+                leave_out_records(answer)
+            else:
+                size = fetched_size(answer)
+                pause_ms = quotas.fetched(self._client_id, size, now_ms, self._user)
+            return max(throttle_ms, pause_ms)
         return throttle_ms
 
 
@@ -167,3 +173,11 @@ def fetched_size(response: FetchResponse) -> int:
         for topic in response.responses
         for partition in topic.partitions
     )
+
+
+def leave_out_records(response: FetchResponse) -> None:
+    """The client asks for the same again: its offsets have not moved."""
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if partition.records:
+                partition.records = b""

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
 from ottla.broker.configs.cluster_file import quota_entity, read_cluster_file
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.topics.topics import NewTopic
+from ottla.config.setting import INT32_MAX
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, OpData
@@ -27,10 +29,10 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.server.apis import APIS, CLUSTER_APIS, NOT_METERED
 from ottla.server.metering import Held
-from ottla.server.request_context import PendingResponse
+from ottla.server.request_context import Client, PendingResponse
 from ottla.testing import CrashMode
 from tests.support.altering import alter_quota
-from tests.support.asking import Asker
+from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import batch, disk, open_broker
 from tests.support.lonely_member import LonelyMember
 
@@ -101,6 +103,82 @@ def test_a_consumer_gets_no_more_than_its_quota_at_once_and_is_held_back(
     assert 9000 < len(first) <= 10_000
     response, _ = held(asker, request, 12)
     assert response.throttle_time_ms == pytest.approx(len(first) * 2 - 10_000, abs=1000)
+
+
+def test_no_connection_brings_more_while_the_client_is_over_its_quota(
+    asker: Asker, broker: Broker
+) -> None:
+    """Somebody who comes by a new one each time would have all that there is, at once."""
+    for _ in range(40):
+        asker.ask(produce(500), 9)
+    limit(broker, consumer_byte_rate=1000.0)
+    request = fetch(max_bytes=1 << 20, max_wait_ms=0)
+    sizes: list[int] = []
+    for _ in range(5):
+        another = Asker(broker)
+        later, output = another.send(request, 12)
+        response = another.decode(request, 12, output)
+        (partition,) = response.responses[0].partitions
+        sizes.append(len(partition.records))
+        if len(sizes) > 2:
+            assert (partition.error_code, partition.high_watermark) == (0, 40)
+            assert later is not None
+            assert response.throttle_time_ms == pytest.approx(sizes[0] * 2 - 10_000, abs=1)
+    assert [size > 0 for size in sizes] == [True, True, False, False, False]
+    asker.monotonic_ms = 12_000.0
+    assert len(asker.ask(request, 12).responses[0].partitions[0].records) == sizes[0]
+
+
+def test_a_session_continues_after_an_answer_without_records(asker: Asker, broker: Broker) -> None:
+    for _ in range(40):
+        asker.ask(produce(500), 9)
+    limit(broker, consumer_byte_rate=1000.0)
+    whole = fetch(max_bytes=1 << 20, max_wait_ms=0, session_epoch=0)
+    session = asker.ask(whole, 12).session_id
+    assert session
+
+    def continued(epoch: int) -> Any:
+        return FetchRequest(
+            session_id=session, session_epoch=epoch, topics=[], max_bytes=1 << 20, max_wait_ms=0
+        )
+
+    held(asker, continued(1), 12)
+    for epoch in (2, 3):
+        response, _ = held(asker, continued(epoch), 12)
+        assert (response.error_code, response.session_id) == (0, session)
+        assert not any(one.records for topic in response.responses for one in topic.partitions)
+    asker.monotonic_ms = 12_000.0
+    answer = asker.ask(continued(4), 12)
+    assert len(answer.responses[0].partitions[0].records) > 9000
+
+
+def test_one_users_connections_share_its_quota_however_they_come(broker: Broker) -> None:
+    names = quota_entity({"user": "ana"})
+    alter_quota(broker, QuotaAlteration(names=names, limits={"producer_byte_rate": 1000.0}))
+    ways: list[dict[str, Any]] = [
+        {"listener": "CLIENTS", "protocol": "SASL_PLAINTEXT"},
+        {"listener": "SECURE", "protocol": "SASL_SSL"},
+        {"listener": "MUTUAL", "protocol": "SSL"},
+        {"listener": "CLIENTS", "protocol": "SASL_PLAINTEXT", "is_by_token": True},
+    ]
+    throttled = []
+    for number, way in enumerate(ways):
+        client = Client(ADDRESS, f"10.0.0.{number}", Principal("User", "ana"), **way)
+        later, _ = Asker(broker, client=client).send(produce(4000), 9)
+        throttled.append(later is not None)
+    assert throttled == [False, False, True, True]
+    other = Client(ADDRESS, "10.0.0.0", Principal("User", "bob"), "CLIENTS")
+    assert Asker(broker, client=other).ask(produce(9000), 9).throttle_time_ms == 0
+
+
+def test_a_client_far_above_its_quota_is_told_as_much_as_an_answer_can_say(
+    asker: Asker, broker: Broker
+) -> None:
+    limit(broker, producer_byte_rate=1.0)
+    for _ in range(3):
+        response, _ = held(asker, produce(900_000), 9)
+        assert response.responses[0].partition_responses[0].error_code == 0
+    assert response.throttle_time_ms == INT32_MAX
 
 
 def test_a_fetch_that_waited_is_measured_when_it_is_answered(asker: Asker, broker: Broker) -> None:

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
+from ottla.config.setting import INT32_MAX
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -104,6 +105,8 @@ class Rates(Generic[Key]):
             if len(self._rates) >= RATES_TO_KEEP:
                 self._forget_some(now_ms)
             rate = self._rates[key] = WindowedRate(self._window_count, self._window_size_ms)
+        else:
+            self._rates.move_to_end(key)
         return rate
 
     def items(self) -> list[tuple[Key, WindowedRate]]:
@@ -153,6 +156,16 @@ class ClientQuotas:
         """As `produced`."""
         return self._record(QuotaKind.FETCH, (user, client_id), size, now_ms)
 
+    def fetch_pause_ms(self, client_id: str, now_ms: float, user: str = ANONYMOUS) -> int:
+        """How long a client is still to be held back for what it has fetched before.
+
+        One connection waits for so long; this is for those who come by another one meanwhile.
+        """
+        limit = self._limit(QuotaKind.FETCH, (user, client_id))
+        if limit is None:
+            return 0
+        return _pause_ms(self._rates.of((QuotaKind.FETCH, limit.entity), now_ms), limit, now_ms)
+
     def kept_busy(
         self, client_id: str, busy_ms: float, now_ms: float, user: str = ANONYMOUS
     ) -> int:
@@ -188,10 +201,7 @@ class ClientQuotas:
             return 0
         rate = self._rates.of((kind, limit.entity), now_ms)
         rate.record(amount, now_ms)
-        excess = rate.per_second(now_ms) - limit.per_second
-        if excess <= 0:
-            return 0
-        return round(excess / limit.per_second * rate.measured_ms(now_ms))
+        return _pause_ms(rate, limit, now_ms)
 
     def _limit(self, kind: QuotaKind, client: tuple[str, str]) -> Limit | None:
         """`client`: the user and the client id."""
@@ -202,6 +212,14 @@ class ClientQuotas:
                 self._limits.clear()
             self._limits[key] = find_limit(self._quotas, kind, *key[1])
         return self._limits[key]
+
+
+def _pause_ms(rate: WindowedRate, limit: Limit, now_ms: float) -> int:
+    """After which time the rate is what it may be; an answer has 32 bits for it."""
+    excess = rate.per_second(now_ms) - limit.per_second
+    if excess <= 0:
+        return 0
+    return min(round(excess / limit.per_second * rate.measured_ms(now_ms)), INT32_MAX)
 
 
 def find_limit(quotas: Quotas, kind: QuotaKind, user: str, client_id: str) -> Limit | None:
