@@ -12,6 +12,7 @@ from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
+from ottla.coordinator.catalog import TopicCatalog
 from ottla.coordinator.classic.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_subscription,
@@ -26,7 +27,6 @@ from ottla.coordinator.classic.requests import (
     SyncRequest,
 )
 from ottla.coordinator.classic.state import GroupState
-from ottla.coordinator.consumer.requests import TopicCatalog
 from ottla.coordinator.decision import Answer, Decision
 from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
 from ottla.coordinator.offsets.committed_offsets import NewOffset

@@ -25,7 +25,6 @@ from ottla.broker.configs.cluster_file import Quotas
 from ottla.broker.events import TopicCreated, TopicDeleted
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
-from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ClusterProducerIds
 from ottla.broker.quotas.client_quotas import ClientQuotas
@@ -35,11 +34,11 @@ from ottla.broker.startup.opening import (
 )
 from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topic_rules import TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
-from ottla.broker.transactions.coordinator import TransactionCoordinator
 from ottla.broker.waiting import LongFetch, Waiting, WaitingFetch
 from ottla.config.broker import BrokerConfig
-from ottla.coordinator.consumer.requests import TopicCatalog
+from ottla.coordinator.catalog import TopicCatalog
 from ottla.record.batch import RecordBatch
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
@@ -55,8 +54,10 @@ from ottla.storage.log.reader import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.membership import Membership
     from ottla.broker.replicas import Replicas
+    from ottla.broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -115,24 +116,53 @@ class Broker:
         self.fetch_sessions = _fetch_sessions(self.config, options)
         self.auto_creation = AutoCreation(lambda: self.config)
         self.admin = Admin(self._store, parts.cluster, settings, self)
-        cluster = None if parts.replicas is None else parts.replicas.topics
-        self.catalog: Catalog = self.topics if cluster is None else cluster
+        self._cluster = None if parts.replicas is None else parts.replicas.topics
+        self.catalog: Catalog = self.topics if self._cluster is None else self._cluster
         """The topics that there are; in a cluster not only those of which something is here."""
-        self.groups = GroupCoordinator(
-            self, self.config, options.new_id, settings.groups.of, parts.timers.answers, cluster
-        )
-        self.transactions = TransactionCoordinator(
-            self,
-            self.groups,
-            self.config,
-            must_verify=lambda: self.config.transaction_partition_verification_enable,
-            timers=parts.timers.answers,
-            cluster=cluster,
-        )
+        self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
         if parts.replicas is not None:
             from ottla.broker.coordinators import Coordinators
 
             parts.replicas.listeners.append(Coordinators(self.groups, self.transactions))
+
+    @property
+    def groups(self) -> "GroupCoordinator":
+        """Made, and its modules imported, for the first who asks: a log that a command or a
+        program opens seldom has any."""
+        if self._groups is None:
+            from ottla.broker.groups.coordinator import GroupCoordinator
+
+            self._groups = GroupCoordinator(
+                self,
+                self.config,
+                self.new_id,
+                self.settings.groups.of,
+                self._timers.answers,
+                self._cluster,
+            )
+        return self._groups
+
+    @property
+    def transactions(self) -> "TransactionCoordinator":
+        """Made as `groups`."""
+        if self._transactions is None:
+            from ottla.broker.transactions.coordinator import TransactionCoordinator
+
+            self._transactions = TransactionCoordinator(
+                self,
+                self.groups,
+                self.config,
+                must_verify=lambda: self.config.transaction_partition_verification_enable,
+                timers=self._timers.answers,
+                cluster=self._cluster,
+            )
+        return self._transactions
+
+    def resume_transactions(self, at: Timestamps) -> None:
+        """Has the next `write_out` finish what a crash has left prepared; raises `UserError`."""
+        if self.topics.find(TRANSACTION_STATE) is not None:
+            self.transactions.loaded(at)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Takes on settings that a client has changed."""
@@ -279,7 +309,7 @@ class Broker:
     @property
     def has_pending(self) -> bool:
         """Whether `write_out` has something to do."""
-        return bool(self._dirty) or self.transactions.has_decided
+        return bool(self._dirty) or self._has_decided
 
     def write_out(self) -> None:
         """Writes all pending appends, one call per partition; readers see them from now on.
@@ -289,8 +319,12 @@ class Broker:
         """
         if self._dirty:
             self._write_dirty()
-        if self.transactions.has_decided:
+        if self._has_decided:
             self._end_transactions()
+
+    @property
+    def _has_decided(self) -> bool:
+        return self._transactions is not None and self._transactions.has_decided
 
     def _end_transactions(self) -> None:
         try:
@@ -443,7 +477,7 @@ class Broker:
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
         """The waiting requests that now have a `result`: fetches that have found enough or waited
         long enough, and members of groups; prepared records; and the pauses that are over."""
-        answered = self.groups.take_answered()
+        answered = [] if self._groups is None else self._groups.take_answered()
         if self._background is not None and self._background.has_done:
             answered += self._background.take_done()
         if self.membership is not None and self.membership.has_done:
@@ -483,7 +517,7 @@ class Broker:
         """Whether somebody may have an answer since the last `take_answered`."""
         if self.replicas is not None and self.replicas.has_answers:
             return True
-        return self._waiting.has_woken or self.groups.has_answers
+        return self._waiting.has_woken or (self._groups is not None and self._groups.has_answers)
 
     def cancel(self, waiting: Waiting[Any]) -> None:
         """Nobody wants the answer any more. A member of a group has joined all the same."""
@@ -577,8 +611,10 @@ class Broker:
         """Ends the sessions of members, and transactions and produces that take too long."""
         if self.replicas is not None:
             self.replicas.advance(at)
-        self.groups.advance(at)
-        self.transactions.advance(at)
+        if self._groups is not None:
+            self._groups.advance(at)
+        if self._transactions is not None:
+            self._transactions.advance(at)
 
     def run_due_jobs(self, at: Timestamps) -> None:
         """As `advance`, removes the files of deleted topics and segments, runs the jobs that are

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.help import ScreenContext
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -18,6 +20,8 @@ class LazyGroup(click.Group):
 
     `table` has for each name where the command is, and its line in `--help`.
     """
+
+    context_class = ScreenContext
 
     def __init__(
         self,

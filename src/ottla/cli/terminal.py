@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.texts import SIZE_UNITS, UNITS_MS, amount_of
+from ottla.cli.help import ScreenContext
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +58,16 @@ def new_console(*, stderr: bool = False) -> "Console":
     stream = sys.stderr if stderr else sys.stdout
     # What is no screen has no width: nothing is cut there.
     width = None if stream.isatty() else WIDTH
-    return Screen(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False)
+    # Rich takes colours alone away for NO_COLOR, and prints bold and dim text as before.
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Screen(
+        stderr=stderr,
+        width=width,
+        color_system=colors,
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
 
 
 def new_table(*columns: str) -> "Table":
@@ -184,6 +194,7 @@ def parse_seconds(option: str, text: str) -> float:
 class ExampleCommand(click.Command):
     """A command whose help opens with examples, and ends with what all commands share."""
 
+    context_class = ScreenContext
     SHARED = frozenset(
         ("--bootstrap", "--data-dir", "--context", "--client", "--client-config", "--timeout",
          "--json", "--quiet", "--help")

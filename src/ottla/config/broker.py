@@ -35,7 +35,7 @@ HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BrokerConfig(ClusterConfig):
     """The settings of one broker; attributes are Kafka's names with underscores."""
 

@@ -22,6 +22,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
+from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog
 from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.classic.rebalance import Rebalance, waiting
 from ottla.coordinator.classic.requests import (
@@ -41,10 +42,8 @@ from ottla.coordinator.consumer.membership import Membership, Sessions
 from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
-    GroupConfigLookup,
     HeartbeatAnswer,
     HeartbeatRequest,
-    TopicCatalog,
 )
 from ottla.coordinator.consumer.validation import check_heartbeat, is_leaving
 from ottla.coordinator.deadlines import Due, TimerKey

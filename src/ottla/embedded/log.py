@@ -143,7 +143,7 @@ def _loaded_broker(
         on_progress=environment.on_progress,
     )
     try:
-        broker.transactions.loaded(read_clock(clock))
+        broker.resume_transactions(read_clock(clock))
         broker.write_out()  # ends what a crash has cut off
     except BaseException:
         broker.close()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import StorageError
@@ -19,17 +20,13 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.runtime.interrupts import HeldInterrupts
-from ottla.storage.compaction.compaction import (
-    CompactionResult,
-    StoppedError,
-    Surroundings,
-    compact,
-)
-from ottla.storage.compaction.key_filter import new_key_filter
+
+if TYPE_CHECKING:
+    from ottla.storage.compaction.compaction import CompactionResult
 
 logger = logging.getLogger(__name__)
 
-Engine = Callable[[CleaningTask, float], CompactionResult]
+Engine = Callable[[CleaningTask, float], "CompactionResult"]
 """Carries out a task's plan, at so many bytes a second at the most."""
 
 UNLIMITED = 1e15
@@ -57,7 +54,11 @@ class ThreadEngine:
         self._file_system = file_system
         self._lock = lock
 
-    def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
+    def __call__(self, task: CleaningTask, bytes_per_second: float) -> "CompactionResult":
+        # An embedded log starts its cleaner, which may never find anything to compact.
+        from ottla.storage.compaction.compaction import StoppedError, Surroundings, compact
+        from ottla.storage.compaction.key_filter import new_key_filter
+
         def check() -> None:
             if task.is_stopped:
                 raise StoppedError(f"{task.log.name} is not to be compacted any more")
@@ -86,7 +87,7 @@ class _Making:
         self._lock.__enter__()
         try:
             self._check()
-        except StoppedError:
+        except BaseException:
             self._lock.__exit__(None, None, None)
             raise
 

@@ -33,6 +33,13 @@ MAX_SHORT_ELEMENTS: Final = 256
 
 ASKED_BY_ALL: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH)
 
+NEEDED_SOON: Final = (
+    "ottla.coordinator.transaction.requests",
+    "ottla.storage.compaction.planning",
+    "ottla.storage.compaction.replacement",
+    "ottla.storage.retention.retention",
+)
+
 
 class Route:
     """One API in one version: how to read it and who answers it."""
@@ -262,10 +269,13 @@ def _answer_unsupported(_: None, context: RequestContext) -> Message:
     return handler_of(ApiKey.API_VERSIONS)(None, context)  # type: ignore[return-value]
 
 
-def load_first_handlers() -> None:
-    """Imports what nearly every client asks for, 3 to 5 ms each, before the first one waits."""
+def load_first_modules() -> None:
+    """Imports what nearly every client asks for, 3 to 5 ms each, before the first one waits, and
+    what the broker's jobs and transactions need, for which the first clients would wait."""
     for key in ASKED_BY_ALL:
         handler_of(key)
+    for name in NEEDED_SOON:
+        import_module(name)
 
 
 def handler_of(api_key: ApiKey) -> Handler:

@@ -36,7 +36,7 @@ from ottla.server.background import BackgroundThread
 from ottla.server.busy_poll import BusyPoll, sleep_towards
 from ottla.server.connection import Connection
 from ottla.server.connection_events import ClientCame, CloseReason
-from ottla.server.dispatch import Dispatcher, load_first_handlers
+from ottla.server.dispatch import Dispatcher, load_first_modules
 from ottla.server.embedding import Embedding
 from ottla.server.request_context import PendingResponse
 from ottla.server.request_log import LoggingDispatcher, RequestFilter
@@ -187,7 +187,7 @@ class Server:
             at = read_clock(self._clock)
             self._broker.groups.loaded(at)
             self._broker.transactions.loaded(at)
-            load_first_handlers()
+            load_first_modules()
             self._logins.prepare(self._listeners, self._config)
             self._acceptors.open()
         except UserError:

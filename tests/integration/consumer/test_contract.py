@@ -321,12 +321,31 @@ def test_what_is_unsubscribed_is_left_to_the_others(place: Place, protocol: str)
         consumer.commit()
         consumer.unsubscribe()
         assert consumer.assignment() == set()
-        assert consumer.poll(0.01) is None
         with place.consumer("g", group_protocol=protocol) as other:
             other.subscribe("t")
             assert other.poll(PATIENCE_S).offset == 1
         consumer.subscribe("u")
         assert consumer.poll(PATIENCE_S).topic == "u"
+
+
+def test_who_reads_nothing_is_told_so_and_does_not_wait_for_ever(place: Place) -> None:
+    place.fill("t", 1)
+    for group in ("g", None):
+        with place.consumer(group) as consumer:
+            for read in (consumer.poll, lambda: consumer.consume(1), lambda: next(iter(consumer))):
+                with pytest.raises(UserError, match=r"reads nothing; call subscribe\(\[TOPIC\]\)"):
+                    read()
+            consumer.subscribe("t")
+            assert consumer.poll(PATIENCE_S).offset == 0
+            for end in (consumer.unsubscribe, lambda: consumer.subscribe([])):
+                end()
+                with pytest.raises(UserError, match="this consumer reads nothing"):
+                    consumer.poll(0.01)
+            consumer.assign({T0: 0})
+            assert consumer.poll(PATIENCE_S).offset == 0
+            consumer.assign([])
+            with pytest.raises(UserError, match="this consumer reads nothing"):
+                consumer.poll(0.01)
 
 
 def test_a_closed_consumer_says_so(place: Place) -> None:

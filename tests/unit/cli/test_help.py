@@ -76,3 +76,16 @@ def calls_in(line: str) -> Iterator[list[str]]:
         else:
             words.append(word)
     yield words
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_no_line_of_prose_is_wider_than_a_narrow_screen(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Examples, and the names of options, are not broken: they are pasted."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for name, command in {**COMMANDS, **GROUPS}.items():
+        lines = command.make_context(name, ["--help"], resilient_parsing=True).get_help()
+        wide = [one for one in lines.splitlines() if len(one) > columns]
+        names = re.compile(r"\$ |  -|Usage: |  +\S+$")
+        assert not [one for one in wide if not names.match(one)]

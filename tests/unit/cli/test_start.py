@@ -31,7 +31,8 @@ def test_help_imports_no_command_and_no_room() -> None:
     modules = imported("--help")
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
     assert rooms == {"cli"}
-    assert not {name for name in modules if name.startswith("ottla.cli.")} - {"ottla.cli.main"}
+    commands = {name for name in modules if name.startswith("ottla.cli.")}
+    assert commands == {"ottla.cli.help", "ottla.cli.main"}
 
 
 @pytest.mark.slow
@@ -167,6 +168,36 @@ def test_what_opens_a_directory_imports_no_extra_no_event_loop_and_nothing_for_c
     assert not modules & {"asyncio", "ssl", "http", "email", "tomllib", "multiprocessing"}
     rooms = ("cluster", "controller", "registries", "spark", "loading", "console", "mirror")
     assert not [one for one in modules if one.startswith(tuple(f"ottla.{it}." for it in rooms))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "produce DIRECTORY orders",
+        "delete-records DIRECTORY orders --before 0",
+        "topics create DIRECTORY teas",
+    ],
+)
+def test_what_changes_a_directory_imports_no_groups_no_compaction_and_no_logins(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+    modules = imported(*command.replace("DIRECTORY", str(tmp_path / "data")).split())
+    assert "ottla.broker.broker" in modules
+    unwanted = (
+        "ottla.coordinator.classic",
+        "ottla.coordinator.consumer",
+        "ottla.coordinator.transaction",
+        "ottla.broker.groups",
+        "ottla.broker.transactions",
+        "ottla.broker.security.sasl",
+        "ottla.storage.compaction",
+        "ottla.storage.retention",
+    )
+    assert not [one for one in modules if one.startswith(unwanted)]
 
 
 @pytest.mark.slow

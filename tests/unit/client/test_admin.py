@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import MAX_TIMESTAMP, Admin
 from ottla.client.administration.config_values import ALL_BROKERS, ConfigOrigin, ResourceKind
+from ottla.client.administration.descriptions import ListedGroup
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
 from ottla.embedded.log import Log
@@ -107,6 +109,8 @@ def test_a_groups_offsets_are_committed_listed_and_forgotten(admin: Admin) -> No
     assert described.is_empty
     found = admin.group_offsets("readers")
     assert {place: one.offset for place, one in found.items()} == {ORDERS: 3, other: 4}
+    with pytest.raises(UnknownNameError, match="no group reader; did you mean readers"):
+        admin.delete_group_offsets("reader", [other])
     admin.delete_group_offsets("readers", [other])
     assert set(admin.group_offsets("readers")) == {ORDERS}
     admin.delete_groups(["readers"])
@@ -182,3 +186,29 @@ def test_a_refusal_is_one_line_that_names_the_thing(
     with pytest.raises(kind) as caught:
         ask(admin)
     assert str(caught.value).startswith(text)
+
+
+def test_groups_are_listed_once_however_many_are_described_or_lose_offsets(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"readers-{number}" for number in range(5)]
+    for name in names:
+        admin.alter_group_offsets(name, {ORDERS: 1})
+    listings = 0
+    list_groups = Admin.list_groups
+
+    def counted(self: Admin, **more: Any) -> list[ListedGroup]:
+        nonlocal listings
+        listings += 1
+        return list_groups(self, **more)
+
+    monkeypatch.setattr(Admin, "list_groups", counted)
+    listed = admin.list_groups()
+    for one in listed:
+        (described,) = admin.describe_groups([one])
+        assert described.group == one.group
+    assert [one.group for one in admin.describe_groups([listed[1], names[0]])] == names[1::-1]
+    for name in names:
+        assert set(admin.group_offsets(name)) == {ORDERS}
+        admin.delete_group_offsets(name, [ORDERS])
+    assert listings == 2

@@ -26,7 +26,7 @@ from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.consumer.requests import GroupConfigLookup, TopicCatalog
+from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog
 from ottla.coordinator.decision import Answer, Decision, Reply
 from ottla.coordinator.offsets.committed_offsets import NO_OFFSET
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.events import OnEvent, pass_over
@@ -27,21 +28,17 @@ from ottla.broker.log_jobs.cleaner_troubles import (
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.removals import SegmentRemovals
 from ottla.config.broker import BrokerConfig
-from ottla.storage.compaction.cleanable import Cleanable, cleanable, view_log
-from ottla.storage.compaction.compaction import (
-    CompactionPlan,
-    CompactionResult,
-    DamagedSegmentError,
-)
-from ottla.storage.compaction.planning import MapMemory, plan_compaction
-from ottla.storage.compaction.replacement import (
-    fits,
-    remove_cleaned,
-    replace_segments,
-)
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from ottla.storage.compaction.cleanable import Cleanable
+    from ottla.storage.compaction.compaction import (
+        CompactionPlan,
+        CompactionResult,
+        DamagedSegmentError,
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +67,7 @@ class CleaningTask:
     key: TopicPartition
     directory: LogDirectory
     log: PartitionLog
-    plan: CompactionPlan
+    plan: "CompactionPlan"
     is_stopped: bool = False
     on_stop: Callable[[], None] = lambda: None
 
@@ -176,7 +173,7 @@ class Cleaner:
                 if log.config.is_compacted and self._access.may_compact(key.topic):
                     yield directory, key, log
 
-    def each_range(self, now_ms: int) -> Iterator[tuple[TopicPartition, Cleanable | None]]:
+    def each_range(self, now_ms: int) -> "Iterator[tuple[TopicPartition, Cleanable | None]]":
         """What of each log could be compacted now; `None` of one that is not compacted, or whose
         disk fails.
 
@@ -193,8 +190,11 @@ class Cleaner:
 
     def range_of(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
-    ) -> Cleanable:
+    ) -> "Cleanable":
         """What of a log could be compacted now."""
+        # What opens a log and compacts nothing, as most commands, imports no compaction.
+        from ottla.storage.compaction.cleanable import cleanable, view_log
+
         return cleanable(view_log(log, directory.checkpoints.cleaned.get(key)), log.config, now_ms)
 
     def _is_waiting(self, key: TopicPartition, now_ms: int) -> bool:
@@ -205,9 +205,11 @@ class Cleaner:
         directory: LogDirectory,
         key: TopicPartition,
         log: PartitionLog,
-        range_: Cleanable,
+        range_: "Cleanable",
         now_ms: int,
     ) -> CleaningTask:
+        from ottla.storage.compaction.planning import MapMemory, plan_compaction
+
         config = self._config()
         size = config.log_cleaner_dedupe_buffer_size // max(1, config.log_cleaner_threads)
         memory = MapMemory(
@@ -252,8 +254,10 @@ class Cleaner:
     def _end(self, task: CleaningTask) -> bool:
         return self._access.end_cleaning(task.key, task.log)
 
-    def finish(self, task: CleaningTask, result: CompactionResult, at: Timestamps) -> None:
+    def finish(self, task: CleaningTask, result: "CompactionResult", at: Timestamps) -> None:
         """Puts what a pass has made into the log, unless the log has changed too much since."""
+        from ottla.storage.compaction.replacement import fits, remove_cleaned, replace_segments
+
         is_wanted = self._end(task)
         log, directory = task.log, task.directory
         if directory.is_offline:
@@ -307,6 +311,8 @@ class Cleaner:
         error: BaseException,
         at: Timestamps,
     ) -> None:
+        from ottla.storage.compaction.compaction import DamagedSegmentError
+
         self.totals.failures += 1
         trouble = self.trouble_of(key)
         trouble = replace(
@@ -322,7 +328,7 @@ class Cleaner:
         self._note(directory, key, trouble)
 
     def _set_aside(
-        self, log: PartitionLog, error: DamagedSegmentError, trouble: Trouble
+        self, log: PartitionLog, error: "DamagedSegmentError", trouble: Trouble
     ) -> Trouble:
         if trouble.failure_count < TRIES_BEFORE_SETTING_ASIDE:
             return trouble

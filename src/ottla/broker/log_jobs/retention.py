@@ -11,6 +11,7 @@ from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.events import OnEvent, pass_over
@@ -23,15 +24,9 @@ from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.retention.retention import (
-    Blocker,
-    RetentionPlan,
-    Rule,
-    Verdict,
-    begin_retention,
-    facts_of,
-    plan_retention,
-)
+
+if TYPE_CHECKING:
+    from ottla.storage.retention.retention import RetentionPlan, Rule, Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +44,8 @@ class RetentionTotals:
     """What was decided to go since the start, by the rule that said so, and the passes over all
     logs; `last_pass_ms` is when the last one ended, in wall time."""
 
-    segments: Counter[Rule] = field(default_factory=Counter)
-    bytes: Counter[Rule] = field(default_factory=Counter)
+    segments: "Counter[Rule]" = field(default_factory=Counter)
+    bytes: "Counter[Rule]" = field(default_factory=Counter)
     passes: int = 0
     last_pass_ms: int = 0
 
@@ -136,7 +131,10 @@ class Retention:
                 begun.append(_Leaving(directory, key, log, len(plan.going), plan.is_cut_short))
         return begun
 
-    def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> RetentionPlan:
+    def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> "RetentionPlan":
+        # A log that is opened for a command alone deletes nothing.
+        from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
+
         with log.health.guarding():
             plan = plan_retention(facts_of(log), now_ms, max_count)
         if plan.staying is not None:
@@ -190,7 +188,9 @@ class Retention:
             self._removals.add(one.directory, deleted, due_ms)
         return len(taken)
 
-    def _warn_of_future(self, log: PartitionLog, verdict: Verdict, now_ms: int) -> None:
+    def _warn_of_future(self, log: PartitionLog, verdict: "Verdict", now_ms: int) -> None:
+        from ottla.storage.retention.retention import Blocker
+
         if Blocker.FUTURE_TIMESTAMP not in verdict.blockers or verdict.time is None:
             self._warned.pop(log.directory, None)
             return

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -18,13 +18,15 @@ from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.broker.revised_state import StateStore
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.authorizer import Authorizer, sort_out
-from ottla.broker.security.sasl import Login, ScramAccount
 from ottla.broker.security.security_file import SECURITY_FILE, Credentials, SecurityState
 from ottla.broker.security.tokens import DelegationToken, token_credential, token_hmac
-from ottla.broker.security.users import ScramUpsertion, with_upsertions
 from ottla.broker.topics.topic_store import storage_failures_answered
 from ottla.config.security import SecurityConfig
 from ottla.storage.directory.log_directories import LogDirectories
+
+if TYPE_CHECKING:
+    from ottla.broker.security.sasl import ScramAccount
+    from ottla.broker.security.users import ScramUpsertion
 
 Tokens = Mapping[str, DelegationToken]
 
@@ -132,7 +134,9 @@ class Security:
 
     # Users
 
-    def alter_users(self, wanted: Sequence[ScramUpsertion]) -> dict[str, ApiError | None]:
+    def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> dict[str, ApiError | None]:
+        from ottla.broker.security.users import with_upsertions
+
         results: dict[str, ApiError | None] = {}
 
         def altered(state: SecurityState) -> SecurityState:
@@ -147,8 +151,10 @@ class Security:
 
     def find_account(
         self, mechanism: str, now_ms: Callable[[], int], new_salt: Callable[[], bytes]
-    ) -> Callable[[str, bool], ScramAccount | None]:
+    ) -> "Callable[[str, bool], ScramAccount | None]":
         """Finds whom a name in a SCRAM login stands for when it is asked."""
+        # Where nobody logs in, as in a program's own log, no login is imported.
+        from ottla.broker.security.sasl import Login, ScramAccount
 
         def find(name: str, is_token: bool) -> ScramAccount | None:
             if is_token:
@@ -209,7 +215,9 @@ class Security:
 
     def _token_account(
         self, mechanism: str, token_id: str, now_ms: int, new_salt: Callable[[], bytes]
-    ) -> ScramAccount | None:
+    ) -> "ScramAccount | None":
+        from ottla.broker.security.sasl import Login, ScramAccount
+
         token, secret = self.state.tokens.get(token_id), self._config.token_secret
         if token is None or not secret or token.expires_ms < now_ms:
             return None

@@ -2,30 +2,33 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.descriptions import GroupMember
-from ottla.coordinator.classic.consumer_protocol import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-)
-from ottla.coordinator.classic.requests import MemberDescription
+
+if TYPE_CHECKING:
+    from ottla.coordinator.classic.requests import MemberDescription
 
 CONSUMER = "consumer"
 CLASSIC = "classic"
 
 
 def classic_members(
-    protocol_type: str, members: Iterable[MemberDescription]
+    protocol_type: str, members: "Iterable[MemberDescription]"
 ) -> tuple[GroupMember, ...]:
     """Without topics and partitions where the messages are no consumers', as those of Connect."""
+    # Most that an admin client is asked is not about members.
+    from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
+
     is_readable = protocol_type == PROTOCOL_TYPE
     return tuple(_classic_member(one, is_readable) for one in members)
 
 
-def _classic_member(one: MemberDescription, is_readable: bool) -> GroupMember:
+def _classic_member(one: "MemberDescription", is_readable: bool) -> GroupMember:
+    from ottla.coordinator.classic.consumer_protocol import decode_assignment, decode_subscription
+
     topics: tuple[str, ...] = ()
     assigned: list[TopicPartition] = []
     with suppress(ProtocolError):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
@@ -15,8 +15,7 @@ from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic
 from ottla.client.cluster import CoordinatorKind, check
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.groups import Committed, commit_from_outside, committed_by
-from ottla.client.refusals import refusals
-from ottla.coordinator.classic.requests import MemberDescription
+from ottla.client.refusals import RefusedError, refusals
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -31,6 +30,9 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+
+if TYPE_CHECKING:
+    from ottla.coordinator.classic.requests import MemberDescription
 
 FIRST_VERSION_WITH_STATES = 4
 """Of ListGroups (KIP-518)."""
@@ -83,15 +85,21 @@ class GroupAdmin(Asking):
             for one in answer.groups
         ]
 
-    def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
-        """Groups with their members. Raises `UnknownNameError`, `RefusedError`.
+    def describe_groups(self, groups: Iterable[str | ListedGroup]) -> list[GroupDescription]:
+        """Groups with their members; those that `list_groups` has returned are not listed again.
+
+        Raises `UnknownNameError`, `RefusedError`.
 
         >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
         >>> group, = admin.describe_groups(["billing"])
         >>> group.state
         'Empty'
         """
-        return [self._describe_group(one.group, one) for one in self._listed(groups)]
+        wanted = list(groups)
+        names = [one for one in wanted if isinstance(one, str)]
+        named = iter(self._listed(names) if names else ())
+        listed = [next(named) if isinstance(one, str) else one for one in wanted]
+        return [self._describe_group(one.group, one) for one in listed]
 
     def describe_all_groups(self, *, states: Collection[str] = ()) -> list[GroupDescription]:
         """All groups with their members; a group that is deleted meanwhile is left out.
@@ -159,7 +167,6 @@ class GroupAdmin(Asking):
         >>> admin.list_groups()
         []
         """
-        self._listed([group])
         topics = [
             OffsetDeleteRequestTopic(
                 name=topic,
@@ -170,7 +177,12 @@ class GroupAdmin(Asking):
             for topic, same in groupby(sorted(places), lambda one: one.topic)
         ]
         request = OffsetDeleteRequest(group_id=group, topics=topics)
-        answer = self._ask_coordinator(group, lambda broker: _checked(broker.ask(request)))
+        try:
+            answer = self._ask_coordinator(group, lambda broker: _checked(broker.ask(request)))
+        except RefusedError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                self._listed([group])
+            raise
         check_all(
             {
                 f"group {group}, {topic.name}-{one.partition_index}": one
@@ -244,7 +256,9 @@ def _classic_group(broker: Connection, listed: ListedGroup) -> GroupDescription:
     )
 
 
-def _decided(one: DescribedGroupMember) -> MemberDescription:
+def _decided(one: DescribedGroupMember) -> "MemberDescription":
+    from ottla.coordinator.classic.requests import MemberDescription
+
     return MemberDescription(
         member_id=one.member_id,
         instance_id=one.group_instance_id,

@@ -20,8 +20,9 @@ from ottla.client.administration.descriptions import (
 from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
 from ottla.client.administration.lags import first_time, lags_of
 from ottla.client.at_rest.topics import TopicsAtRest, bounds_of
+from ottla.coordinator.catalog import CatalogTopic
 from ottla.coordinator.consumer.partitions import Assignment
-from ottla.coordinator.consumer.requests import CatalogTopic, ConsumerMemberDescription
+from ottla.coordinator.consumer.requests import ConsumerMemberDescription
 from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.storage.reading.read_only_log import ReadOnlyLog

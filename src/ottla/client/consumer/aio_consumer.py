@@ -120,7 +120,7 @@ class Consumer(ConsumerBase):
     async def _fill(self, timeout: float | None) -> bool:
         """Whether there is a record to be handed out; `_records` has it then."""
         core = self._core
-        core.check_open()
+        core.check_reads()
         self._listen()
         until_s = None if timeout is None else time.monotonic() + timeout
         while not core.is_closed:

@@ -136,6 +136,9 @@ class ConsumerCore:
 
     def subscribe(self, subscription: Subscription) -> None:
         self.check_open()
+        if subscription == Subscription():
+            self.unsubscribe()
+            return
         self._unchecked = set(subscription.topics)
         with self._changed:
             if self._thread is not None:
@@ -650,6 +653,15 @@ class ConsumerCore:
     def check_open(self) -> None:
         if self.is_closed:
             raise ClosedError("this consumer is closed; make another")
+
+    def check_reads(self) -> None:
+        """Raises `UserError` where no record can ever come, as Java's `KafkaConsumer.poll` does."""
+        self.check_open()
+        is_member = self._thread is not None and self._thread.is_started
+        if not is_member and self._alone is None and not self._queue.readings:
+            raise UserError(
+                "this consumer reads nothing; call subscribe([TOPIC]) or assign({(TOPIC, 0): 0})"
+            )
 
     def check_group(self) -> str:
         self.check_open()

@@ -48,7 +48,8 @@ def _listed(place: Place) -> list[Fields]:
         with place.admin() as admin:
             return [
                 {"name": one.group, "shown": visible(one.group), "state": one.state,
-                 "kind": one.kind, "lag": None, "late_ms": None, "members": None, "topics": []}
+                 "kind": one.kind, "lag": None, "late_ms": None, "members": None, "topics": [],
+                 "listed": one}
                 for one in admin.list_groups()
             ]  # fmt: skip
     names = sorted(_committed_in_files(place))
@@ -70,7 +71,7 @@ def _add_lags(ask: Ask, rows: list[Fields]) -> None:
     with ask.place.admin() as admin:
         for row in rows:
             try:
-                (described,) = admin.describe_groups([row["name"]])
+                (described,) = admin.describe_groups([row["listed"]])
                 lags = admin.group_lag(described, now_ms=ask.now_ms)
             except UnknownNameError:
                 continue  # The group was deleted meanwhile.

@@ -10,6 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid, uuid_text
 from ottla.config.group_coordinator import GroupCoordinatorConfig
+from ottla.coordinator.catalog import TopicCatalog
 from ottla.coordinator.consumer.assignors import ASSIGNORS, Subscriber
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
@@ -19,7 +20,6 @@ from ottla.coordinator.consumer.reconciliation import reconcile
 from ottla.coordinator.consumer.requests import (
     HeartbeatAnswer,
     HeartbeatRequest,
-    TopicCatalog,
     VisibleTopics,
 )
 from ottla.coordinator.consumer.subscriptions import compile_regex, refresh, resolve

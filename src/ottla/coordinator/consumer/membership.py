@@ -6,15 +6,14 @@ timers there.
 
 from dataclasses import replace
 
+from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import LEAVE_STATIC_EPOCH, Member, MemberState
 from ottla.coordinator.consumer.partitions import NOTHING
 from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.requests import (
-    GroupConfigLookup,
     HeartbeatAnswer,
     HeartbeatRequest,
-    TopicCatalog,
 )
 from ottla.coordinator.consumer.subscriptions import refresh
 from ottla.coordinator.consumer.validation import check_instance

@@ -1,37 +1,11 @@
 """Requests of members and administrators to groups of the new protocol, and the answers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Self
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.ids import Uuid
-from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer.partitions import Assignment
-
-
-class CatalogTopic(Protocol):
-    """A topic as far as groups need to know it."""
-
-    name: str
-    topic_id: Uuid
-    partition_count: int
-
-
-class TopicCatalog(Protocol):
-    """The topics there are."""
-
-    @property
-    def revision(self) -> int:
-        """Rises whenever one comes, goes or grows."""
-
-    def __iter__(self) -> Iterator[CatalogTopic]: ...
-
-    def find(self, name: str) -> CatalogTopic | None: ...
-
-
-GroupConfigLookup = Callable[[str], GroupConfig]
-"""The settings of a group, by its id; looked up for each heartbeat, since clients change them."""
 
 
 class VisibleTopics(NamedTuple):

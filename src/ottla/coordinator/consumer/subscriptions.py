@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.coordinator.catalog import TopicCatalog
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.plan import ConsumerPlan
-from ottla.coordinator.consumer.requests import TopicCatalog, VisibleTopics
+from ottla.coordinator.consumer.requests import VisibleTopics
 from ottla.coordinator.consumer.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.offsets.records import TopicMetadata
 

@@ -23,7 +23,6 @@ from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting import DelayedOperation
 from ottla.codec.compression import Compression
-from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -318,6 +317,8 @@ def _admit(
     context: RequestContext,
 ) -> None:
     """Raises `ApiError` unless the batch may go into the partition in its transaction."""
+    from ottla.coordinator.transaction.requests import ProducerClaim
+
     if transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, WITHOUT_ID)
     producer_id, sequence = batch.producer_id, batch.base_sequence

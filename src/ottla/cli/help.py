@@ -1,0 +1,35 @@
+"""The layout of `--help`, on a narrow screen too: click's own takes 50 columns at the least."""
+
+from collections.abc import Iterable
+
+import click
+from click import formatting
+
+NARROW = 50
+LEAST_WIDTH = 20
+MARGIN = 2
+
+
+class ScreenFormatter(click.HelpFormatter):
+    """Where there is little room, names are in a line of their own, with what they mean below."""
+
+    def __init__(
+        self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
+    ) -> None:
+        super().__init__(indent_increment, width, max_width)
+        if width is None and formatting.FORCED_WIDTH is None:
+            import shutil  # Click has imported it here too.
+
+            columns = shutil.get_terminal_size().columns
+            self.width = min(self.width, max(columns - MARGIN, LEAST_WIDTH))
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        if self.width < NARROW:
+            col_max = self.width // 4
+        super().write_dl(rows, col_max, col_spacing)
+
+
+class ScreenContext(click.Context):
+    formatter_class = ScreenFormatter
