@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.help import ScreenContext
+from ottla.cli.screen import ScreenContext
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

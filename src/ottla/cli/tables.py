@@ -3,7 +3,6 @@
 It needs no package, since `rich` takes as long to import as a broker takes to answer.
 """
 
-import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     width = _screen_width() if is_screen else None
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     heading, rule, *lines = table_lines(columns, texts, width)
-    if is_screen and not os.environ.get("NO_COLOR"):
+    if is_screen:
         heading, rule = click.style(heading, bold=True), click.style(rule, dim=True)
     for line in (heading, rule, *lines):
         click.echo(line)

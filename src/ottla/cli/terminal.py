@@ -13,7 +13,7 @@ import click
 
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.texts import SIZE_UNITS, UNITS_MS, amount_of
-from ottla.cli.help import ScreenContext
+from ottla.cli.screen import ScreenContext
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -252,7 +252,9 @@ def draw_over(text: str) -> None:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
         width = WIDTH
-    click.echo(f"\r\x1b[K{text[: max(1, width - 1)]}", nl=False, err=True)
+    # The escape clears the line, and is no colour that click would take away.
+    line = f"\r\x1b[K{text[: max(1, width - 1)]}"
+    click.echo(line, nl=False, err=True, color=sys.stderr.isatty())
 
 
 # Signals

@@ -32,7 +32,7 @@ def test_help_imports_no_command_and_no_room() -> None:
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
     assert rooms == {"cli"}
     commands = {name for name in modules if name.startswith("ottla.cli.")}
-    assert commands == {"ottla.cli.help", "ottla.cli.main"}
+    assert commands == {"ottla.cli.screen", "ottla.cli.main"}
 
 
 @pytest.mark.slow

@@ -1,6 +1,9 @@
-"""The layout of `--help`, on a narrow screen too: click's own takes 50 columns at the least."""
+"""How a screen is written to: the layout of `--help`, which is 50 columns wide at the least where
+click does it, and NO_COLOR."""
 
+import os
 from collections.abc import Iterable
+from typing import Any
 
 import click
 from click import formatting
@@ -32,4 +35,12 @@ class ScreenFormatter(click.HelpFormatter):
 
 
 class ScreenContext(click.Context):
+    """Of every command: what it prints through click has no colours, and is not bold, where
+    NO_COLOR is set."""
+
     formatter_class = ScreenFormatter
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        if os.environ.get("NO_COLOR"):
+            self.color = False
