@@ -18,7 +18,7 @@ from ottla.cli.records.arrow_export import export_schema
 from ottla.cli.records.encodings import json_bytes, text_field
 from ottla.cli.records.inputs import json_words
 from ottla.cli.records.json_lines import parse_record
-from ottla.cli.records.new_record import NewRecord
+from ottla.cli.records.new_record import MAX_CSV_FIELD_SIZE, NewRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -268,16 +268,26 @@ def _json_records(path: Path) -> Iterator[NewRecord]:
 
 
 def _csv_records(path: Path) -> Iterator[NewRecord]:
+    csv.field_size_limit(MAX_CSV_FIELD_SIZE)
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        _check_columns(path, reader.fieldnames or ())
-        for row in reader:
-            fields: dict[str, Any] = {name: text for name, text in row.items() if text}
-            for name in ("partition", "timestamp"):
-                if name in fields and fields[name].isdigit():
-                    fields[name] = int(fields[name])
-            fields.pop("offset", None)
-            yield _parsed(path, reader.line_num, fields)
+        try:
+            _check_columns(path, reader.fieldnames or ())
+            for row in reader:
+                yield _parsed(path, reader.line_num, _fields_of(row))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise UserError(
+                f"{path}: this is no CSV file of UTF-8 text, after line {reader.line_num}: {error}"
+            ) from error
+
+
+def _fields_of(row: dict[str, str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {name: text for name, text in row.items() if name and text}
+    for name in ("partition", "timestamp"):
+        if name in fields and fields[name].isdigit():
+            fields[name] = int(fields[name])
+    fields.pop("offset", None)
+    return fields
 
 
 def _parsed(path: Path, number: int, line: bytes | dict[str, Any]) -> NewRecord:

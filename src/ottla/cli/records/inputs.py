@@ -17,7 +17,7 @@ from ottla.base.errors import UserError
 from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
 from ottla.cli.records.json_lines import parse_record
-from ottla.cli.records.new_record import Headers, NewRecord
+from ottla.cli.records.new_record import MAX_CSV_FIELD_SIZE, Headers, NewRecord
 
 CHUNK_SIZE = 1 << 18
 PARQUET_ROWS = 4096
@@ -143,6 +143,7 @@ def csv_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
     """A record for each row under a line of headings: one column, or all of them as JSON."""
     lines = (line for _, line in _lines(stream, b"\n"))
     texts = (line.decode() + "\n" for line in lines if not isinstance(line, Pause))
+    csv.field_size_limit(MAX_CSV_FIELD_SIZE)
     reader = csv.DictReader(texts, strict=True)
     try:
         _check_columns(name, reader.fieldnames or (), options)

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+MAX_CSV_FIELD_SIZE = 2**31 - 1
+"""Python's reader takes 128 KiB by default, and a record may be larger."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:

@@ -194,12 +194,13 @@ def test_what_is_exported_is_imported_whole(
         {"key": "k", "value": 'v\n"é"', "headers": {"h": "1"}, "timestamp_ms": 5, "partition": 1},
         {"key_base64": "/w==", "value": None, "partition": 0, "headers": [["none", None]]},
         {"value_base64": "/w==", "partition": 0},
+        {"value": "larger than Python's CSV takes by default" * 4000, "partition": 0},
     ]
     data = b"".join(json.dumps(one).encode() + b"\n" for one in lines)
     output(broker, "topics", "create", "TARGET", "from", "to", "-p", "2")
     output(broker, "produce", "TARGET", "from", "--json", data=data)
     path = str(tmp_path / f"out.{suffix}")
-    assert run(broker, "export", "TARGET", "from", "-o", path).stderr.startswith("exported 3 rec")
+    assert run(broker, "export", "TARGET", "from", "-o", path).stderr.startswith("exported 4 rec")
     output(broker, "import", "TARGET", "to", path, "--keep-partitions", "-q")
     wanted = output(broker, "consume", "TARGET", "from", "--json")
     found = output(broker, "consume", "TARGET", "to", "--json")
@@ -220,7 +221,13 @@ def test_a_range_is_exported_and_what_is_no_export_is_refused(
         ("o.dat", "its name says no format"),
         ("bad.parquet", "this is no parquet file"),
         ("empty.csv", "there is no column value, and no other; to write rows as JSON: "),
+        ("latin.csv", "this is no CSV file of UTF-8 text, after line 0: 'utf-8' codec can't"),
+        ("longer.csv", "there is no column value; there are a, b"),
     ]:
+        if name == "latin.csv":
+            (tmp_path / name).write_bytes(b"value\n\xfcber\n")
+        if name == "longer.csv":
+            (tmp_path / name).write_text("a,b\n1,2,3\n")
         if name == "bad.parquet":
             (tmp_path / name).write_text("nonsense")
         if name == "empty.csv":

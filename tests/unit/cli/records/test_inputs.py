@@ -134,6 +134,8 @@ def test_csv_rows_become_json_or_one_column() -> None:
     assert json.loads(found[0].value or b"") == {"id": "1", "name": "a\nb"}
     found = read(csv_records, data, key_column="id", value_column="name")
     assert [one.value for one in found] == [b"a\nb", "é".encode()]
+    (large,) = read(csv_records, b"a\n" + 200_000 * b"x" + b"\n", value_column="a")
+    assert large.value == 200_000 * b"x"
     with pytest.raises(UserError, match="there is no column nam; there are id, name"):
         read(csv_records, data, value_column="nam")
     with pytest.raises(InputError, match="another number of columns"):
