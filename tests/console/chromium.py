@@ -45,10 +45,17 @@ def opened_chromium() -> Iterator[Any]:
             found.close()
 
 
-def faults_of(page: Any) -> list[str]:
-    """What axe finds on a page: the rule, and where."""
+def faults_of(
+    page: Any, *, only: list[str] | None = None, rules: dict[str, bool] | None = None
+) -> list[str]:
+    """What axe finds on a page, by all rules, `only` some, or without some: rule and place."""
     page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if only is not None:
+        options["runOnly"] = only
+    if rules is not None:
+        options["rules"] = {name: {"enabled": is_on} for name, is_on in rules.items()}
+    found = page.evaluate("options => axe.run(document, options)", options)
     return [
         f"{one['id']}: {node['target']} {node.get('failureSummary', '')}"
         for one in found["violations"]
