@@ -50,7 +50,7 @@ def configuration() -> str:
     parts = [
         CONFIGURATION_HEAD,
         "## Settings of the broker\n",
-        "*while running*: a client may change it, and it holds at once.\n",
+        "*while running*: a client may change it, with immediate effect.\n",
         settings_table(columns, [row for row in own if row.name not in CLUSTER_SETTINGS]),
         "\n## Settings of a broker in a cluster\n",
         "Of a broker with `zookeeper.connect` ([cluster.md](cluster.md)). For a broker alone they "

@@ -47,6 +47,19 @@ PLAIN_WORDS = {
     r"as ever": "as always, or nothing",
     r"broken off": "interrupted",
     r"wants? to be": "has to be",
+    r"dearer": "more expensive",
+    r"nought": "zero",
+    r"on the wall": "elapsed time",
+    r"parted (by|from)": "separated by, diverged from",
+    r"looks? (a|the) \w+ over": "checks",
+    r"(comes?|came) to lie": "is placed, runs",
+    r"(put|set|puts|sets) right": "corrected",
+    r"holds at once": "takes effect at once",
+    r"are stated": "expected, or what the header says",
+    r"as the header has it": "according to the header",
+    r"the same again": "once more, repeated",
+    r"for (other|the other)s'? sakes?": "because of others",
+    r"made already": "existing",
 }
 """What a reader from elsewhere stumbles over, and what to say instead."""
 DIALECT = {

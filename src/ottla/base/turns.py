@@ -170,7 +170,7 @@ def give_way() -> None:
 
 
 def in_a_turn() -> bool:
-    """Whether the running code can be suspended for others' sake."""
+    """Whether the running code can be suspended, so that others run."""
     return CURRENT.get() is not None
 
 

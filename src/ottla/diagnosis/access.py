@@ -39,7 +39,7 @@ def _who(listener: Listener, config: BrokerConfig, state: SecurityState) -> tupl
     if listener.has_login:
         return f"clients that log in: {', '.join(_logins(listener, own, state))}", False
     if listener.has_tls and own.ssl_client_auth == "required":
-        return "clients with a certificate that ssl.truststore.location signs", False
+        return "clients with a certificate signed by an authority in ssl.truststore.location", False
     return "everyone who can reach it, as User:ANONYMOUS", True
 
 

@@ -148,7 +148,7 @@ def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complai
         yield Complaint(
             kind="open_to_all" if one.is_open_to_all else "open",
             where=one.where,
-            what=f"{one.who}; they {one.what}",
+            what=f"open to {one.who}; they {one.what}",
             remedy=Remedy.CLOSE if one.is_open_to_all else Remedy.NONE,
             is_note=True,
         )

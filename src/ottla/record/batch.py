@@ -257,7 +257,7 @@ class RecordBatch:
     def check(self) -> None:
         position, end = self.position, self.position + self.size
         if end > len(self.buffer):
-            raise InvalidBatchError(f"cut short: {self.size} bytes are stated")
+            raise InvalidBatchError(f"cut short: {self.size} bytes expected")
         found = crc32c(memoryview(self.buffer)[position + ATTRIBUTES_POSITION : end])
         if found != self.crc:
             raise InvalidBatchError(

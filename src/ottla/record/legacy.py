@@ -188,7 +188,7 @@ class LegacyBatch:
 
     def check(self) -> None:
         if self.position + self.size > len(self.buffer):
-            raise InvalidBatchError(f"cut short: {self.size} bytes are stated")
+            raise InvalidBatchError(f"cut short: {self.size} bytes expected")
         view = memoryview(self.buffer)[self.position + CRC_END : self.position + self.size]
         found = zlib.crc32(view)
         if found != self.crc:

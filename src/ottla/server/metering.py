@@ -176,7 +176,7 @@ def fetched_size(response: FetchResponse) -> int:
 
 
 def leave_out_records(response: FetchResponse) -> None:
-    """The client asks for the same again: its offsets have not moved."""
+    """The client repeats the request: its offsets have not moved."""
     for topic in response.responses:
         for partition in topic.partitions:
             if partition.records:

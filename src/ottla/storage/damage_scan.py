@@ -158,7 +158,7 @@ class _Scan:
     def _whole_batch(self, position: int, size: int) -> Batch:
         rest = self._end - position
         if size > rest:
-            raise InvalidBatchError(f"cut short: {size} bytes are stated, {rest} are there")
+            raise InvalidBatchError(f"cut short: {size} bytes expected, {rest} found")
         return batch_at(self._read(position, size))
 
     def _damage(self, position: int, batch: Batch | None, reason: str) -> DamagedRegion:

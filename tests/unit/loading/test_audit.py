@@ -89,7 +89,7 @@ def test_loads_that_do_not_tile_are_named_with_the_offsets(
 
 def test_files_must_hold_what_their_load_states() -> None:
     (found,) = check_tiling([entry(0, loaded(0, 10, rows=10), data_file(0, 8))])
-    assert found.text == "load 0, partition 0: its files have 9 rows, 10 are stated"
+    assert found.text == "load 0, partition 0: its files have 9 rows, 10 expected"
     outside = check_tiling([entry(0, loaded(0, 10, rows=10), data_file(1, 10))])
     assert [one.kind for one in outside] == ["overlap"]
 

@@ -170,7 +170,7 @@ def lost_text(lost: LostOffsets) -> str:
         if lost.stated_last is None or lost.stated_last < lost.first:
             text = f"whatever came after offset {lost.first - 1} is lost"
         else:
-            text = f"offsets {lost.first} to {lost.stated_last} are lost, as the header has it"
+            text = f"offsets {lost.first} to {lost.stated_last} are lost, according to the header"
     elif lost.last < lost.first:
         text = "no offset is lost"
     elif lost.last == lost.first:

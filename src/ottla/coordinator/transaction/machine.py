@@ -111,7 +111,7 @@ class TransactionMachine:
     # Producers
 
     def init_producer(self, request: InitRequest, at: Timestamps) -> Decision[ProducerAnswer]:
-        """Gives a producer its id and epoch, and shuts out all that had the id before.
+        """Gives a producer its id and epoch, and fences those that had the id before.
 
         CONCURRENT_TRANSACTIONS together with records means that an open transaction is aborted
         first: to be asked again when that is complete.

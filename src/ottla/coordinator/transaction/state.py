@@ -32,7 +32,7 @@ class TransactionState(Enum):
     """The id is forgotten."""
 
     PREPARE_EPOCH_FENCE = 7
-    """The producer is shut out, and its transaction about to be aborted.
+    """The producer is fenced, and its transaction about to be aborted.
 
     Never written. In Kafka a transaction is so while the abort is on its way into the log; here
     that is one step, and no transaction is ever seen so.

@@ -258,7 +258,7 @@ def _check_stated(piece: Piece, rows: int, quarantined: int) -> Iterator[Differe
         (quarantined, piece.stated.quarantined_count, "quarantined records"),
     ):
         if found != stated:
-            text = f"the table has {found} {what}, {stated} are stated"
+            text = f"the table has {found} {what}, {stated} expected"
             yield _in_piece("count", piece, text)
 
 

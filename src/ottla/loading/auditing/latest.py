@@ -38,7 +38,7 @@ def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> l
     found = sum(file.row_count for file in files if file.role is FileRole.ROWS)
     if found == stated:
         return []
-    return [Difference(kind="count", text=f"the table has {found} rows, {stated} are stated")]
+    return [Difference(kind="count", text=f"the table has {found} rows, {stated} expected")]
 
 
 @dataclass(slots=True)

@@ -111,7 +111,7 @@ def _check_entry_files(entry: LedgerEntry, loaded: LoadedPartition) -> Iterator[
         yield Difference(
             kind="count",
             text=f"{entry.action.value} {entry.commit_id}, partition {loaded.partition}: its files "
-            f"have {row_count} rows, {stated} are stated",
+            f"have {row_count} rows, {stated} expected",
             partition=loaded.partition,
         )
     for file in files if not loaded.carried_count else ():
@@ -190,7 +190,7 @@ def _wrong_file(table: TableDirectory, stated: Sequence[DataFile]) -> str | None
     if not found:
         return "it has no rows"
     if found[0].size != stated[0].size:
-        return f"it has {found[0].size} bytes, {stated[0].size} are stated"
+        return f"it has {found[0].size} bytes, {stated[0].size} expected"
     there, wanted = _rows_by_partition(found), _rows_by_partition(stated)
     if there != wanted:
         return f"it holds {_rows_text(there)}; the ledger says {_rows_text(wanted)}"

@@ -74,9 +74,7 @@ def test_damage_is_a_line_among_the_others(partition: Path) -> None:
     log.write_bytes(log.read_bytes()[:-3])
     result = run(log)
     assert result.exit_code == 0
-    assert (
-        "DAMAGE at byte 85, 80 bytes: cut short: 83 bytes are stated, 80 are there" in result.output
-    )
+    assert "DAMAGE at byte 85, 80 bytes: cut short: 83 bytes expected, 80 found" in result.output
     assert json_lines(log)[-1]["type"] == "damage"
 
 

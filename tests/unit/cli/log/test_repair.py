@@ -151,7 +151,7 @@ def test_a_directory_in_use_is_one_line_and_exit_code_2(
         (LostOffsets(first=3, last=None), "whatever came after offset 2 is lost"),
         (
             LostOffsets(first=3, last=None, stated_last=9),
-            "offsets 3 to 9 are lost, as the header has it",
+            "offsets 3 to 9 are lost, according to the header",
         ),
         (LostOffsets(first=3, last=2), "no offset is lost"),
         (LostOffsets(first=3, last=3), "offset 3 is lost"),

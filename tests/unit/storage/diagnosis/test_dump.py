@@ -93,7 +93,7 @@ def test_a_torn_tail_is_a_line() -> None:
     assert damage == rows.DamageRow(
         position=size,
         size=size - 5,
-        reason=f"cut short: {size} bytes are stated, {size - 5} are there",
+        reason=f"cut short: {size} bytes expected, {size - 5} found",
     )
 
 
