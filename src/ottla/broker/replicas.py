@@ -113,6 +113,8 @@ class Replicas:
         self._store = store
         directories = self._directories = store.directories
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
+        self.directory_failures = 0
+        """How many directories have failed since the start, and their partitions were given up."""
         self._waiting = waiting
         self.manager = ReplicaManager(options, HostedLogs(store, directories, self._opened))
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
@@ -330,6 +332,7 @@ class Replicas:
             place for place, one in self.partitions.items() if one.partition.directory is directory
         ]
         self._carry_out(self.manager.went_offline(gone))
+        self.directory_failures += 1
 
     # Effects
 

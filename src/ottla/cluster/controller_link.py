@@ -53,6 +53,7 @@ from ottla.registries.controllers import (
     encode_producer_ids,
     next_producer_ids,
 )
+from ottla.registries.notices import encode_log_dir_event
 from ottla.registries.topics import PartitionState
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,9 @@ class LeadingReplicas(Protocol):
 
     @property
     def alter_partitions(self) -> AlterPartitions: ...
+
+    @property
+    def directory_failures(self) -> int: ...
 
     def altered(self, attempt: int, answers: Iterable[AlteredAnswer], at: Timestamps) -> None: ...
 
@@ -116,6 +120,7 @@ class ControllerLink:
         self._topics: dict[str, None] = {}
         self._blocks_for: deque[Callable[[ProducerIdBlock], None]] = deque()
         self._propagation = IsrChangePropagation()
+        self._reported_failures = parts.replicas.directory_failures
         self._next_rebalance_ms = self._now_ms + (parts.rebalance_interval_ms or 0.0)
         self._next_token_check_ms = self._now_ms + (parts.token_check_interval_ms or 0.0)
         self._is_stopping = False
@@ -209,6 +214,10 @@ class ControllerLink:
             self._alter_partitions()
         if not self._parts.version.has_alter_partition:
             self._propagate(now_ms)
+        failures = self._parts.replicas.directory_failures
+        if failures != self._reported_failures:
+            self._reported_failures = failures
+            self._report_failed_directory()
         if self._topics:
             self._create_topics()
         while self._blocks_for:
@@ -312,6 +321,15 @@ class ControllerLink:
             return
         self._propagation.propagated(now_ms)
         create = Create(paths.ISR_CHANGE_PREFIX, content, is_sequential=True)
+        self._parts.member.run(lambda: _create(create), lambda _: None)
+
+    def _report_failed_directory(self) -> None:
+        """Has the controller ask this broker which of its replicas still work.
+
+        Kafka: `KafkaZkClient.propagateLogDirEvent`.
+        """
+        content = encode_log_dir_event(self._parts.member.broker_id)
+        create = Create(paths.LOG_DIR_EVENT_PREFIX, content, is_sequential=True)
         self._parts.member.run(lambda: _create(create), lambda _: None)
 
     # Topics and producer ids
