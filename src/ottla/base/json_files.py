@@ -37,11 +37,9 @@ def read_json_file(
         raise CorruptionError(path, 0, f"not {what} ({error!r})") from error
 
 
-def write_json_file(
-    file_system: FileSystem, path: str, fields: dict[str, Any], *, is_secret: bool = False
-) -> None:
-    """Replaces the file, durably; raises `OSError`. Only its owner may read what `is_secret`."""
-    replace_file(file_system, path, json_text(fields) + b"\n", is_secret=is_secret)
+def write_json_file(file_system: FileSystem, path: str, fields: dict[str, Any]) -> None:
+    """Replaces the file, durably; raises `OSError`."""
+    replace_file(file_system, path, json_text(fields) + b"\n")
 
 
 @dataclass(frozen=True, slots=True)

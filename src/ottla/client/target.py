@@ -8,7 +8,6 @@ A directory that is named several times in one process is opened once, and close
 
 import os
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Union
 
 from ottla.base.addresses import Address, parse_address
@@ -26,14 +25,13 @@ def open_target(
     target: Target,
     settings: ClientSettings = PATIENT,
     *,
-    topics: Iterable[str] | None = (),
     may_make: bool = False,
 ) -> Cluster:
     """The cluster that a target names; close it. Raises `UserError`.
 
     An existing directory is a directory, `HOST:PORT[,HOST:PORT]` are brokers, and anything else is
     the path of a directory, which is made where that is allowed. A log that was given open stays
-    open. `topics` are those of `Cluster`: nothing is asked before it is needed, or with `None` all.
+    open. No topic is asked for before it is needed.
     """
     transport: Transport = SocketTransport(settings)
     addresses = _addresses_of(target)
@@ -44,7 +42,7 @@ def open_target(
         addresses = [ADDRESS]
         transport = in_process(target, settings, may_make=may_make)
     try:
-        return Cluster(addresses, settings, sleep=time.sleep, topics=topics, transport=transport)
+        return Cluster(addresses, settings, sleep=time.sleep, topics=(), transport=transport)
     except BaseException:
         transport.close()
         raise

@@ -21,7 +21,6 @@ class Chart:
     began: str
     ended: str
     seconds: int
-    point_count: int
 
     def fields(self) -> Fields:
         return asdict(self)
@@ -45,7 +44,6 @@ def line_chart(points: Sequence[tuple[int, int]]) -> Chart:
         began=second_text(began),
         ended=second_text(ended),
         seconds=(ended - began) // 1000,
-        point_count=len(points),
     )
 
 

@@ -170,9 +170,9 @@ def _is_known(parts: Parts, partition: TopicPartition) -> bool:
 
 
 def refresh_states(
-    parts: Parts, partitions: Iterable[TopicPartition], *, watch: bool = False
+    parts: Parts, partitions: Iterable[TopicPartition]
 ) -> Steps[dict[TopicPartition, Leadership]]:
-    known = yield from parts.store.states(list(partitions), watch=watch)
+    known = yield from parts.store.states(list(partitions))
     parts.context.leaderships.update(known)
     return known
 

@@ -24,12 +24,12 @@ MAX_LINES = 20
 class EventLog:
     """Called with each event, from any thread. `counts` are of all events since the start.
 
-    `start` has a thread sum up. `totals` gives counters, by name, that are summed up too.
+    `start` has a thread sum up.
     """
 
-    def __init__(self, clock: Clock, totals: Callable[[], dict[str, int]] = dict) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.counts: Counter[str] = Counter()
-        self.totals = totals
+        self._totals: Callable[[], dict[str, int]] = dict
         self._clock = clock
         self._logged: Counter[str] = Counter()
         self._passed_over: Counter[str] = Counter()
@@ -51,8 +51,10 @@ class EventLog:
             self._logged[kind] += 1
         logger.info("%s", event.message, extra={"event": event})
 
-    def start(self) -> None:
-        self._last_totals = self.totals()
+    def start(self, totals: Callable[[], dict[str, int]]) -> None:
+        """`totals` gives counters, by name, that are summed up too."""
+        self._totals = totals
+        self._last_totals = totals()
         self._thread.start()
 
     def stop(self) -> None:
@@ -70,7 +72,7 @@ class EventLog:
             seconds, self._since_ms = (now_ms - self._since_ms) / 1000, now_ms
         for kind, count in sorted(passed_over.items()):
             logger.info("%d more in %.0f s: %s", count, seconds, kind.replace("_", " "))
-        totals = self.totals()
+        totals = self._totals()
         grown = {
             name: value - self._last_totals.get(name, 0)
             for name, value in totals.items()

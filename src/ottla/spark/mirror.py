@@ -57,7 +57,6 @@ class BulkReport:
     task_count: int
     size: int
     task_seconds: float
-    adopt_seconds: float
 
 
 def mirror_with_spark(
@@ -77,7 +76,7 @@ def mirror_with_spark(
     copies = plan(source, target, options, security)
     on_step(Step.PLANNED)
     if not copies:
-        return BulkReport(task_count=0, size=0, task_seconds=0.0, adopt_seconds=0.0)
+        return BulkReport(task_count=0, size=0, task_seconds=0.0)
     try:
         with SparkEngine(spark, SessionSettings(log_level="OFF")) as engine:
             engine.start(is_short=False)
@@ -86,7 +85,7 @@ def mirror_with_spark(
             texts = engine.run(work, lambda *_: None)
             staged = [_staged(copy, text) for copy, text in zip(copies, texts, strict=True)]
         on_step(Step.ALL_STAGED)
-        done = time.monotonic()
+        task_seconds = time.monotonic() - began
         adopt(target, staged, lambda: on_step(Step.SEGMENT_ADOPTED))
         on_step(Step.ALL_ADOPTED)
     finally:
@@ -94,8 +93,7 @@ def mirror_with_spark(
     return BulkReport(
         task_count=len(copies),
         size=sum(one.size for one in staged),
-        task_seconds=done - began,
-        adopt_seconds=time.monotonic() - done,
+        task_seconds=task_seconds,
     )
 
 

@@ -42,12 +42,12 @@ def test_what_is_counted_elsewhere_is_summed_up_when_it_has_grown(
     log: EventLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     totals = {"segments rolled": 3, "segments deleted": 0}
-    log.totals = lambda: dict(totals)
-    log.sum_up()
-    log.sum_up()
+    log.start(lambda: dict(totals))
     totals["segments rolled"] = 5
     log.sum_up()
-    assert caplog.messages == ["in 0 s: segments rolled: 3", "in 0 s: segments rolled: 2"]
+    totals["segments deleted"] = 1
+    log.stop()
+    assert caplog.messages == ["in 0 s: segments rolled: 2", "in 0 s: segments deleted: 1"]
 
 
 def test_events_are_counted_where_none_is_logged(caplog: pytest.LogCaptureFixture) -> None:

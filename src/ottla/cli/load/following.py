@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,7 @@ from ottla.cli.terminal import Stopping, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ottla.client.admin import Admin
     from ottla.loading.follow import Follower, FollowStatus
     from ottla.loading.job import LoadJob, LoadPlace
 
@@ -36,17 +38,16 @@ def run_follower(
     from ottla.loading.follow import Follower, Wanted
 
     watcher = _Watcher(as_json=given["as_json"])
-    broker: int | None = given["with_leader"]
+    leadership = Leadership(given["with_leader"], given["source_config"])
 
     def wanted(place: "LoadPlace") -> Wanted:
-        if broker is None:
-            return Wanted(place, lambda: open_job(place))
-        return Wanted(place, lambda: open_job(place), lambda: _leads(broker, place, given))
+        return Wanted(place, lambda: open_job(place), lambda: leadership.is_ours(place))
 
     follower = Follower(
         lambda: [wanted(one) for one in places()], follow_rule(given), on_status=watcher.see
     )
     with ExitStack() as stack:
+        stack.callback(leadership.close)
         stop = stack.enter_context(Stopping())
         if given["until_eof"]:
             threading.Thread(target=_stop_at_eof, args=(stop,), daemon=True).start()
@@ -66,21 +67,48 @@ def run_follower(
         console.print("stopped: everything appended so far is loaded")
 
 
-def _leads(broker: int, place: "LoadPlace", given: Mapping[str, Any]) -> bool:
-    """Whether a broker leads the first partition of a topic; raises `UserError`.
+class Leadership:
+    """Whether a broker leads the first partition of a topic; without a broker every topic is ours.
 
     So of the brokers of a cluster one keeps a topic's table. A broker that still believes to lead
-    does no harm: the table's claim, or its log, refuses the second writer.
+    does no harm: the table's claim, or its log, refuses the second writer. All tables are asked for
+    over one connection, until it fails or the client's settings change, such as its password.
     """
-    from ottla.base.errors import UnknownNameError
-    from ottla.client.admin import Admin
 
-    with Admin(place.source, read_client_settings(given["source_config"])) as admin:
+    def __init__(self, broker: int | None, settings_file: Path | None) -> None:
+        self._broker = broker
+        self._settings_file = settings_file
+        self._connected: tuple[str, dict[str, str]] | None = None
+        self._admin: Admin | None = None
+
+    def is_ours(self, place: "LoadPlace") -> bool:
+        """Raises `UserError`, `ApiError` or `OSError`."""
+        from ottla.base.errors import UnknownNameError
+
+        if self._broker is None:
+            return True
         try:
-            (topic,) = admin.describe_topics([place.topic])
+            (topic,) = self._connect(place.source).describe_topics([place.topic])
         except UnknownNameError:
             return False
-    return any(one.leader == broker for one in topic.partitions if one.partition == 0)
+        except BaseException:
+            self.close()
+            raise
+        return any(one.leader == self._broker for one in topic.partitions if one.partition == 0)
+
+    def _connect(self, source: str) -> "Admin":
+        from ottla.client.admin import Admin
+
+        wanted = source, read_client_settings(self._settings_file)
+        if self._admin is None or self._connected != wanted:
+            self.close()
+            self._admin, self._connected = Admin(*wanted), wanted
+        return self._admin
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
 
 
 def _stop_at_eof(stop: Stopping) -> None:

@@ -59,8 +59,7 @@ class Observing:
 
             server.log_requests(parse_filter(self.log_requests))
             logging.getLogger("ottla.requests").setLevel(logging.INFO)
-        events.totals = lambda: _job_totals(broker, server)
-        events.start()
+        events.start(lambda: _job_totals(broker, server))
 
     def open_console(
         self, listeners: "Sequence[Listener]", addresses: Sequence[tuple[str, int]]
