@@ -47,7 +47,7 @@ BROKER = {
     "storage/files": "log_file",
     "storage/index": "index_file offset_index sparse_index tail_positions time_index"
     " transaction_index",
-    "storage/segment": "segment segment_reader segment_view segments",
+    "storage/segment": "segment segment_reader segment_recovery segment_view segments",
     "storage/log": (
         "append conversion epoch_replay leader_epochs offsets partition_log producer_state reader"
         " rolling state writer"

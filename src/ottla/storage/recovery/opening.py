@@ -17,6 +17,7 @@ from ottla.storage.recovery.replaying import recover_segment
 from ottla.storage.recovery.transaction_check import check_transactions
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_facts import check_first_batch
+from ottla.storage.segment.segment_recovery import has_true_last_entries
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def open_segments(log: OpenedLog) -> None:
         if base_offset >= recovered_from:
             continue
         is_sane = _has_sane_indexes(log, segment, indexes[base_offset])
-        if not is_sane or (following == recovered_from and not segment.has_true_last_entries()):
+        if not is_sane or (following == recovered_from and not has_true_last_entries(segment)):
             recover_segment(log, segment)
             segment.sync()
 

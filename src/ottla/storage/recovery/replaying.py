@@ -18,6 +18,7 @@ from ottla.storage.log.producer_state import ProducerState
 from ottla.storage.recovery.damage import keep_flushed
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_recovery import recover
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +78,8 @@ def recover_segment(
     snapshots.take(state)
     following = scan.header_at(after[0].log, 0) if after else None
     replay = _Replay(log, segment, state, following)
-    valid = segment.recover(
-        replay.take, _limit(log, segment), _gapless_from(log, segment), log.request.cleaned_until
-    )
+    gapless_from, cleaned_until = _gapless_from(log, segment), log.request.cleaned_until
+    valid = recover(segment, replay.take, _limit(log, segment), gapless_from, cleaned_until)
     if not replay.is_of_known_epochs:
         segment.forget_checks(segment.size)
     damaged = segment.size - valid

@@ -1,21 +1,18 @@
 """One segment: a log file and the indexes that find things in it.
 
 Format pages: docs/format/README.md lists the five files. A crash can leave the indexes ahead of or
-after the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegment`.
+after the log; `segment_recovery` rebuilds them from it. Kafka's counterpart: `LogSegment`.
 """
 
 import logging
-from collections.abc import Callable
 from typing import ClassVar, Final
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_present
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import Batch, batch_at
+from ottla.record.batch import Batch
 from ottla.storage import scan
 from ottla.storage.files.filenames import (
-    MAX_OFFSET,
     FileKind,
     FileName,
     FileSuffix,
@@ -28,12 +25,6 @@ from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
 from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.segment.checked_ranges import CheckedRanges
-from ottla.storage.segment.log_order import (
-    OffsetOverflowError,
-    is_flipped_offset,
-    is_misplaced,
-    warn_of_gap,
-)
 from ottla.storage.segment.segment_view import FOUND, OURS, SegmentView, TimestampOffset
 
 logger = logging.getLogger(__name__)
@@ -97,6 +88,10 @@ class Segment(SegmentView):
     @property
     def size(self) -> int:
         return self.log.size
+
+    @property
+    def is_compacted(self) -> bool:
+        return self._config.is_compacted
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -209,82 +204,10 @@ class Segment(SegmentView):
 
     # Recovering and ending
 
-    def recover(
-        self,
-        on_batch: Callable[[Batch], None],
-        limit: int = MAX_OFFSET,
-        gapless_from: int = MAX_OFFSET,
-        cleaned_until: int = 0,
-    ) -> int:
-        """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
-
-        `on_batch` sees each valid batch in order (for producer state and epochs), all before
-        `limit`. From `gapless_from` on each must begin where the one before it ends, and one that
-        does not by one bit is given its offset back. Gaps before `cleaned_until` are compaction's,
-        whatever the topic's policy is by now. What lies after them is for the caller to cut
-        off, once the segments after this one are gone. Raises `OffsetOverflowError`: it must be
-        split. Kafka: `LogSegment.recover`.
-        """
-        # Whatever they hold is not to be trusted: they are rebuilt.
-        self.offset_index.delete()
-        self.time_index.delete()
-        self.transaction_index.delete()
-        self.trust = OURS
-        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        self._first_timestamp_ms = None
-        view = self.log.map()
-        try:
-            valid = self._recover_batches(view, on_batch, limit, gapless_from, cleaned_until)
-        finally:
-            view.release()
-        self.close_indexes_off()
-        self.forget_checks(0 if valid == self.log.size else self.log.size)
-        return valid
-
     def forget_checks(self, size: int) -> None:
         """Of so many bytes no header is known to be in order; see `header_check`."""
         self.unchecked_size = size
         self.checked_ranges = CheckedRanges()
-
-    def _recover_batches(
-        self,
-        view: memoryview,
-        on_batch: Callable[[Batch], None],
-        limit: int,
-        gapless_from: int,
-        cleaned_until: int,
-    ) -> int:
-        valid = self._last_entry = 0
-        next_offset = self.base_offset
-        max_offset = self.base_offset + INT32_MAX
-        # An active segment is never compacted.
-        may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
-        checks = (scan.checksum,)
-        for position, batch in scan.batches(
-            view, self.log.path, checks=checks, ends_at_damage=True
-        ):
-            is_gap = batch.magic == 2 and batch.base_offset != next_offset
-            if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
-                self.log.stamp_base_offset(position, next_offset)
-                batch = batch_at(view, position)
-                is_gap = False
-            if is_gap and position == 0 and next_offset >= gapless_from:
-                break  # its name says so too: the file is another log's
-            last_offset, end = batch.last_offset, position + batch.size
-            if last_offset < next_offset:
-                break
-            if is_gap and is_misplaced(batch, next_offset, limit, view):
-                break
-            is_known = may_have_gaps or next_offset < cleaned_until
-            if is_gap and end == len(view) and not is_known:
-                warn_of_gap(self.log, position, next_offset, batch.base_offset)
-            if last_offset > max_offset:
-                raise OffsetOverflowError(self.log, self.base_offset, position, last_offset)
-            self._index(position, batch)
-            on_batch(batch)
-            valid = end
-            next_offset = last_offset + 1
-        return valid
 
     def rebuild_indexes(self) -> None:
         """Rebuilds the offset and the time index from the log's headers, durably.
@@ -294,20 +217,25 @@ class Segment(SegmentView):
         ascending = scan.Ascending(self.base_offset, self.base_offset + INT32_MAX + 1)
         found = list(scan.headers(self.log, checks=(ascending,), allow_torn_tail=False))
         room = self.offset_index.size, self.time_index.size
-        self.offset_index.delete()
-        self.time_index.delete()
-        self.trust = OURS
-        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        self._last_entry = 0
+        self.begin_indexes_again()
         for position, batch in found:
-            self._index(position, batch)
+            self.index(position, batch)
         self.close_indexes_off()
         self.offset_index.resize(max(room[0], self.offset_index.size))
         self.time_index.resize(max(room[1], self.time_index.size))
         self.offset_index.sync()
         self.time_index.sync()
 
-    def _index(self, position: int, batch: Batch) -> None:
+    def begin_indexes_again(self) -> None:
+        """Whatever they hold is not to be trusted: `index` is given every batch in order."""
+        self.offset_index.delete()
+        self.time_index.delete()
+        self.trust = OURS
+        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp_ms = None
+        self._last_entry = 0
+
+    def index(self, position: int, batch: Batch) -> None:
         """Takes a stored batch into indexes that are rebuilt."""
         largest = self._max
         assert largest is not None
@@ -350,28 +278,6 @@ class Segment(SegmentView):
             self.rebuild_indexes()
         if self.trust is not OURS:
             self._indexed_largest()  # no entry could follow one that is not true
-
-    def has_true_last_entries(self) -> bool:
-        """Whether the indexes of an ended segment end as its log does.
-
-        A roll or a cut after the last flush has changed them since, perhaps not on the disk.
-        Searches by time and retention judge by the last time entry (Kafka would take the one before
-        it). Below the log's start, which counts as flushed, the log itself may be damaged.
-        """
-        index = self.offset_index
-        try:
-            if index.entry_count:
-                offset, position = index.entry(index.entry_count - 1)
-                last = scan.header_at(self.log, position)
-                if last is None or last.last_offset > offset:
-                    return False
-            # Of the index itself: of a short log `largest` is read from the batches.
-            timestamp_ms, indexed_offset = self.time_index.last_entry
-            found = self.translate(indexed_offset)
-            after = scan.headers(self.log, found.position if found else 0)
-            return all(header.max_timestamp_ms <= timestamp_ms for _, header in after)
-        except CorruptionError:
-            return False
 
     def become_active(self) -> None:
         """Gives the indexes room to grow again."""

@@ -8,6 +8,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.storage.diagnosis import rebuild
 from ottla.storage.diagnosis.producer_checks import Knowledge
+from ottla.storage.segment.segment_recovery import recover
 from ottla.testing import FakeFileSystem
 from tests.support.damaged_logs import PARTITION, Files, sound_files
 from tests.support.logs import append, open_log
@@ -29,7 +30,7 @@ def test_an_index_is_as_a_recovery_makes_it_with_default_spacing() -> None:
         append(log, b"x" * 2000, timestamp_ms=1000 + (7 * number) % 13)
     log.writer.flush()
     segment = log.segments.active
-    segment.recover(lambda batch: None, 1 << 40, 1 << 40, 0)
+    recover(segment, lambda batch: None, 1 << 40, 1 << 40, 0)
     segment.become_inactive()
     paths = [segment.offset_index.path, segment.time_index.path]
     made = [read_file(disk, one) for one in paths]

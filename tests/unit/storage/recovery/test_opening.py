@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.files import read_file, replace_file
 from ottla.storage.recovery.opening import open_segments
+from ottla.storage.segment.segment_recovery import has_true_last_entries
 from ottla.testing import FakeFileSystem
 from tests.support.recovering import COUNT, damage, killed, live, opened
 
@@ -48,7 +49,7 @@ def test_a_missing_index_of_a_flushed_segment_is_rebuilt(
     open_segments(log)
     segment = log.segments.values[1]
     assert disk.status(path) is not None
-    assert segment.has_true_last_entries()
+    assert has_true_last_entries(segment)
     # In use an index has room for entries to come.
     assert read_file(disk, path).rstrip(b"\0") == before.rstrip(b"\0")
 
@@ -87,5 +88,5 @@ def test_an_offset_index_whose_last_entry_lies_before_the_recovery_point_is_rebu
     damage(disk, path, len(entries) - 1)
     log = opened(disk, recovery_point=recovered_from)
     open_segments(log)
-    assert log.segments.values[-2].has_true_last_entries()
+    assert has_true_last_entries(log.segments.values[-2])
     assert read_file(disk, path).rstrip(b"\0") == entries

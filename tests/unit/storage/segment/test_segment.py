@@ -1,50 +1,33 @@
-"""One segment: what it appends is found, cut, recovered, and let go of."""
+"""One segment: what it appends is found, cut, and let go of."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from ottla.base.errors import CorruptionError
-from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
 from ottla.storage.files.filenames import FileSuffix
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_view import TimestampOffset, Trust
 from ottla.testing import FakeFileSystem
-from tests.support.logs import NOW_MS, batch
-
-CONFIG = TopicConfig(index_interval_bytes=100, segment_index_bytes=1000)
-BASE = 10
-COUNT = 8
-"""Batches of one record; the latest timestamp is that of the fifth."""
-
-TIMES_MS = [NOW_MS + (500 if number == 4 else number) for number in range(COUNT)]
-
-
-def content_of(number: int) -> bytearray:
-    content = batch(b"v" * 60, timestamp_ms=TIMES_MS[number])
-    content[:8] = (BASE + number).to_bytes(8)
-    return content
-
-
-def opened(disk: FakeFileSystem, *, create: bool = False) -> Segment:
-    return Segment(disk, "data", BASE, config=CONFIG, created_ms=NOW_MS, create=create)
+from tests.support.segments import (
+    BASE,
+    COUNT,
+    TIMES_MS,
+    content_of,
+    filled,
+    new_disk,
+)
 
 
 @pytest.fixture
 def disk() -> FakeFileSystem:
-    disk = FakeFileSystem()
-    disk.make_directory("data")
-    return disk
+    return new_disk()
 
 
 @pytest.fixture
 def segment(disk: FakeFileSystem) -> Iterator[Segment]:
-    segment = opened(disk, create=True)
-    for number in range(COUNT):
-        offset = BASE + number
-        segment.append(content_of(number), offset, TimestampOffset(TIMES_MS[number], offset))
-    segment.log.write_out()
+    segment = filled(disk)
     yield segment
     segment.close_files()
 
@@ -91,36 +74,6 @@ def test_a_cut_takes_index_entries_and_the_largest_timestamp_along(segment: Segm
     assert segment.truncate_to(BASE + 3) == 0
 
 
-def test_recovery_rebuilds_what_the_indexes_said(disk: FakeFileSystem, segment: Segment) -> None:
-    segment.become_inactive()
-    entries = [segment.offset_index.entry(one) for one in range(segment.offset_index.entry_count)]
-    segment.sync()
-    for kind in ("index", "timeindex"):
-        file = disk.open(f"data/{BASE:020}.{kind}", writable=True)
-        file.pwrite(b"\xff" * 8, 0)
-        file.close()
-    found = opened(disk)
-    seen: list[int] = []
-    assert found.recover(lambda one: seen.append(one.base_offset)) == found.size
-    assert seen == [BASE + number for number in range(COUNT)]
-    again = [found.offset_index.entry(one) for one in range(found.offset_index.entry_count)]
-    assert again == entries
-    assert found.largest == TimestampOffset(TIMES_MS[4], BASE + 4)
-    found.close_files()
-
-
-def test_recovery_says_how_much_is_sound(disk: FakeFileSystem, segment: Segment) -> None:
-    size = len(content_of(0))
-    segment.sync()
-    file = disk.open(segment.log.path, writable=True)
-    file.pwrite(b"\xff", 3 * size + 80)
-    file.close()
-    found = opened(disk)
-    assert found.recover(lambda one: None) == 3 * size
-    assert found.largest == TimestampOffset(TIMES_MS[2], BASE + 2)
-    found.close_files()
-
-
 def test_indexes_of_a_damaged_log_are_left_as_they_are(
     disk: FakeFileSystem, segment: Segment
 ) -> None:
@@ -131,15 +84,6 @@ def test_indexes_of_a_damaged_log_are_left_as_they_are(
     with pytest.raises(CorruptionError, match="out of place"):
         segment.rebuild_indexes()
     assert segment.offset_index.entry_count == count
-
-
-def test_the_last_entries_of_an_ended_segment_end_as_its_log_does(
-    disk: FakeFileSystem, segment: Segment
-) -> None:
-    segment.become_inactive()
-    assert segment.has_true_last_entries()
-    segment.time_index.truncate_to(BASE + 2)
-    assert not segment.has_true_last_entries()
 
 
 def test_indexes_are_let_go_unless_they_were_used_and_opened_again(segment: Segment) -> None:

@@ -1,0 +1,112 @@
+"""One segment after a crash: its batches are checked, and its indexes are rebuilt from them.
+
+Format pages: docs/format/README.md lists the files. Kafka's counterpart: `LogSegment.recover`.
+"""
+
+from collections.abc import Callable
+
+from ottla.base.errors import CorruptionError
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import Batch, batch_at
+from ottla.storage import scan
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.segment.log_order import (
+    OffsetOverflowError,
+    is_flipped_offset,
+    is_misplaced,
+    warn_of_gap,
+)
+from ottla.storage.segment.segment import Segment
+
+
+def recover(
+    segment: Segment,
+    on_batch: Callable[[Batch], None],
+    limit: int = MAX_OFFSET,
+    gapless_from: int = MAX_OFFSET,
+    cleaned_until: int = 0,
+) -> int:
+    """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
+
+    `on_batch` sees each valid batch in order (for producer state and epochs), all before
+    `limit`. From `gapless_from` on each must begin where the one before it ends, and one that
+    does not by one bit is given its offset back. Gaps before `cleaned_until` are compaction's,
+    whatever the topic's policy is by now. What lies after them is for the caller to cut
+    off, once the segments after this one are gone. Raises `OffsetOverflowError`: it must be
+    split.
+    """
+    segment.begin_indexes_again()
+    segment.transaction_index.delete()
+    log = segment.log
+    view = log.map()
+    try:
+        valid = _recover_batches(segment, view, on_batch, limit, (gapless_from, cleaned_until))
+    finally:
+        view.release()
+    segment.close_indexes_off()
+    segment.forget_checks(0 if valid == log.size else log.size)
+    return valid
+
+
+def _recover_batches(
+    segment: Segment,
+    view: memoryview,
+    on_batch: Callable[[Batch], None],
+    limit: int,
+    gaps: tuple[int, int],
+) -> int:
+    gapless_from, cleaned_until = gaps
+    log = segment.log
+    valid = 0
+    next_offset = segment.base_offset
+    max_offset = segment.base_offset + INT32_MAX
+    # An active segment is never compacted.
+    may_have_gaps = segment.is_compacted and limit < MAX_OFFSET
+    for position, batch in scan.batches(
+        view, log.path, checks=(scan.checksum,), ends_at_damage=True
+    ):
+        is_gap = batch.magic == 2 and batch.base_offset != next_offset
+        if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
+            log.stamp_base_offset(position, next_offset)
+            batch = batch_at(view, position)
+            is_gap = False
+        if is_gap and position == 0 and next_offset >= gapless_from:
+            break  # its name says so too: the file is another log's
+        last_offset, end = batch.last_offset, position + batch.size
+        if last_offset < next_offset:
+            break
+        if is_gap and is_misplaced(batch, next_offset, limit, view):
+            break
+        is_known = may_have_gaps or next_offset < cleaned_until
+        if is_gap and end == len(view) and not is_known:
+            warn_of_gap(log, position, next_offset, batch.base_offset)
+        if last_offset > max_offset:
+            raise OffsetOverflowError(log, segment.base_offset, position, last_offset)
+        segment.index(position, batch)
+        on_batch(batch)
+        valid = end
+        next_offset = last_offset + 1
+    return valid
+
+
+def has_true_last_entries(segment: Segment) -> bool:
+    """Whether the indexes of an ended segment end as its log does.
+
+    A roll or a cut after the last flush has changed them since, perhaps not on the disk.
+    Searches by time and retention judge by the last time entry (Kafka would take the one before
+    it). Below the log's start, which counts as flushed, the log itself may be damaged.
+    """
+    index = segment.offset_index
+    try:
+        if index.entry_count:
+            offset, position = index.entry(index.entry_count - 1)
+            last = scan.header_at(segment.log, position)
+            if last is None or last.last_offset > offset:
+                return False
+        # Of the index itself: of a short log `largest` is read from the batches.
+        timestamp_ms, indexed_offset = segment.time_index.last_entry
+        found = segment.translate(indexed_offset)
+        after = scan.headers(segment.log, found.position if found else 0)
+        return all(header.max_timestamp_ms <= timestamp_ms for _, header in after)
+    except CorruptionError:
+        return False
