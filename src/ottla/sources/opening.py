@@ -71,9 +71,9 @@ def topic_options(
 def choice_options(source: str, given: Mapping[str, str], client: Mapping[str, str]) -> ReadOptions:
     """How topics are read, chosen by options of the data source; raises `UserError`."""
     settings = {f"{CLIENT_PREFIX}{name}": value for name, value in client.items()}
-    # A file of settings may name the brokers of its cluster; the source has been named here.
-    settings.pop(BOOTSTRAP_OPTION, None)
     place = source_options(source)
     if settings and BOOTSTRAP_OPTION not in place:
         raise UserError(f"{source} is no broker's HOST:PORT; leave the settings of a client out")
+    # A file of settings may name the brokers of its cluster; the source has been named here.
+    settings.pop(BOOTSTRAP_OPTION, None)
     return parse_options({**settings, **place, **given})

@@ -45,9 +45,10 @@ def test_a_load_and_an_audit_log_in_as_a_file_says(tmp_path: Path) -> None:
     assert missing.stderr.startswith("ottla: missing: No such file or directory; name a file")
 
 
-def test_a_login_is_refused_where_files_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ["security.protocol=SASL_SSL", "bootstrap.servers=kafka:9092"])
+def test_a_clients_settings_are_refused_where_files_are_read(tmp_path: Path, setting: str) -> None:
     config = tmp_path / "client.properties"
-    config.write_text("security.protocol=SASL_SSL\n")
+    config.write_text(f"{setting}\n")
     (tmp_path / "data").mkdir()
     for command in ("load", "audit"):
         into = "--into" if command == "load" else "--table"

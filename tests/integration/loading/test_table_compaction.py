@@ -1,7 +1,9 @@
 """Small files put together, and the old ones removed, whatever happens."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,6 +170,34 @@ def test_the_commands_say_what_became_of_the_files(
     assert f"would remove {count} files" in capsys.readouterr().out
     assert run("vacuum", table, "--keep-hours", "0") == 0
     assert f"removed {count} files that were replaced or left behind (" in capsys.readouterr().out
+
+
+def test_the_commands_say_the_same_to_programs(
+    loaded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = str(loaded / "table")
+    before = {f"{table}/{path}" for path in paths_of(table)}
+
+    def answer(*arguments: str) -> dict[str, Any]:
+        assert run(*arguments, "--json") == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    compaction = answer("compact", table, "--engine", "local")
+    after = {f"{table}/{path}" for path in paths_of(table)}
+    counts = [compaction[name] for name in ("rows", "files_before", "files_after")]
+    assert counts == [780, len(before), len(after)]
+    assert compaction["bytes_before"] > compaction["bytes_after"] > 0
+    assert answer("compact", table, "--engine", "local")["commit"] is None
+    for words, is_dry in ((("--dry-run",), True), ((), False)):
+        removal = answer("vacuum", table, "--keep-hours", "0", *words)
+        assert removal["is_dry_run"] is is_dry
+        assert set(removal["removed"]) == before
+        assert removal["removed_bytes"] == compaction["bytes_before"]
+    assert {str(path) for path in Path(table, "data").rglob("*.parquet")} == after
+
+
+def paths_of(table: str) -> set[str]:
+    return {file.path for file in TableDirectory(table).current_files()}
 
 
 @pytest.mark.parametrize("command", ["compact", "vacuum", "files", "read", "hours", "history"])

@@ -1,11 +1,17 @@
 """`ottla table compact`: few large files of many small ones."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.engines import SPARK, engine_option, open_engine, quicken
-from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, parse_size
+from ottla.cli.terminal import (
+    ExampleCommand,
+    ProgressLine,
+    new_console,
+    parse_size,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from ottla.loading.compaction import CompactReport
@@ -30,9 +36,8 @@ MEGABYTE = 1024 * 1024
     help="Sort the rows of each partition, so that readers skip files by their bounds.",
 )
 @engine_option
-def compact_command(
-    path: str, target_size: str, target_mb: int | None, sort_by: str | None, engine: str
-) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def compact_command(path: str, engine: str, **given: Any) -> None:
     """Merge the small files of a table, or sort its rows. Rows and their offsets do not change.
 
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
@@ -44,12 +49,15 @@ def compact_command(
 
     console = new_console()
     # The older name of the option.
-    size = target_mb * MEGABYTE if target_mb else parse_size("--target-size", target_size)
+    megabytes = given["target_mb"]
     options = CompactOptions(
-        target_size=size, sort_by=None if sort_by is None else SortColumn(sort_by)
+        target_size=megabytes * MEGABYTE
+        if megabytes
+        else parse_size("--target-size", given["target_size"]),
+        sort_by=None if given["sort_by"] is None else SortColumn(given["sort_by"]),
     )
     with (
-        ProgressLine(console, "looking at the table's files") as line,
+        ProgressLine(new_console(stderr=given["as_json"]), "looking at the table's files") as line,
         open_engine(engine) as opened,
     ):
 
@@ -57,7 +65,25 @@ def compact_command(
             line.say(_words(progress, engine), progress.tasks_done, progress.task_count)
 
         report = compact(path, opened, show, options)
-    console.print(_text(report))
+    if given["as_json"]:
+        print_json(_fields(report))
+    else:
+        console.print(_text(report))
+
+
+def _fields(report: "CompactReport") -> dict[str, object]:
+    from ottla.tables.ledger_entries import total_size
+
+    return {
+        "table": report.table,
+        "commit": report.commit_id,
+        "rows": sum(file.row_count for file in report.after),
+        "files_before": len({file.path for file in report.before}),
+        "bytes_before": total_size(report.before),
+        "files_after": len({file.path for file in report.after}),
+        "bytes_after": total_size(report.after),
+        "seconds": round(report.seconds, 3),
+    }
 
 
 def _words(progress: "Progress", engine: str) -> str:
