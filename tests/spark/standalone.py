@@ -25,11 +25,15 @@ EXECUTORS = {
 }
 HOST = "127.0.0.1"
 LOOK_AGAIN_S = 0.2
+WITHOUT = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')
+"""Begins a command for which an empty directory lies over another; root alone may."""
 
 
 @contextmanager
-def standalone_cluster(directory: Path, worker_count: int) -> Iterator[str]:
-    """The master's address, once all workers have registered.
+def standalone_cluster(
+    directory: Path, worker_count: int, hidden: Path | None = None
+) -> Iterator[str]:
+    """The master's address, once all workers have registered, which see nothing of `hidden`.
 
     Each worker has an address of its own where the system has so many: Spark runs a task a second
     time only on another host.
@@ -38,15 +42,16 @@ def standalone_cluster(directory: Path, worker_count: int) -> Iterator[str]:
     address = f"spark://127.0.0.1:{port}"
     with ExitStack() as started:
 
-        def run(name: str, host: str, *arguments: str) -> None:
-            started.enter_context(spark_program(directory, name, ["--host", host, *arguments]))
+        def run(name: str, host: str, *arguments: str, hidden: Path | None = None) -> None:
+            words = ["--host", host, *arguments]
+            started.enter_context(spark_program(directory, name, words, hidden=hidden))
 
         run(MASTER, HOST, "--port", str(port), "--webui-port", str(pages))
         for number in range(worker_count):
             place = str(directory / f"worker-{number}")
             host = f"127.0.0.{number + 1}" if sys.platform == "linux" else HOST
             sizes = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
-            run(WORKER, host, *sizes, "--work-dir", place, address)
+            run(WORKER, host, *sizes, "--work-dir", place, address, hidden=hidden)
         _wait_until(lambda: _alive_workers(pages) == worker_count, directory)
         yield address
 
@@ -75,11 +80,16 @@ def spark_program(
     arguments: list[str],
     options: list[str] | None = None,
     environment: Mapping[str, str] | None = None,
+    hidden: Path | None = None,
 ) -> Iterator[None]:
-    """One of Spark's own, killed at the end; what it says is in `directory`."""
+    """One of Spark's own, killed at the end; what it says is in `directory`.
+
+    Where it and its children look for `hidden`, they find an empty directory.
+    """
     home = spark_home()
     (core,) = Path(home, "jars").glob("spark-core_*.jar")
     command = [
+        *(() if hidden is None else (*WITHOUT, str(hidden))),
         find_java(os.environ).program,
         "-Xmx512m",
         "-XX:TieredStopAtLevel=1",

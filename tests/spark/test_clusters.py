@@ -7,14 +7,15 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import ottla
 from tests.integration.cli.support import ENVIRONMENT, SOURCE, TIMEOUT_S
-from tests.spark.standalone import EXECUTORS, connect_server, standalone_cluster
+from tests.spark.standalone import EXECUTORS, WITHOUT, connect_server, standalone_cluster
+from tests.support.stores import environment_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cluster-spark.md").read_text()
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -91,6 +92,21 @@ sink = rows.mapInArrow(once, rows.schema).write.format("ottla").mode("append")
 sink.options(**{{"kafka.bootstrap.servers": "{broker}", "topic": "copies"}}).save()
 """
 )
+UNSEEN = """
+from pyspark.sql import SparkSession
+
+from ottla.spark.load import load
+from ottla.spark.table import read_table
+
+spark = SparkSession.builder.getOrCreate()
+for place, table in ("data/", "{bucket}/files"), ("{broker}", "tables/orders"):
+    try:
+        load(place, "orders", table, spark=spark)
+    except Exception as error:
+        print(error)
+load("{broker}", "orders", "{bucket}/orders", spark=spark)
+print(read_table(spark, "{bucket}/orders").count(), "rows")
+"""
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -117,7 +133,7 @@ def log(tmp_path: Path) -> Iterator[ottla.Log]:
         yield log
 
 
-def run(program: str, directory: Path) -> str:
+def run(program: str, directory: Path, environment: Mapping[str, str] | None = None) -> str:
     program = program.replace('"data/"', f'"{directory}/data"')
     program = program.replace('"tables/orders"', f'"{directory}/table"')
     done = subprocess.run(
@@ -125,7 +141,7 @@ def run(program: str, directory: Path) -> str:
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **(environment or {})},
         check=False,
         cwd=directory,
     )
@@ -133,7 +149,13 @@ def run(program: str, directory: Path) -> str:
     return done.stdout
 
 
-def run_on(master: str, program: str, directory: Path, **settings: str) -> str:
+def run_on(
+    master: str,
+    program: str,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    **settings: str,
+) -> str:
     """Its session is started by Ottla, which needs no module of Java that a wheel of it lacks."""
     given = {"spark.master": master, **EXECUTORS, **settings}
     return run(
@@ -141,6 +163,7 @@ def run_on(master: str, program: str, directory: Path, **settings: str) -> str:
         f"session = LocalSession.start(SessionSettings(spark={given!r}, is_short=True))\n"
         f"{program}\nsession.stop()\n",
         directory,
+        environment,
     )
 
 
@@ -166,6 +189,22 @@ def bare_python(tmp_path: Path) -> Path:
     return python
 
 
+def packed_environment(directory: Path) -> Path:
+    """An environment with Ottla in it, as an archive that a job brings along.
+
+    All else that is installed would fill the disk of a test: `PYTHONPATH` names where it is.
+    """
+    venv_pack = pytest.importorskip("venv_pack")
+    made, archive = directory / "made", directory / "packed.tar.gz"
+    venv.create(made, symlinks=True)
+    (packages,) = made.glob("lib/python*/site-packages")
+    for room in ("ottla", "pyspark_ottla"):
+        ignored = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.copytree(SOURCE / room, packages / room, ignore=ignored)
+    venv_pack.pack(prefix=str(made), output=str(archive))
+    return archive
+
+
 def test_a_task_reads_with_nothing_of_ottla_but_a_zip_file(
     log: ottla.Log, packed: Path, bare_python: Path, tmp_path: Path
 ) -> None:
@@ -187,21 +226,13 @@ def test_a_task_reads_with_an_environment_that_venv_pack_has_packed(
     log: ottla.Log, tmp_path: Path
 ) -> None:
     """What an executor does with `spark.archives`: it unpacks, and starts the Python in there."""
-    venv_pack = pytest.importorskip("venv_pack")
-    made, unpacked = tmp_path / "made", tmp_path / "executor" / "environment"
-    venv.create(made, symlinks=True)
-    (packages,) = made.glob("lib/python*/site-packages")
-    for room in ("ottla", "pyspark_ottla"):
-        ignored = shutil.ignore_patterns("*.so", "__pycache__")
-        shutil.copytree(SOURCE / room, packages / room, ignore=ignored)
-    venv_pack.pack(prefix=str(made), output=str(tmp_path / "packed.tar.gz"))
-    shutil.unpack_archive(tmp_path / "packed.tar.gz", unpacked, filter="tar")
+    unpacked = tmp_path / "executor" / "environment"
+    shutil.unpack_archive(packed_environment(tmp_path), unpacked, filter="tar")
     done = subprocess.run(
         ["./environment/bin/python", "-c", TASK, f"{tmp_path}/data"],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
-        # All else that is installed would fill the disk of a test.
         env={**ENVIRONMENT, "PYTHONPATH": sysconfig.get_path("purelib")},
         check=False,
         cwd=unpacked.parent,
@@ -294,3 +325,26 @@ def test_a_task_that_is_run_a_second_time_for_its_slowness_leaves_each_record_on
     assert printed == f"{COUNT} rows\n"
     values = sorted(int(one.value or b"") for one in log.scan("copies"))
     assert values == list(range(COUNT))
+
+
+@pytest.mark.long
+def test_executors_that_see_no_files_load_from_a_broker_into_an_object_store(
+    log: ottla.Log,
+    bucket: str,
+    object_store: int,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Whatever lies in a directory of the driver's is refused in a line that names it."""
+    if subprocess.run([*WITHOUT, tmp_path, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("only root may hide files from a process")
+    environment = environment_of(object_store)
+    given = {"PYTHONPATH": str(SOURCE), **environment}
+    settings = {f"spark.executorEnv.{name}": text for name, text in given.items()}
+    program = UNSEEN.format(broker=log.listen("127.0.0.1:0").address, bucket=bucket)
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), 1, hidden=tmp_path) as address:
+        printed = run_on(address, program, tmp_path, environment, **settings).splitlines()
+    unread, unwritten, loaded = printed
+    assert f"{tmp_path}/data" in unread
+    assert "a table's place must be one that all machines of the cluster see" in unwritten
+    assert loaded == f"{COUNT} rows"
