@@ -32,7 +32,15 @@ from ottla.record.record import read_records
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from tests.crash.flips import listening
-from tests.crash.original import SETTINGS, Content, Original, Row, Stop, TopicPartition
+from tests.crash.original import (
+    SETTINGS,
+    Content,
+    Original,
+    Row,
+    Stop,
+    TopicPartition,
+    what_is_kept,
+)
 from tests.support.brokers import at, open_broker
 
 READ_SIZE = 400
@@ -59,6 +67,8 @@ class Seen:
     aborted: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
     committed: dict[str, int | None] = field(default_factory=dict)
     overrides: dict[str, dict[str, str]] = field(default_factory=dict)
+    kept: dict[str, object] = field(default_factory=dict)
+    producer_id: int | None = None
     refused: set[TopicPartition] = field(default_factory=set)
     named: list[str] = field(default_factory=list)
 
@@ -206,6 +216,9 @@ def _look(broker: Broker, original: Original, seen: Seen) -> None:
             seen.refused.add(key)
     for topic in broker.topics:
         seen.overrides[topic.name] = dict(topic.overrides)
+    seen.kept = what_is_kept(broker)
+    with contextlib.suppress(ApiError):  # where the only directory is offline
+        seen.producer_id = broker.allocate_producer_id()
     _look_at_groups(broker, original, seen)
 
 
@@ -333,3 +346,11 @@ class Comparing:
             found = self.seen.overrides.get(topic, overrides)
             if found != overrides and "ottla-topics.json" not in self.told:
                 self.verdict.add(Fault.WRONG, f"{self.where}: {topic} has the settings {found}")
+        for name, found in self.seen.kept.items():
+            if found != self.original.kept[name] and name not in self.told:
+                self.verdict.add(Fault.LOST, f"{self.where}: {name} has {found}")
+        last, found = self.original.producer_id, self.seen.producer_id
+        if found is not None and found <= last:
+            self.verdict.add(
+                Fault.WRONG, f"{self.where}: producer id {found} once more after {last}"
+            )

@@ -15,6 +15,10 @@ from pathlib import Path
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
@@ -83,6 +87,11 @@ class Original:
     partitions: dict[TopicPartition, Content] = field(default_factory=dict)
     committed: dict[str, int] = field(default_factory=dict)
     overrides: dict[str, dict[str, str]] = field(default_factory=dict)
+    kept: dict[str, object] = field(default_factory=dict)
+    """What is in files of Ottla's own, by their names: quotas and settings, users, and topics of
+    which nothing is deleted."""
+    producer_id: int = -1
+    """The last that was handed out, with which nothing was written."""
 
 
 @dataclass(slots=True)
@@ -167,6 +176,7 @@ def build(path: Path, stop: Stop) -> Original:
         broker.create_topic(NewTopic(name=name, partition_count=count, overrides=dict(overrides)))
         original.overrides[name] = dict(overrides)
     _fill(writer)
+    _administer(broker)
     _commit(writer, 100)
     _compact(broker)
     compacted = original.partitions["compacted", 0]
@@ -177,6 +187,8 @@ def build(path: Path, stop: Stop) -> Original:
     for directory in broker.directories:
         directory.checkpoints.write()
     _go_on(writer)
+    original.kept = what_is_kept(broker)
+    original.producer_id = broker.allocate_producer_id()
     for topic in broker.topics:
         for index, partition in topic.partitions.items():
             log = partition.log
@@ -196,6 +208,29 @@ def build(path: Path, stop: Stop) -> Original:
         broker.close()
     shutil.rmtree(open_path)
     return original
+
+
+def _administer(broker: Broker) -> None:
+    quota = QuotaAlteration(names=(("client-id", "a"),), limits={"producer_byte_rate": 1024.0})
+    assert broker.admin.alter_quotas([quota], lambda one: one) == [None]
+    change = ConfigChange(name="log.cleaner.threads", value="2")
+    whole = Alteration(changes=[change], is_whole=True)
+    broker.admin.alter_broker(ConfigSource.ALL_BROKERS, whole)
+    user = ScramUpsertion(
+        user="ana", mechanism_code=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
+    )
+    assert broker.security.alter_users([user]) == {"ana": None}
+    broker.adoption.hold("moved", "nobody knows its settings")
+
+
+def what_is_kept(broker: Broker) -> dict[str, object]:
+    """What a broker knows by the files of its own."""
+    state = broker.admin._cluster.state
+    return {
+        "ottla-cluster.json": (state.quotas, state.default_configs, state.broker_configs),
+        "ottla-security.json": broker.security.state.credentials,
+        "ottla-adoption.json": broker.adoption.is_unknown("moved"),
+    }
 
 
 def _underscored(settings: dict[str, str]) -> dict[str, str]:

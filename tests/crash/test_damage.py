@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.configs import cluster_file
+from ottla.broker.security import security_file
 from ottla.broker.startup import opening
 from ottla.browsing.sources import FileRecords
 from ottla.cli.records import json_lines
@@ -60,7 +62,7 @@ def test_an_undamaged_directory_is_as_it_was_written(
 ) -> None:
     copy = tmp_path / "data"
     shutil.copytree(originals[stop].path, copy)
-    assert judge(copy, originals[stop], ["nothing"], bound_s=BOUND_S).faults == []
+    assert judge(copy, originals[stop], ["undamaged"], bound_s=BOUND_S).faults == []
 
 
 @pytest.mark.slow
@@ -119,6 +121,19 @@ def lose_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "find_lost", lambda *_: set())
 
 
+def forget_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_file, "_parse_quota", lambda _: ((("user", "x"),), {}))
+
+
+def forget_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security_file, "_parse_credential", lambda _: (("bob", "x"), None))
+
+
+def repeat_producer_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "read_producer_ids", lambda *_: 0)
+    monkeypatch.setattr(opening, "_highest_producer_id", lambda *_: 0)
+
+
 def raise_what_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: Any) -> Iterator[Record]:
         raise ZeroDivisionError
@@ -139,6 +154,9 @@ def wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         (change_what_was_committed, Fault.LOST),
         (forget_what_was_aborted, Fault.WRONG),
         (lose_a_partition, Fault.UNNAMED),
+        (forget_quotas, Fault.LOST),
+        (forget_users, Fault.LOST),
+        (repeat_producer_ids, Fault.WRONG),
         (raise_what_is_nobodys, Fault.TRACEBACK),
         (wait_for_ever, Fault.HANG),
     ],
@@ -158,7 +176,7 @@ def test_the_judge_misses_no_fault(
         shutil.rmtree(copy / "packed-0")
     mutation(monkeypatch)
     bound_s = 2.0 if mutation is wait_for_ever else BOUND_S
-    verdict = judge(copy, original, ["nothing"], bound_s=bound_s)
+    verdict = judge(copy, original, ["undamaged"], bound_s=bound_s)
     assert fault in {found for found, _ in verdict.faults}
 
 

@@ -104,6 +104,7 @@ def test_an_imported_directory_whose_metadata_log_is_lost_gets_a_new_one(directo
     shutil.rmtree(directory / METADATA)
     (directory / "bootstrap.checkpoint").unlink()
     (directory / "ottla-adoption.json").unlink()
+    (directory / "ottla-adoption.written").unlink()
     hand_over(directory)
     after = image_of(directory)
     assert {name: (one.topic_id, one.configs) for name, one in after.topics.items()} == {

@@ -25,6 +25,7 @@ from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
+from ottla.storage.files.filenames import MARKS
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.golden.test_golden_metadata import RECORDED
@@ -215,6 +216,7 @@ def test_a_directory_that_an_older_ottla_opened_gets_its_settings_too(directory:
     del topics["checksum"]
     (directory / "ottla-topics.json").write_text(json.dumps({**topics, "version": 1}))
     (directory / ADOPTION_FILE_NAME).unlink()
+    (directory / MARKS[ADOPTION_FILE_NAME]).unlink()
     again = open_broker(directory)
     assert again.topics.get("keep-forever").overrides["retention.ms"] == "-1"
     assert again.topics.get("plain").overrides == {"segment.ms": "5"}

@@ -11,6 +11,8 @@ from ottla.base.turns import parts_in_turns
 
 T = TypeVar("T")
 
+LINES_AT_ONCE = 64
+
 END = "\n}\n"
 """How `json_parts` ends."""
 
@@ -20,26 +22,25 @@ def read_json_file(
     path: str,
     parse: Callable[[Any], T],
     what: str,
-    check: Callable[[bytes], None] = lambda _: None,
+    loads: Callable[[bytes], Any] = json.loads,
 ) -> T | None:
     """What the file says, `None` when there is none; raises `CorruptionError`.
 
-    `parse` raises what wrong types, missing fields and wrong values raise in Python, and `check`,
-    which is given the bytes, `ValueError`; `what` names the content for the message.
+    `parse` and `loads` raise what wrong types, missing fields and wrong values raise in Python;
+    `what` names the content for the message.
     """
     if file_system.status(path) is None:
         return None
     content = read_file(file_system, path)
     try:
-        check(content)
-        return parse(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return parse(loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(path, 0, f"not {what} ({error!r})") from error
 
 
 def write_json_file(file_system: FileSystem, path: str, fields: dict[str, Any]) -> None:
     """Replaces the file, durably; raises `OSError`."""
-    replace_file(file_system, path, json_text(fields) + b"\n")
+    replace_file(file_system, path, json.dumps(fields, indent=1).encode() + b"\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Members:
 
 def json_parts(fields: dict[str, Any]) -> Iterator[bytes]:
     """A file in parts, in turns: a member a line, and a line for each element of an iterable."""
-    return ("".join(part).encode() for part in parts_in_turns(_json_lines(fields)))
+    return ("".join(part).encode() for part in parts_in_turns(_json_lines(fields), LINES_AT_ONCE))
 
 
 def _json_lines(fields: dict[str, Any]) -> Iterator[str]:
@@ -60,7 +61,7 @@ def _json_lines(fields: dict[str, Any]) -> Iterator[str]:
     for name, value in fields.items():
         yield f"{separator}{json.dumps(name)}: "
         separator = ",\n "
-        if isinstance(value, str | int | dict):
+        if isinstance(value, str | int | dict | None):
             yield json.dumps(value)
         elif isinstance(value, Members):
             members = (f"{json.dumps(key)}: {json.dumps(one)}" for key, one in value.items)
@@ -76,10 +77,6 @@ def _json_elements(begin: str, elements: Iterable[str], end: str) -> Iterator[st
         yield separator + one
         separator = ",\n  "
     yield begin + end if separator.startswith(begin) else "\n " + end
-
-
-def json_text(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, indent=1).encode()
 
 
 def check_version(content: Any, version: int) -> None:

@@ -37,6 +37,7 @@ from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import parse_inter_broker_version
 from ottla.storage.directory.log_directories import LogDirectories
+from ottla.storage.files.written_marks import mark_all_written
 
 if TYPE_CHECKING:
     from ottla.broker.replicas import Replicas
@@ -64,6 +65,8 @@ def assemble(
     settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
     parts = _make_parts(opened, configs, settings, options, (file_system, found))
     _take_over(parts, found)
+    with suppress(StorageError):  # logged where the directory went offline
+        parts.directories.write_in_each(lambda path: mark_all_written(file_system, path))
     return Broker(parts, found.cluster.quotas, file_system.open_files)
 
 

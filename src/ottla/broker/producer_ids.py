@@ -4,6 +4,7 @@ Format page: docs/format/ottla-producer-ids.md. A crash loses at most the rest o
 hands an id out again. Kafka's counterpart: `ProducerIdManager` with `ProducerIdsBlock`.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -12,10 +13,17 @@ from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.broker.waiting import Waiting
 from ottla.storage.directory.log_directories import LogDirectories
+from ottla.storage.files.checksummed import with_checksum, without_checksum
+from ottla.storage.files.written_marks import is_lost, mark_written
+
+logger = logging.getLogger(__name__)
 
 PRODUCER_ID_FILE_NAME = "ottla-producer-ids"
-FORMAT_VERSION = 0
+FORMAT_VERSION = 1
+VERSION_WITHOUT_CHECKSUM = 0
 BLOCK_SIZE = 1000
+MOST_LOST = 1 << 40
+"""More ids than a lost file can have counted: a million a second, for twelve days."""
 
 
 class ProducerIds:
@@ -100,17 +108,33 @@ def read_producer_ids(file_system: FileSystem, directory: str) -> int:
     path = join(directory, PRODUCER_ID_FILE_NAME)
     if file_system.status(path) is None:
         return 0
-    lines = read_file(file_system, path).split(b"\n")
+    content = read_file(file_system, path)
+    if not content.startswith(b"%d\n" % VERSION_WITHOUT_CHECKSUM):
+        content = without_checksum(path, content)
     try:
-        version, next_id = int(lines[0]), int(lines[1])
-    except (ValueError, IndexError) as error:
+        version, next_id = map(int, content.removesuffix(b"\n").split(b"\n"))
+    except ValueError as error:
         raise CorruptionError(path, 0, "not a version and a producer id") from error
-    if version != FORMAT_VERSION or next_id < 0:
+    if version not in (FORMAT_VERSION, VERSION_WITHOUT_CHECKSUM) or next_id < 0:
         raise CorruptionError(path, 0, f"version {version} or id {next_id} cannot be")
     return next_id
 
 
+def skipped_after_loss(file_system: FileSystem, directory: str) -> int:
+    """How many ids to leave out after the highest known one, since the file is lost: mostly 0.
+
+    The logs do not know all ids: a client may hold one with which it has written nothing yet, and
+    the first records of another client with the same id would be taken for its own, sent twice.
+    """
+    if not is_lost(file_system, directory, PRODUCER_ID_FILE_NAME):
+        return 0
+    path = join(directory, PRODUCER_ID_FILE_NAME)
+    logger.warning("%s is missing: %d producer ids are left out", path, MOST_LOST)
+    return MOST_LOST
+
+
 def write_producer_ids(file_system: FileSystem, directory: str, next_id: int) -> None:
     """Makes the reservation durable before it returns."""
-    content = f"{FORMAT_VERSION}\n{next_id}\n".encode()
+    content = with_checksum(b"%d\n%d\n" % (FORMAT_VERSION, next_id))
     replace_file(file_system, join(directory, PRODUCER_ID_FILE_NAME), content)
+    mark_written(file_system, directory, PRODUCER_ID_FILE_NAME)

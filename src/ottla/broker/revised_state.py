@@ -2,8 +2,8 @@
 
 Each change has a higher revision. When directories disagree, the highest is right. The file is
 written whole, so that a crash leaves the old one or the new one; where a request changes it, in
-turns: a state of 100,000 entries takes a second to write, and others are served meanwhile. Its last
-member is a CRC-32C of all bytes before it, which files of before version 2 do not have.
+turns: a state of 100,000 entries takes a second to write, and others are served meanwhile. A mark
+beside the file says that there is one (`written_marks`).
 """
 
 import dataclasses
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, RefusalError
 from ottla.base.files import FileSystem, join, replace_file, write_file
-from ottla.base.json_files import END, check_version, json_parts, read_json_file
 from ottla.base.turns import OneAtATime, aside, in_a_turn, kept
-from ottla.codec.crc32c import crc32c, extended_crc32c
+from ottla.storage.files.summed_json import read_summed_json, summed_json
+from ottla.storage.files.written_marks import check_not_lost, mark_written
 
 if TYPE_CHECKING:
     # What reads such a file need not import what writes logs.
@@ -29,10 +29,6 @@ class RevisedState:
 
 State = TypeVar("State", bound=RevisedState)
 
-FORMAT_VERSION = 2
-VERSION_WITHOUT_CHECKSUM = 1
-_CHECKSUM = b',\n "checksum": "'
-
 
 def read_state_file(
     file_system: FileSystem, path: str, parse: Callable[[Any], State], what: str
@@ -40,35 +36,11 @@ def read_state_file(
     """What the file says, `None` when there is none; raises `CorruptionError`."""
 
     def checked(content: Any) -> State:
-        if content["version"] != VERSION_WITHOUT_CHECKSUM:
-            check_version(content, FORMAT_VERSION)
-            content["checksum"]
         if not isinstance(content["revision"], int):
             raise TypeError("revision must be a number")
         return parse(content)
 
-    return read_json_file(file_system, path, checked, what, _check_sum)
-
-
-def _check_sum(content: bytes) -> None:
-    body, mark, end = content.rpartition(_CHECKSUM)
-    if mark and end != _checksum_end(crc32c(body)):
-        raise ValueError("the checksum does not fit")
-
-
-def _summed(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The parts of a file, with their checksum as one more member."""
-    checksum, last = 0, b""
-    for part in parts:
-        checksum = extended_crc32c(last, checksum)
-        yield last
-        last = part
-    last = last.removesuffix(END.encode())
-    yield last + _CHECKSUM + _checksum_end(extended_crc32c(last, checksum))
-
-
-def _checksum_end(checksum: int) -> bytes:
-    return f'{checksum:08x}"{END}'.encode()
+    return read_summed_json(file_system, path, checked, what)
 
 
 def newest(states: Iterable[State]) -> State:
@@ -88,16 +60,17 @@ class StateFile(Generic[State]):
     fix: str
 
     def read_newest(self, paths: Sequence[str], file_system: FileSystem) -> State:
-        """What the newest file says; raises `UserError` naming a file that is damaged."""
+        """What the newest file says; raises `RefusalError` naming one that is damaged or lost."""
+        for path in paths:
+            check_not_lost(file_system, path, self.name)
         try:
             return newest(self.read(file_system, path) for path in paths)
         except CorruptionError as error:
-            raise UserError(f"{error}; {self.fix}") from error
+            raise RefusalError(f"{error}; {self.fix}") from error
 
     def parts(self, state: State) -> Iterator[bytes]:
         """The file's bytes, in turns."""
-        head = {"version": FORMAT_VERSION, "revision": state.revision}
-        return _summed(json_parts({**head, **self.fields(state)}))
+        return summed_json({"revision": state.revision, **self.fields(state)})
 
     def write(self, file_system: FileSystem, directory: str, state: State) -> None:
         """Replaces the file, durably; raises `OSError`."""
@@ -107,6 +80,12 @@ class StateFile(Generic[State]):
             b"".join(self.parts(state)),
             is_secret=self.is_secret(state),
         )
+        mark_written(file_system, directory, self.name)
+
+    def settle(self, file_system: FileSystem, directory: str) -> None:
+        """Makes a file durable that was renamed to its name; raises `OSError`."""
+        file_system.sync_directory(directory)
+        mark_written(file_system, directory, self.name)
 
 
 class StateStore(Generic[State]):
@@ -188,7 +167,7 @@ class StateStore(Generic[State]):
         self._directories.write_in_each(
             lambda path: files.rename(_prepared(path, name), join(path, name))
         )
-        self._directories.write_in_each(lambda path: aside(lambda: files.sync_directory(path)))
+        self._directories.write_in_each(lambda path: aside(lambda: self._file.settle(files, path)))
         if self.state is not known:
             return False
         self.state = new

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from ottla.base.addresses import Address
-from ottla.base.errors import RefusalError, UserError
+from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.browsing.sources import ClusterRecords, FileRecords, SearchSource
 from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings, Cluster
@@ -151,7 +151,7 @@ class Place:
                     admin.partitions([topic])
                 try:
                     return local_directories(admin, topic)
-                except RefusalError:
+                except UnknownNameError:
                     # The topic is there, and the broker names this user no directory.
                     return None
         directories = read_directories(self.target.directories)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.log_jobs.cleaner_troubles import Trouble, read_troubles
 from ottla.config.broker import BrokerConfig
@@ -62,7 +62,7 @@ def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -
             log, directory.checkpointed(CHECKPOINT_CLEANER).get(key), directories.file_system
         )
     except CorruptionError as error:
-        raise UserError(f"{error}; ottla log check {directory.path} looks closer") from error
+        raise RefusalError(f"{error}; ottla log check {directory.path} looks closer") from error
     names = map(parse_file_name, directories.file_system.list(log.path))
     oldest = next(iter(log.open_transactions), None)
     return CompactionStatus(

@@ -19,6 +19,7 @@ class Remedy(Enum):
     MAKE_ROOM = auto()
     REPLACE_DISK = auto()
     INSPECT_STRAY = auto()
+    PUT_BACK = auto()
     CHECK = auto()
     CHECK_THEN_REPAIR = auto()
     SHOW_REPAIR = auto()

@@ -29,6 +29,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     FileKind,
     parse_directory_name,
+    partition_directory_name,
 )
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -112,6 +113,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             directories.broker, SECURITY_FILE.read_newest(paths, directories.file_system)
         )
     yield from _check_unknown(directories)
+    yield from _check_lost(directories)
     for directory in directories.opened:
         if directory.path in damaged:
             continue  # its checkpoint would say where its logs begin
@@ -152,6 +154,22 @@ def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complai
             remedy=Remedy.CLOSE if one.is_open_to_all else Remedy.NONE,
             is_note=True,
         )
+
+
+def _check_lost(directories: Directories) -> Iterator[Complaint]:
+    """Partitions that no directory holds any more."""
+    for directory in directories.opened:
+        for key, file in directory.lost().items():
+            if any(other.holds(*key) for other in directories.opened):
+                continue
+            name = partition_directory_name(*key)
+            yield Complaint(
+                kind="lost_partition",
+                where=join(directory.path, name),
+                what=f"is not there, though {file} names it",
+                remedy=Remedy.PUT_BACK,
+                subject=f"{directory.path} {name}",
+            )
 
 
 def _check_unknown(directories: Directories) -> Iterator[Complaint]:

@@ -229,6 +229,8 @@ class LogFiles:
         for directory in self._directories:
             try:
                 directory.partition(*place)
+            except LostPartitionError as error:
+                return error
             except UserError as error:
                 faults.append(str(error))
         return UserError("; ".join(faults) or f"{place} has just been made; run it again")

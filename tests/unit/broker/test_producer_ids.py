@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
-from ottla.base.files import join, replace_file
+from ottla.base.files import join, read_file, replace_file
 from ottla.broker.producer_ids import (
     BLOCK_SIZE,
     PRODUCER_ID_FILE_NAME,
@@ -18,6 +18,7 @@ from ottla.broker.producer_ids import (
 from ottla.broker.waiting import Waiting
 from ottla.registries.controllers import ProducerIdBlock
 from ottla.testing import CrashMode, FakeFileSystem
+from tests.support.brokers import open_broker
 
 
 def ids_of(file_system: FakeFileSystem) -> ProducerIds:
@@ -62,6 +63,45 @@ def test_an_id_whose_block_could_not_be_written_is_not_given() -> None:
 
 def test_without_a_file_the_first_id_is_zero() -> None:
     assert read_producer_ids(disk(), "/d") == 0
+
+
+def test_no_flipped_bit_and_no_cut_is_read_as_another_id() -> None:
+    file_system = disk()
+    path = join("/d", PRODUCER_ID_FILE_NAME)
+    write_producer_ids(file_system, "/d", 3000)
+    content = read_file(file_system, path)
+    harmed = [content[:size] for size in range(len(content))]
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        harmed.append(bytes(flipped))
+    for one in harmed:
+        replace_file(file_system, path, one)
+        with pytest.raises(CorruptionError, match="/d/ottla-producer-ids"):
+            read_producer_ids(file_system, "/d")
+
+
+def test_a_file_of_a_version_without_a_checksum_is_read() -> None:
+    file_system = disk()
+    replace_file(file_system, join("/d", PRODUCER_ID_FILE_NAME), b"0\n3000\n")
+    assert read_producer_ids(file_system, "/d") == 3000
+
+
+def test_ids_that_a_lost_file_had_counted_are_not_handed_out_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file_system = disk()
+    broker = open_broker(file_system)
+    given = [broker.allocate_producer_id() for _ in range(3)]
+    broker.close()
+    file_system.remove(join("/d", PRODUCER_ID_FILE_NAME))
+    for _ in range(2):
+        broker = open_broker(file_system)
+        assert "/d/ottla-producer-ids is missing" in caplog.text
+        given.append(broker.allocate_producer_id())
+        broker.close()
+    assert sorted({*given}) == given
+    assert given[-1] - given[-2] == BLOCK_SIZE, "once the file is there again, ids go on"
 
 
 @pytest.mark.parametrize("content", [b"", b"0", b"0\nx\n", b"1\n5\n", b"0\n-1\n", b"\xff\n\xff"])

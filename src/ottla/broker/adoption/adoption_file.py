@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.base.files import FileSystem, join
-from ottla.base.json_files import check_version, read_json_file, texts, write_json_file
+from ottla.base.files import FileSystem, join, replace_file
+from ottla.base.json_files import texts
 from ottla.broker.configs.cluster_file import Quotas, parse_quotas, quota_fields
+from ottla.storage.files.summed_json import read_summed_json, summed_json
+from ottla.storage.files.written_marks import mark_written
 
 ADOPTION_FILE_NAME = "ottla-adoption.json"
-FORMAT_VERSION = 1
-
 Configs = Mapping[str, str]
 
 
@@ -52,14 +52,13 @@ class Adoption:
 def read_adoption_file(file_system: FileSystem, directory: str) -> Adoption:
     """What the file says, nothing when there is none; raises `CorruptionError`."""
     path = join(directory, ADOPTION_FILE_NAME)
-    return read_json_file(file_system, path, _parse, "what was taken over") or Adoption()
+    return read_summed_json(file_system, path, _parse, "what was taken over") or Adoption()
 
 
 def write_adoption_file(file_system: FileSystem, directory: str, adoption: Adoption) -> None:
     """Replaces the file, durably."""
     imported = adoption.imported
     fields = {
-        "version": FORMAT_VERSION,
         "revision": adoption.revision,
         "metadata_end_offset": adoption.end_offset,
         "metadata_files": None
@@ -74,7 +73,9 @@ def write_adoption_file(file_system: FileSystem, directory: str, adoption: Adopt
         "group_configs": {name: dict(one) for name, one in sorted(imported.group_configs.items())},
         "client_quotas": quota_fields(imported.quotas),
     }
-    write_json_file(file_system, join(directory, ADOPTION_FILE_NAME), fields)
+    content = b"".join(summed_json(fields))
+    replace_file(file_system, join(directory, ADOPTION_FILE_NAME), content)
+    mark_written(file_system, directory, ADOPTION_FILE_NAME)
 
 
 def newest_adoption(adoptions: Iterable[Adoption]) -> Adoption:
@@ -82,7 +83,6 @@ def newest_adoption(adoptions: Iterable[Adoption]) -> Adoption:
 
 
 def _parse(content: Any) -> Adoption:
-    check_version(content, FORMAT_VERSION)
     files = content["metadata_files"]
     return Adoption(
         revision=int(content["revision"]),

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, RefusalError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
 from ottla.broker.adoption.adoption_file import (
+    ADOPTION_FILE_NAME,
     Adoption,
     newest_adoption,
     read_adoption_file,
@@ -42,6 +43,7 @@ from ottla.storage.files.topic_file import (
     merge_topic_files,
     read_topic_file,
 )
+from ottla.storage.files.written_marks import check_not_lost
 
 
 class SettingsPlace(Enum):
@@ -93,12 +95,14 @@ class FoundSettings:
 
 
 def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSettings:
-    """What the directories of one broker say; raises `UserError` for damage to Ottla's files."""
+    """What the directories of one broker say; raises `RefusalError` for damage to Ottla's files."""
+    for path in paths:
+        check_not_lost(file_system, path, ADOPTION_FILE_NAME)
     try:
         known = merge_topic_files(read_topic_file(file_system, path) for path in paths)
         adoption = newest_adoption(read_adoption_file(file_system, path) for path in paths)
     except CorruptionError as error:
-        raise UserError(f"{error}; restore the file, or move it away") from error
+        raise RefusalError(f"{error}; restore the file, or move it away") from error
     entries = {name: one for name, one in known.entries.items() if name != CLUSTER_METADATA}
     place = _place_without_log(paths, file_system)
     found = FoundSettings(

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileSystem, join, make_durable_directory, read_file, replace_file
 from ottla.base.ids import Uuid
 from ottla.broker.adoption.accepted_settings import (
@@ -265,7 +265,7 @@ def _identities(
         try:
             known = read_meta_properties(file_system, join(path, META_PROPERTIES))
         except CorruptionError as error:
-            raise UserError(f"{error}; restore the file") from error
+            raise RefusalError(f"{error}; restore the file") from error
         if known is None or known.node_id is None or known.cluster_id is None:
             raise UserError(
                 f"{path} has no meta.properties with a node and a cluster; serve it once"
@@ -562,9 +562,9 @@ def _quorum_state(plan: Handover, file_system: FileSystem) -> dict[str, object]:
     try:
         fields = json.loads(content)
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); restore it") from error
+        raise RefusalError(f"{path} is damaged ({error}); restore it") from error
     if not isinstance(fields, dict):
-        raise UserError(f"{path} is damaged; restore it")
+        raise RefusalError(f"{path} is damaged; restore it")
     return fields
 
 

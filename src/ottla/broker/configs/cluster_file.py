@@ -112,5 +112,5 @@ CLUSTER_FILE = StateFile(
     read=read_cluster_file,
     fields=_fields,
     is_secret=_is_secret,
-    fix="restore the file, or move it away",
+    fix="restore the file, or move it away with ottla-cluster.written",
 )

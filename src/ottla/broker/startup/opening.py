@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import CorruptionError, StorageError, UserError
+from ottla.base.errors import CorruptionError, RefusalError, StorageError, UserError
 from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import Uuid
@@ -20,7 +20,11 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.adoption.foreign_settings import FoundSettings, SettingsPlace
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
-from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
+from ottla.broker.producer_ids import (
+    PRODUCER_ID_FILE_NAME,
+    read_producer_ids,
+    skipped_after_loss,
+)
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.storage.directory.directory_claim import UnusableDirectoryError, names_in
@@ -91,9 +95,10 @@ def open_directories(
         next_producer_id = max(
             (read_producer_ids(file_system, path) for path in readable), default=0
         )
+        skipped = max((skipped_after_loss(file_system, path) for path in readable), default=0)
         cluster_id, node_id = _identity(readable, file_system, options)
     except CorruptionError as error:
-        raise UserError(f"{error}; restore the file, or move it away") from error
+        raise RefusalError(f"{error}; restore the file, or move it away") from error
     known = found.known
     topic_configs = configs(known.entries)
     open_options = OpenOptions(
@@ -118,7 +123,8 @@ def open_directories(
         node_id=node_id,
         next_producer_id=max(
             next_producer_id, found.next_producer_id, _highest_producer_id(directories) + 1
-        ),
+        )
+        + skipped,
     )
     return opened, topic_configs
 

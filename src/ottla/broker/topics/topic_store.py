@@ -45,7 +45,7 @@ from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.topic_file import (
     TOPIC_FILE_NAME,
     TopicEntry,
-    topic_file_content,
+    topic_file_parts,
     write_topic_file,
 )
 
@@ -626,10 +626,10 @@ class TopicStore:
 
     def _write_in_turns(self) -> None:
         files, known = self._file_system, self._writes_at_once
-        content = topic_file_content(self._entries(), frozenset(self._gone))
+        parts = list(topic_file_parts(self._entries(), frozenset(self._gone)))
 
         def prepare(path: str) -> None:
-            aside(lambda: write_file(files, _prepared(path), [content]))
+            aside(lambda: write_file(files, _prepared(path), parts))
 
         def finish(path: str) -> None:
             files.rename(_prepared(path), join(path, TOPIC_FILE_NAME))

@@ -2,7 +2,7 @@
 
 import click
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, RefusalError
 from ottla.cli.endings import named_files
 from ottla.cli.terminal import ExampleCommand, print_json
 
@@ -31,7 +31,7 @@ def give_up_command(directory: str, partition: str, as_json: bool) -> None:
             entry = entries.get(parsed.topic) if parsed else None
             offset = give_up(files, directory, partition, entry.topic_id if entry else None)
     except CorruptionError as error:
-        raise UserError(f"{error}; put the directory of {partition} back instead") from error
+        raise RefusalError(f"{error}; put the directory of {partition} back instead") from error
     if as_json:
         print_json({"type": "empty", "partition": partition, "first_offset": offset})
         return

@@ -18,6 +18,7 @@ REMEDIES = {
     "add a directory to log.dirs",
     Remedy.REPLACE_DISK: "repair the disk, and restart the broker, which recovers the directory",
     Remedy.INSPECT_STRAY: "look into it (ottla log dump), then move or remove the directory",
+    Remedy.PUT_BACK: "put it back, or stop the broker and give it up: ottla log give-up {subject}",
     Remedy.CHECK: "ottla log check {subject}",
     Remedy.CHECK_THEN_REPAIR: "ottla log check {where}, then ottla log repair",
     Remedy.SHOW_REPAIR: "ottla log repair {subject} shows what would repair it",

@@ -37,9 +37,11 @@ from ottla.storage.files.integrity import (
     read_integrity,
 )
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
+from ottla.storage.files.named_partitions import read_named_partitions
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
 from ottla.storage.files.topic_file import topics_if_whole
+from ottla.storage.files.written_marks import is_lost
 from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
 
 CHECKPOINTS = {
@@ -54,6 +56,7 @@ BROKER_ROLES = (
     Role.OTTLA_COPY,
     Role.OTTLA_TOPICS,
     Role.OTTLA_CLUSTER,
+    Role.OTTLA_SECURITY,
     Role.OTTLA_ADOPTION,
     Role.OTTLA_PRODUCER_IDS,
 )
@@ -183,6 +186,7 @@ class _DirectoryCheck:
             self._add(self._check_ends(checkpoints[filenames.CHECKPOINT_RECOVERY_POINT], logs))
         if not self._options.is_live:
             self._add(self._check_gaps(checkpoints, logs))
+            self._add(self._check_lost())
 
     def _add(self, findings: Iterator[Finding]) -> None:
         self._report.own_findings.extend(findings)
@@ -249,6 +253,10 @@ class _DirectoryCheck:
                 yield from self._check_broker_file(path)
             elif described.role is Role.UNKNOWN:
                 yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
+        for name, mark in filenames.MARKS.items():
+            if is_lost(self._files, self._path, name):
+                reason = f"is missing, though {mark} says that there was one"
+                yield _finding(FindingKind.BROKER_FILE, join(self._path, name), None, reason)
         yield from self._check_meta_properties()
 
     def _check_broker_file(self, path: str) -> Iterator[Finding]:
@@ -305,6 +313,29 @@ class _DirectoryCheck:
             partitions = "a partition that is" if absent == 1 else f"{absent} partitions that are"
             reason = f"names {partitions} not in this directory"
             yield _finding(FindingKind.STATE, path, None, reason)
+
+    def _check_lost(self) -> Iterator[Finding]:
+        """Partitions that the next start misses.
+
+        Not in a directory that only Kafka has written, whose checkpoints may be older than it is.
+        """
+        if not self._topics.is_found:
+            return
+        names = self._files.list(self._path)
+        parsed = [parse_directory_name(one) for one in names if self._is_directory(one)]
+        here = {TopicPartition(one.topic, one.partition) for one in parsed if one is not None}
+        named = read_named_partitions(self._files, self._path)
+        for key in sorted(named.partitions() - here):
+            if self._topics.still_has(*key):
+                path = join(self._path, filenames.partition_directory_name(*key))
+                reason = (
+                    f"is not there, though {named.file_of(key)} names it; put it back, or give it "
+                    f"up with ottla log give-up {self._path} {base_name(path)}"
+                )
+                yield _finding(FindingKind.LOST_PARTITION, path, None, reason)
+
+    def _is_directory(self, name: str) -> bool:
+        return is_directory(self._files, join(self._path, name))
 
     def _check_ends(
         self,

@@ -42,6 +42,7 @@ from ottla.storage.files.integrity import parse_integrity
 from ottla.storage.files.java_properties import parse_properties
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.partition_metadata import read_topic_id
+from ottla.storage.files.summed_json import check_summed_json
 from ottla.storage.index import transaction_index
 from ottla.storage.index.producer_snapshot import parse_snapshot
 from ottla.storage.log.leader_epochs import parse_epoch_entry
@@ -101,6 +102,8 @@ def _check_whole(file_system: FileSystem, path: str, role: Role) -> None:
         read_meta_properties(file_system, path)
     elif role is Role.PARTITION_METADATA:
         read_topic_id(file_system, path)
+    elif role in SUMMED_ROLES:
+        check_summed_json(path, read_file(file_system, path))
 
 
 # Logs
@@ -322,6 +325,8 @@ def _json_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
+    if not content.startswith(b"0\n"):  # of version 0, which had no checksum
+        content = without_checksum(path, content)
     words = content.decode("latin-1").split()
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         raise CorruptionError(path, 0, "is not a version and a producer id")
@@ -344,6 +349,11 @@ def _integrity_rows(path: str, content: bytes) -> Iterator[Row]:
         yield rows.PropertyRow(name=name, value="unknown" if value is None else str(value))
 
 
+def _no_rows(_: str, __: bytes) -> Iterator[Row]:
+    """Of what is nobody's to read who looks for damage: the hashes of passwords."""
+    return iter(())
+
+
 def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
     """As the file that it is a copy of."""
     is_of_starts = base_name(path) == filenames.COPIED_LOG_STARTS
@@ -364,6 +374,7 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.QUORUM_STATE: _json_rows,
     Role.OTTLA_TOPICS: _json_rows,
     Role.OTTLA_CLUSTER: _json_rows,
+    Role.OTTLA_SECURITY: _no_rows,
     Role.OTTLA_ADOPTION: _json_rows,
     Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
     Role.INTEGRITY: _integrity_rows,
@@ -371,3 +382,6 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OTTLA_OWNER: _property_rows,
     Role.OTTLA_SNAPSHOT: _property_rows,
 }
+
+SUMMED_ROLES = (Role.OTTLA_TOPICS, Role.OTTLA_CLUSTER, Role.OTTLA_SECURITY, Role.OTTLA_ADOPTION)
+"""JSON with a checksum."""

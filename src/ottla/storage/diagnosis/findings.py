@@ -32,6 +32,8 @@ class FindingKind(Enum):
     WRONG_FILE = "wrong_file"
     """Another segment's log file, or a directory under another partition's name: only a person can
     put it back."""
+    LOST_PARTITION = "lost_partition"
+    """A directory that is gone: only a person can put it back, or give it up."""
     LOST_OFFSETS = "lost_offsets"
     """A gap before a segment, in a log that had none there."""
     PARTITION_METADATA = "partition_metadata"

@@ -26,12 +26,14 @@ class Role(Enum):
     CLEAN_SHUTDOWN = "clean shutdown mark"
     OTTLA_TOPICS = "topics of this broker"
     OTTLA_CLUSTER = "cluster settings of this broker"
+    OTTLA_SECURITY = "users and rules of this broker"
     OTTLA_ADOPTION = "what this broker took over"
     OTTLA_PRODUCER_IDS = "producer ids of this broker"
     OTTLA_COPY = "copy of this broker"
     OTTLA_OWNER = "note of the broker that runs here"
     OTTLA_SNAPSHOT = "note of when a snapshot was made"
     OTTLA_REPLICAS = "mark of a broker of a cluster"
+    OTTLA_WRITTEN = "mark of a file of this broker"
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
@@ -75,8 +77,10 @@ NAMED_ROLES = {
     # Those that only Ottla's broker writes.
     "ottla-topics.json": Role.OTTLA_TOPICS,
     "ottla-cluster.json": Role.OTTLA_CLUSTER,
+    "ottla-security.json": Role.OTTLA_SECURITY,
     "ottla-adoption.json": Role.OTTLA_ADOPTION,
     "ottla-producer-ids": Role.OTTLA_PRODUCER_IDS,
+    **dict.fromkeys(filenames.MARKS.values(), Role.OTTLA_WRITTEN),
     "quorum-state": Role.QUORUM_STATE,
     filenames.BOOTSTRAP_CHECKPOINT: Role.METADATA_SNAPSHOT,
 }

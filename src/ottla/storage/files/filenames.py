@@ -33,6 +33,13 @@ CLUSTER_METADATA_DIRECTORY = CLUSTER_METADATA + "-0"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 COPIED_LOG_STARTS = "ottla-log-starts"
 COPIED_META_PROPERTIES = "ottla-meta-properties"
+MARKS = {
+    "ottla-cluster.json": "ottla-cluster.written",
+    "ottla-security.json": "ottla-security.written",
+    "ottla-adoption.json": "ottla-adoption.written",
+    "ottla-producer-ids": "ottla-producer-ids.written",
+}
+"""Files of Ottla's own that only some directories have, and what says that a directory has it."""
 
 NAMES_KNOWN = 4096
 """Files of thousands of partitions are listed again and again, and many have the same names."""

@@ -8,22 +8,19 @@ disagree the highest revision is right. A topic that was deleted while a directo
 its id behind, by which its partitions are known when that directory comes back.
 """
 
-import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
-from ottla.base.json_files import json_text, read_json_file, texts
+from ottla.base.json_files import texts
 from ottla.base.turns import sorted_in_turns
-from ottla.codec.crc32c import crc32c
 from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.storage.files.summed_json import read_summed_json, summed_json
 
 TOPIC_FILE_NAME = "ottla-topics.json"
-FORMAT_VERSION = 2
-VERSION_WITHOUT_CHECKSUM = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +67,7 @@ class TopicFile:
 def read_topic_file(file_system: FileSystem, directory: str) -> TopicFile:
     """An empty one when there is no file; raises `CorruptionError`."""
     path = join(directory, TOPIC_FILE_NAME)
-    found = read_json_file(file_system, path, _parse, "a list of topics")
+    found = read_summed_json(file_system, path, _parse, "a list of topics")
     return TopicFile(entries={}, is_found=False) if found is None else found
 
 
@@ -89,30 +86,20 @@ def write_topic_file(
     gone: Collection[Uuid] = (),
 ) -> None:
     """Replaces the file; an entry less means that its topic is wholly gone."""
-    replace_file(file_system, join(directory, TOPIC_FILE_NAME), topic_file_content(entries, gone))
+    content = b"".join(topic_file_parts(entries, gone))
+    replace_file(file_system, join(directory, TOPIC_FILE_NAME), content)
 
 
-def topic_file_content(entries: Iterable[TopicEntry], gone: Collection[Uuid] = ()) -> bytes:
-    """What the file holds, as `json_text` would write it; in turns, for there may be thousands."""
-    parts = [f'{{\n "version": {FORMAT_VERSION},\n "topics": [']
-    separator = "\n  "
-    for entry in sorted_in_turns(entries, key=_name):
-        parts.append(separator + _indented(_entry_fields(entry), 2))
-        separator = ",\n  "
-    parts.append("]" if len(parts) == 1 else "\n ]")
+def topic_file_parts(entries: Iterable[TopicEntry], gone: Collection[Uuid] = ()) -> Iterator[bytes]:
+    """What the file holds, a topic a line; in turns, for there may be thousands."""
+    fields: dict[str, Any] = {"topics": map(_entry_fields, sorted_in_turns(entries, key=_name))}
     if gone:
-        parts.append(',\n "gone": ' + _indented(sorted(uuid_text(one) for one in gone), 1))
-    body = "".join(parts).encode()
-    checksum = crc32c(body + b"\n}")
-    return body + f',\n "checksum": "{checksum:08x}"\n}}\n'.encode()
+        fields["gone"] = sorted(map(uuid_text, gone))
+    return summed_json(fields)
 
 
 def _name(entry: TopicEntry) -> str:
     return entry.name
-
-
-def _indented(value: object, depth: int) -> str:
-    return json.dumps(value, indent=1).replace("\n", "\n" + " " * depth)
 
 
 def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
@@ -131,17 +118,7 @@ def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
     return TopicFile(entries=merged, gone=gone, is_found=is_found)
 
 
-def _checksum(content: dict[str, Any]) -> str:
-    """Of all else in the file: a digit of a setting may change on the disk like any other byte."""
-    return f"{crc32c(json_text(content)):08x}"
-
-
 def _parse(content: Any) -> TopicFile:
-    version = content["version"]
-    if version not in (FORMAT_VERSION, VERSION_WITHOUT_CHECKSUM):
-        raise ValueError(f"version {version!r} is not {FORMAT_VERSION}")
-    if version == FORMAT_VERSION and content.pop("checksum") != _checksum(content):
-        raise ValueError("the checksum does not fit")
     entries = (_parse_entry(fields) for fields in content["topics"])
     return TopicFile(
         entries={entry.name: entry for entry in entries},

@@ -4,9 +4,9 @@ Nothing is written and no lock is taken. A broker may append, roll, compact and 
 `read_only_log` says what a read makes of that. Kafka has no counterpart.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.checkpoints import OffsetCheckpoint
@@ -42,7 +42,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 NAMES_SHOWN = 10
 
 
-class LostPartitionError(UserError):
+class LostPartitionError(RefusalError):
     """A partition that should be here has no directory."""
 
 
@@ -184,10 +184,21 @@ class ReadOnlyLogDirectory:
         Kafka takes a deleted topic out of the recovery points at once, and out of the other
         checkpoints later.
         """
+        return {key.topic for key in self._wanted() if key.topic not in here}
+
+    def lost(self) -> dict[TopicPartition, str]:
+        """The partitions of all topics that have no directory here, and which file names each."""
+        here = self.topics()  # before the files, which a broker changes before it removes a log
+        named = self._named_partitions()
+        lost = (key for key in self._wanted() if key.partition not in here.get(key.topic, ()))
+        return {key: str(named.file_of(key)) for key in sorted(lost)}
+
+    def _wanted(self) -> Iterator[TopicPartition]:
+        """The partitions that a checkpoint names and nobody has deleted."""
         known = self._topics()
         named = self._named_partitions()
         keys = named.partitions() if known.is_found else named.by_file[CHECKPOINT_RECOVERY_POINT]
-        return {key.topic for key in keys if key.topic not in here and known.still_has(*key)}
+        return (key for key in keys if known.still_has(*key))
 
     def log_start(self, topic: str, partition: int) -> int:
         """The start that was recorded, from the copy with a checksum where that counts.

@@ -36,7 +36,7 @@ from ottla.metadata.records import (
     encode_record,
 )
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import INTEGRITY, MARKS
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
@@ -245,6 +245,7 @@ def test_an_import_that_a_crash_cut_off_before_its_record_is_done_again(
     write_log(kafkas, [*topic(), config("retention.ms", "-1")])
     open_and_close(kafkas)
     kafkas.remove(join("/d", ADOPTION_FILE_NAME))
+    kafkas.remove(join("/d", MARKS[ADOPTION_FILE_NAME]))
     broker = open_and_close(kafkas)
     assert overrides(broker) == {"retention.ms": "-1"}
     assert read_adoption_file(kafkas, "/d").imported.topics == {"t": {"retention.ms": "-1"}}

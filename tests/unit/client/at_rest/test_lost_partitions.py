@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.base.errors import UserError
+from ottla.base.errors import RefusalError
 from ottla.browsing.sources import FileRecords
 from ottla.client.at_rest.groups import GroupsAtRest
 from ottla.client.at_rest.topics import TopicsAtRest
@@ -113,7 +113,7 @@ def test_what_is_lost_is_named_by_who_would_read_it(
     assert ask(tmp_path)
     path = tmp_path / f"{lost}-{partitions - 1}"
     shutil.rmtree(path)
-    with pytest.raises(UserError, match="is not there, though recovery-point-") as caught:
+    with pytest.raises(RefusalError, match="is not there, though recovery-point-") as caught:
         ask(tmp_path)
     assert str(path) in str(caught.value)
 

@@ -37,6 +37,8 @@ def disk_with(*paths: str) -> FakeFileSystem:
         ("bootstrap.checkpoint", Role.METADATA_SNAPSHOT),
         ("ottla-cluster.json", Role.OTTLA_CLUSTER),
         ("ottla-adoption.json", Role.OTTLA_ADOPTION),
+        ("ottla-security.json", Role.OTTLA_SECURITY),
+        ("ottla-security.written", Role.OTTLA_WRITTEN),
         ("7.log", Role.UNKNOWN),
         ("notes.txt", Role.UNKNOWN),
     ],

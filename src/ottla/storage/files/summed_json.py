@@ -1,0 +1,65 @@
+"""Small files of JSON with a checksum: their last member is a CRC-32C of all else in the file.
+
+A digit of a setting may change on the disk like any other byte. The checksum is that of the file
+as it is without its line; files of version 1 have none. A file is replaced whole, so that a crash
+leaves the old one or the new one.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem
+from ottla.base.json_files import END, check_version, json_parts, read_json_file
+from ottla.codec.crc32c import crc32c, extended_crc32c
+
+T = TypeVar("T")
+
+FORMAT_VERSION = 2
+VERSION_WITHOUT_CHECKSUM = 1
+_CHECKSUM = b',\n "checksum": "'
+_END = END.encode()
+
+
+def read_summed_json(
+    file_system: FileSystem, path: str, parse: Callable[[Any], T], what: str
+) -> T | None:
+    """As `read_json_file`; a file whose checksum does not fit is damaged."""
+    return read_json_file(file_system, path, parse, what, summed_content)
+
+
+def summed_content(content: bytes) -> Any:
+    """What a file holds; raises `ValueError` and others, as `read_json_file` takes them."""
+    found = json.loads(content)
+    if found["version"] != VERSION_WITHOUT_CHECKSUM or "checksum" in found:
+        check_version(found, FORMAT_VERSION)
+        body, _, end = content.rpartition(_CHECKSUM)
+        if end != _checksum_end(crc32c(body)):
+            raise ValueError("the checksum does not fit")
+    return found
+
+
+def check_summed_json(path: str, content: bytes) -> None:
+    """Raises `CorruptionError` for a file whose checksum does not fit."""
+    try:
+        summed_content(content)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CorruptionError(path, 0, f"its content is damaged ({error!r})") from error
+
+
+def summed_json(fields: dict[str, Any]) -> Iterator[bytes]:
+    """The parts of a file, in turns: `fields` with the version before them, and a checksum."""
+    checksum, last = 0, b""
+    for part in json_parts({"version": FORMAT_VERSION, **fields}):
+        checksum = extended_crc32c(last, checksum)
+        yield last
+        last = part
+    last = last.removesuffix(_END)
+    yield last + _CHECKSUM + _checksum_end(extended_crc32c(last, checksum))
+
+
+def _checksum_end(checksum_before: int) -> bytes:
+    """The rest of a file, by the checksum of what comes before the line."""
+    checksum = extended_crc32c(_END.rstrip(), checksum_before)
+    return b'%08x"%s' % (checksum, _END)

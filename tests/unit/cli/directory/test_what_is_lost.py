@@ -1,0 +1,139 @@
+"""Commands on a directory that has lost a partition, or a file of its broker: one line, exit 1."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ottla
+from ottla.cli.main import cli
+from ottla.storage.files.filenames import MARKS
+
+pytestmark = pytest.mark.slow
+
+QUOTA = "producer_byte_rate=1024"
+READERS = {
+    "ottla-cluster.json": [
+        "quotas list",
+        "topics list",
+        "explain retention TARGET orders",
+        "doctor",
+    ],
+    "ottla-security.json": ["users list", "acls list", "topics list", "doctor"],
+    "ottla-adoption.json": ["topics list", "explain retention TARGET orders", "doctor"],
+}
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a quota, a user, and a topic of which nothing is to be deleted."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OTTLA_USER_PASSWORD", "pot & kettle")
+    settings = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+    with ottla.open(tmp_path / "data", settings) as log, ottla.Admin(log) as admin:
+        log.create_topic("orders", partitions=2)
+        log.append("orders", b"x", partition=0)
+        log.append("orders", b"x", partition=1)
+        admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 1})
+    assert run(tmp_path / "data", "users set TARGET ana")[0] == 0
+    assert run(tmp_path / "data", f"quotas set TARGET --client-id a {QUOTA}")[0] == 0
+    return tmp_path / "data"
+
+
+def run(directory: Path, command: str) -> tuple[int, list[str]]:
+    """`TARGET` stands for the directory, or it comes last."""
+    words = (command if "TARGET" in command else f"{command} TARGET").split()
+    done = CliRunner().invoke(cli, [one.replace("TARGET", str(directory)) for one in words])
+    return done.exit_code, done.output.splitlines()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topics list",
+        "topics describe TARGET orders",
+        "records TARGET --topic orders",
+        "groups list",
+        "groups describe TARGET billing",
+        "export TARGET orders -o - --as csv",
+        "explain retention TARGET orders",
+        "doctor",
+        "log check",
+        "mirror TARGET TARGET-copy",
+    ],
+)
+def test_a_lost_partition_ends_a_command_with_1(command: str, directory: Path) -> None:
+    shutil.rmtree(directory / "orders-0")
+    code, lines = run(directory, command)
+    path = directory / "orders-0"
+    assert code == 1, lines
+    assert any(f"{path} is not there" in one or f"{path}: is not" in one for one in lines), lines
+
+
+@pytest.mark.parametrize(("topic", "command"), [
+    ("__consumer_offsets", "groups list"),
+    ("__transaction_state", "transactions list"),
+])  # fmt: skip
+def test_a_lost_internal_partition_ends_a_command_with_1(
+    topic: str, command: str, directory: Path
+) -> None:
+    with (
+        ottla.open(directory) as log,
+        ottla.Producer(log, settings={"transactional.id": "payments"}) as producer,
+        producer.transaction(),
+    ):
+        producer.send("orders", b"x", partition=0).result()
+    shutil.rmtree(directory / f"{topic}-0")
+    code, lines = run(directory, command)
+    assert code == 1
+    assert f"{topic}-0 is not there, though recovery-point-offset-checkpoint" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [(name, command) for name, some in READERS.items() for command in some]
+)
+def test_a_lost_file_of_the_broker_is_named_by_its_readers(
+    name: str, command: str, directory: Path
+) -> None:
+    adopt(directory)
+    (directory / name).unlink()
+    code, lines = run(directory, command)
+    mark = MARKS[name]
+    assert (code, lines) == (
+        1,
+        [
+            f"ottla: {directory / name} is missing, though {mark} says that there was one; restore "
+            f"it, or remove {mark} to go on without what it held"
+        ],
+    )
+
+
+def adopt(directory: Path) -> None:
+    """Has settings of topics unknown, and noted so."""
+    (directory / "ottla-topics.json").unlink()
+    with ottla.open(directory):
+        pass
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_lost_file_of_the_broker_is_found_by_a_check(name: str, directory: Path) -> None:
+    adopt(directory)
+    assert run(directory, "log check")[0] == 0
+    (directory / name).unlink()
+    code, lines = run(directory, "log check")
+    assert code == 1
+    assert any(f"{name}: is missing, though {MARKS[name]}" in line for line in lines), lines
+
+
+@pytest.mark.parametrize("name", [*READERS, "ottla-topics.json"])
+def test_a_changed_digit_in_a_file_of_the_broker_is_found_by_a_check(
+    name: str, directory: Path
+) -> None:
+    adopt(directory)
+    path = directory / name
+    path.write_text(path.read_text().replace("1", "3", 1))
+    code, lines = run(directory, "log check")
+    assert code == 1
+    assert any(name in line and "checksum does not fit" in line for line in lines), lines
+    assert "stored_key" not in "\n".join(run(directory, "log dump")[1])
