@@ -85,3 +85,19 @@ def test_axe_finds_nothing_on_pages_with_code_pictures_and_wide_tables(site: Pat
                 found[name, look] = faults_of(page)
             context.close()
     assert {one: faults for one, faults in found.items() if faults} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(axe_absence() is not None, reason=str(axe_absence()))
+def test_axe_finds_nothing_but_perhaps_contrast_on_any_page(site: Path) -> None:
+    """Contrast takes nine tenths of axe's time, and is the theme's: the test above looks at it."""
+    found = {}
+    with opened_chromium() as chromium:
+        page = chromium.new_page()
+        page.set_default_timeout(PATIENCE_S * 1000)
+        for name in sorted(one.removesuffix(".md") for one in PAGES):
+            page.goto((site / f"{re.sub('README$', 'index', name)}.html").as_uri())
+            if page.query_selector("article pre, article table") is not None:
+                page.wait_for_selector(".md-code__nav, .md-typeset__scrollwrap", state="attached")
+            found[name] = faults_of(page, without="color-contrast")
+    assert {one: faults for one, faults in found.items() if faults} == {}
