@@ -253,6 +253,26 @@ def test_a_job_brings_ottla_along_as_a_zip_file(
 
 
 @pytest.mark.long
+def test_a_load_runs_with_an_environment_that_venv_pack_has_packed(
+    master: str, log: ottla.Log, tmp_path: Path
+) -> None:
+    archive = packed_environment(tmp_path)
+    # Spark starts the same Python beside the program, to plan what the executors read.
+    shutil.unpack_archive(archive, tmp_path / "environment", filter="tar")
+    settings = {
+        "spark.archives": f"{archive}#environment",
+        "spark.pyspark.python": "./environment/bin/python",
+        "spark.executorEnv.PYTHONPATH": sysconfig.get_path("purelib"),
+    }
+    printed = run_on(master, INSTALLED + WHERE, tmp_path, **settings).splitlines()
+    assert printed[0] == f"{COUNT} rows"
+    # Each executor has unpacked it into its own directory.
+    assert "/worker-" in printed[1]
+    assert "/environment/lib/python" in printed[1]
+    assert str(SOURCE) not in printed[1]
+
+
+@pytest.mark.long
 def test_a_load_runs_on_executors_that_have_ottla(
     master: str, log: ottla.Log, tmp_path: Path
 ) -> None:

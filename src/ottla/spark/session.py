@@ -194,7 +194,7 @@ class _Machine:
         self.process = subprocess.Popen(
             self._command(settings),
             stdin=subprocess.PIPE,
-            env=self._environment(environment),
+            env=self._environment(settings, environment),
             # Ctrl-C is for this process, which cancels Spark's jobs in its own order.
             start_new_session=True,
         )
@@ -278,13 +278,13 @@ class _Machine:
             GATEWAY_CLASS,
         ]
 
-    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
+    def _environment(self, settings: SessionSettings, given: Mapping[str, str]) -> dict[str, str]:
         return {
             **given,
             "_PYSPARK_DRIVER_CONN_INFO_PATH": self._connection_path,
             "SPARK_HOME": spark_home(),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": _python_of(settings),
             "PYTHONPATH": worker_path(given.get("PYTHONPATH", "")),
             # Java's child processes are Python; pandas and numpy need no threads of their own.
             "OMP_NUM_THREADS": given.get("OMP_NUM_THREADS", "1"),
@@ -384,12 +384,17 @@ def _connect(port: int, secret: str) -> Any:
                 os.environ[name] = value
 
 
+def _python_of(settings: SessionSettings) -> str:
+    """What runs the tasks: the Python of this process, unless the settings name another."""
+    return settings.spark.get("spark.pyspark.python", sys.executable)
+
+
 def _new_session(gateway: Any, settings: SessionSettings, scratch: str) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     # PySpark reads this when a context starts, and has no argument for it.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = _python_of(settings)
     SparkContext._ensure_initialized(gateway=gateway)
     conf = SparkConf().setAll(list(session_settings(settings, scratch).items()))
     return SparkSession(SparkContext(conf=conf, gateway=gateway))
