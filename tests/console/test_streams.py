@@ -4,7 +4,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from http.client import HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError
@@ -74,6 +74,19 @@ def test_a_connection_in_use_when_a_place_is_closed_is_closed_after_its_question
         place.close()
     with pytest.raises(UnreachableError):
         connection.ask(ApiVersionsRequest())
+
+
+def test_settings_that_files_ask_for_later_are_not_asked_over_another_questions_connection(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(
+        Place(console_target(parse_target(broker.address, {})), ClientSettings())
+    ) as place:
+        files = place.files("orders")
+        assert files is not None
+        with place.cluster() as of_another_question:
+            monkeypatch.setattr(of_another_question, "ask_any", None)
+            assert files.config("orders").cleanup_policy == ("delete",)
 
 
 def test_a_stream_is_closed_after_the_step_under_way_and_takes_no_other() -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.base.addresses import Address
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
@@ -150,10 +150,12 @@ class Place:
                 if topic is not None:
                     admin.partitions([topic])
                 try:
-                    return local_directories(admin, topic)
+                    found = local_directories(admin, topic)
                 except UnknownNameError:
                     # The topic is there, and the broker names this user no directory.
                     return None
+            # Settings are asked for later, when this connection is another question's.
+            return found and replace(found, topic_settings=self._topic_settings())
         directories = read_directories(self.target.directories)
         if not self.has_broker:
             return directories

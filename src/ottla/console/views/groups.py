@@ -1,11 +1,12 @@
 """Groups: the list, one group with its lag over time, and a reset with its preview."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import Admin
-from ottla.client.administration.descriptions import PartitionLag, totals
+from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
 from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
 from ottla.console.charts import Chart, line_chart
 from ottla.console.contents import visible
@@ -22,12 +23,12 @@ PER_PAGE = 50
 def groups(ask: Ask) -> Page:
     """The groups of a page with their lags; only those are asked for."""
     wanted = ask.query.get("q", "").strip()
-    rows = _listed(ask.place)
+    rows, listed = _listed(ask.place)
     rows = [row for row in rows if wanted.lower() in row["name"].lower()]
     pages = max(1, -(-len(rows) // PER_PAGE))
     number = ask.number("page", 1, least=1, most=pages)
     shown = rows[(number - 1) * PER_PAGE : number * PER_PAGE]
-    _add_lags(ask, shown)
+    _add_lags(ask, shown, listed)
     shown.sort(key=lambda row: (-(row["lag"] or 0), row["name"]))
     return Page(
         template="groups.html",
@@ -43,24 +44,21 @@ def groups(ask: Ask) -> Page:
     )
 
 
-def _listed(place: Place) -> list[Fields]:
+def _listed(place: Place) -> tuple[list[Fields], Mapping[str, ListedGroup]]:
+    """A row for each group, and what a broker said of it."""
     if place.has_broker:
         with place.admin() as admin:
-            return [
-                {"name": one.group, "shown": visible(one.group), "state": one.state,
-                 "kind": one.kind, "lag": None, "late_ms": None, "members": None, "topics": [],
-                 "listed": one}
-                for one in admin.list_groups()
-            ]  # fmt: skip
-    names = sorted(_committed_in_files(place))
-    return [
-        {"name": name, "shown": visible(name), "state": "", "kind": "", "lag": None,
-         "late_ms": None, "members": None, "topics": []}
-        for name in names
-    ]  # fmt: skip
+            found = {one.group: one for one in admin.list_groups()}
+        return [_row(one.group, one.state, one.kind) for one in found.values()], found
+    return [_row(name) for name in sorted(_committed_in_files(place))], {}
 
 
-def _add_lags(ask: Ask, rows: list[Fields]) -> None:
+def _row(name: str, state: str = "", kind: str = "") -> Fields:
+    return {"name": name, "shown": visible(name), "state": state, "kind": kind, "lag": None,
+            "late_ms": None, "members": None, "topics": []}  # fmt: skip
+
+
+def _add_lags(ask: Ask, rows: list[Fields], listed: Mapping[str, ListedGroup]) -> None:
     if not ask.place.has_broker:
         committed = _committed_in_files(ask.place)
         for row in rows:
@@ -71,7 +69,7 @@ def _add_lags(ask: Ask, rows: list[Fields]) -> None:
     with ask.place.admin() as admin:
         for row in rows:
             try:
-                (described,) = admin.describe_groups([row["listed"]])
+                (described,) = admin.describe_groups([listed.get(row["name"], row["name"])])
                 lags = admin.group_lag(described, now_ms=ask.now_ms)
             except UnknownNameError:
                 continue  # The group was deleted meanwhile.
