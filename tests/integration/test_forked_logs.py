@@ -164,8 +164,8 @@ held, done = threading.Event(), threading.Event()
 def hold():
     with contextlib.ExitStack() as stack:
         for one in (producer, unready, painter):
+            stack.enter_context(one._core.sender.cluster_lock)  # first, as the sender does
             stack.enter_context(one._core._lock)
-            stack.enter_context(one._core.sender.cluster_lock)
         held.set()
         done.wait()
 
