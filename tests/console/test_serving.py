@@ -21,7 +21,7 @@ from ottla.config.listeners import Listener
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, fill
 from tests.console.demo import console_of
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 
 
 def got(address: str) -> str:
@@ -87,7 +87,8 @@ def test_a_broker_serves_a_console_beside_itself_that_ends_with_it(tmp_path: Pat
         "serve", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"
     ) as process:
         link = link_of(process)
-        assert "No problems found" in got(link)
+        # The first page may be shown before doctor has looked.
+        wait_until(lambda: "No problems found" in got(link))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     address = re.fullmatch(r"http://(.+):(\d+)/", link)
