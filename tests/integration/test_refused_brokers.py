@@ -152,7 +152,7 @@ def refusal_of_new(directory: Path, zookeeper: ZooKeeper) -> str:
     arguments = ["serve", str(directory), "--listen", f"127.0.0.1:{free_port()}"]
     for one in (
         f"zookeeper.connect={zookeeper.address}",
-        f"zookeeper.session.timeout.ms={SHORT_MS}",
+        f"zookeeper.session.timeout.ms={3 * SHORT_MS}",
         "broker.id=1",
     ):
         arguments += ["-o", one]
