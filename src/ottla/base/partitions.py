@@ -1,7 +1,11 @@
 """A partition of a topic, and a range of its offsets: what every room names a log by."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Topic = TypeVar("Topic", bound=str | bytes)
+"""A topic's name or id."""
 
 
 class TopicPartition(NamedTuple):
@@ -39,3 +43,11 @@ class OffsetRange:
     @property
     def is_empty(self) -> bool:
         return self.until_offset <= self.from_offset
+
+
+def by_topic(partitions: Iterable[tuple[Topic, int]]) -> dict[Topic, list[int]]:
+    """Partition numbers by topic, both ascending."""
+    found: dict[Topic, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey
@@ -80,7 +80,7 @@ def committed_by(
 
     With `require_stable` offsets of open transactions are refused. Raises `ApiError`.
     """
-    asked = None if partitions is None else _by_topic(partitions)
+    asked = None if partitions is None else by_topic(partitions)
     version = connection.version_of(ApiKey.OFFSET_FETCH, newest=LAST_VERSION_WITH_NAMES)
     if version >= FIRST_VERSION_OF_MANY:
         many = OffsetFetchRequestGroup(
@@ -132,7 +132,7 @@ def commit_offsets(
     connection: Connection, offsets: Sequence[Committed], member: GroupMemberId
 ) -> None:
     """The same as a member of the group."""
-    by_topic = groupby(sorted(offsets, key=_place), lambda one: one.topic)
+    topics = groupby(sorted(offsets, key=_place), lambda one: one.topic)
     request = OffsetCommitRequest(
         group_id=offsets[0].group,
         generation_id_or_member_epoch=member.epoch,
@@ -151,19 +151,12 @@ def commit_offsets(
                     for one in several
                 ],
             )
-            for topic, several in by_topic
+            for topic, several in topics
         ],
     )
     for topic in connection.ask(request, newest=LAST_VERSION_WITH_NAMES).topics:
         for one in topic.partitions:
             check(one.error_code)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        found.setdefault(topic, []).append(number)
-    return found
 
 
 def _place(one: Committed) -> TopicPartition:

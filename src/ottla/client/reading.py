@@ -3,14 +3,13 @@
 Kafka's counterparts: `OffsetFetcher`, `Fetcher`. Nothing is decompressed or checked here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey
@@ -35,6 +34,9 @@ EARLIEST = -2
 LATEST = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+
+CONSUMER = -1
+"""`replica_id` of who is no replica."""
 
 LAST_VERSION_WITH_NAMES = 12
 FIRST_VERSION_FOR_CONSUMERS = 3
@@ -151,9 +153,7 @@ def send_fetches(
             partition_max_bytes=one.max_size,
         )
         topics.setdefault(one.topic, []).append(partition)
-    forgotten: dict[str, list[int]] = {}
-    for topic, number in () if session is None else session.forgotten:
-        forgotten.setdefault(topic, []).append(number)
+    forgotten = by_topic(() if session is None else session.forgotten)
     request = FetchRequest(
         max_wait_ms=wanted[0].max_wait_ms,
         min_bytes=wanted[0].min_size,
@@ -225,6 +225,24 @@ def list_offsets(
 
     The offset is -1 where no record is as late as a time.
     """
+    request = offsets_request(wanted, isolation_level=isolation_level)
+    found = {}
+    for place, one in by_partition(connection.ask(request).topics).items():
+        _check_partition(one.error_code, *place)
+        epoch = None if one.leader_epoch < 0 else one.leader_epoch
+        found[place] = ListedOffset(offset=int(one.offset), leader_epoch=epoch)
+    if found.keys() != wanted.keys():
+        raise ProtocolError("an answer to another question than was asked")
+    return found
+
+
+def offsets_request(
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int = READ_UNCOMMITTED,
+    replica_id: int = CONSUMER,
+) -> ListOffsetsRequest:
+    """For the offset of each partition at a time, or at an end."""
     topics = [
         ListOffsetsTopic(
             name=name,
@@ -232,22 +250,21 @@ def list_offsets(
                 ListOffsetsPartition(
                     partition_index=number, timestamp=wanted[TopicPartition(name, number)]
                 )
-                for _, number in several
+                for number in numbers
             ],
         )
-        for name, several in groupby(sorted(wanted), lambda one: one[0])
+        for name, numbers in by_topic(wanted).items()
     ]
-    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
-    found = {}
-    for topic in connection.ask(request).topics:
-        for one in topic.partitions:
-            _check_partition(one.error_code, topic.name, one.partition_index)
-            epoch = None if one.leader_epoch < 0 else one.leader_epoch
-            listed = ListedOffset(offset=int(one.offset), leader_epoch=epoch)
-            found[TopicPartition(topic.name, one.partition_index)] = listed
-    if found.keys() != wanted.keys():
-        raise ProtocolError("an answer to another question than was asked")
-    return found
+    return ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=topics)
+
+
+def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
+    """What an answer that is grouped by topic says of each partition."""
+    return {
+        TopicPartition(topic.name, one.partition_index): one
+        for topic in topics
+        for one in topic.partitions
+    }
 
 
 def segment_offsets(
@@ -265,7 +282,7 @@ def segment_offsets(
         partition_index=place.partition, timestamp=timestamp, max_num_offsets=max_count
     )
     topic = ListOffsetsTopic(name=place.topic, partitions=[asked])
-    answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), newest=version)
+    answer = connection.ask(ListOffsetsRequest(replica_id=CONSUMER, topics=[topic]), newest=version)
     (found,) = answer.topics[0].partitions
     _check_partition(found.error_code, *place)
     return [int(one) for one in found.old_style_offsets]
@@ -281,7 +298,7 @@ def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: 
         return None
     asked = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(
-        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+        replica_id=CONSUMER, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
     )
     for answered in connection.ask(request).topics:
         for one in answered.partitions:

@@ -7,10 +7,9 @@ that wrote it, and the end be asked for again. Kafka's counterpart: `Transaction
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.cluster import Cluster, CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed
@@ -83,8 +82,8 @@ def add_partitions(
 ) -> None:
     """Makes partitions part of the transaction, which begins with the first of them."""
     topics = [
-        AddPartitionsTopic(name=name, partitions=[number for _, number in several])
-        for name, several in groupby(sorted(partitions), lambda one: one[0])
+        AddPartitionsTopic(name=name, partitions=numbers)
+        for name, numbers in by_topic(partitions).items()
     ]
     request = AddPartitionsToTransactionRequest(
         v3_and_below_transactional_id=who.transactional_id,

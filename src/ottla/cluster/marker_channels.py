@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.replicas import Replicas
 from ottla.broker.transactions.coordinator import TransactionCoordinator
@@ -115,9 +115,6 @@ class MarkerChannels:
 def _message(request: MarkerRequest) -> WriteTransactionMarkersRequest:
     markers = []
     for sent in request.markers:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in sent.partitions:
-            topics.setdefault(topic, []).append(partition)
         markers.append(
             WritableTransactionMarker(
                 producer_id=sent.marker.producer_id,
@@ -126,7 +123,7 @@ def _message(request: MarkerRequest) -> WriteTransactionMarkersRequest:
                 coordinator_epoch=sent.marker.coordinator_epoch,
                 topics=[
                     WritableTransactionMarkerTopic(name=name, partition_indexes=indexes)
-                    for name, indexes in topics.items()
+                    for name, indexes in by_topic(sent.partitions).items()
                 ],
             )
         )

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
 from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
 from ottla.client.cluster import CoordinatorKind, check
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.groups import Committed, commit_from_outside, committed_by
+from ottla.client.reading import by_partition
 from ottla.client.refusals import RefusedError, refusals
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import (
@@ -170,11 +170,9 @@ class GroupAdmin(Asking):
         topics = [
             OffsetDeleteRequestTopic(
                 name=topic,
-                partitions=[
-                    OffsetDeleteRequestPartition(partition_index=one.partition) for one in same
-                ],
+                partitions=[OffsetDeleteRequestPartition(partition_index=one) for one in numbers],
             )
-            for topic, same in groupby(sorted(places), lambda one: one.topic)
+            for topic, numbers in by_topic(places).items()
         ]
         request = OffsetDeleteRequest(group_id=group, topics=topics)
         try:
@@ -184,11 +182,7 @@ class GroupAdmin(Asking):
                 self._listed([group])
             raise
         check_all(
-            {
-                f"group {group}, {topic.name}-{one.partition_index}": one
-                for topic in answer.topics
-                for one in topic.partitions
-            }
+            {f"group {group}, {place}": one for place, one in by_partition(answer.topics).items()}
         )
 
     def delete_groups(self, groups: Collection[str]) -> None:

@@ -8,16 +8,11 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
-from ottla.client.reading import LATEST
+from ottla.client.reading import LATEST, by_partition, offsets_request
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
-)
-from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
 )
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -88,13 +83,7 @@ class ReplicaAdmin(Asking):
         answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
         if answer.error_code:
             raise refused("reassignments", answer.error_code, answer.error_message)
-        check_all(
-            {
-                f"{topic.name}-{one.partition_index}": one
-                for topic in answer.responses
-                for one in topic.partitions
-            }
-        )
+        check_all({str(place): one for place, one in by_partition(answer.responses).items()})
 
     def replica_end_offsets(
         self, broker: int, places: Iterable[TopicPartition]
@@ -108,22 +97,11 @@ class ReplicaAdmin(Asking):
         >>> admin.replica_end_offsets(broker, [ottla.TopicPartition("orders", 0)])
         {TopicPartition(topic='orders', partition=0): 3}
         """
-        topics = [
-            ListOffsetsTopic(
-                name=topic,
-                partitions=[
-                    ListOffsetsPartition(partition_index=one.partition, timestamp=LATEST)
-                    for one in same
-                ],
-            )
-            for topic, same in groupby(sorted(places), lambda one: one.topic)
-        ]
-        request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, isolation_level=0, topics=topics)
+        request = offsets_request(dict.fromkeys(places, LATEST), replica_id=DEBUGGING_REPLICA)
         answer = self._cluster.broker(broker).ask(request)
         return {
-            TopicPartition(topic.name, one.partition_index): one.offset
-            for topic in answer.topics
-            for one in topic.partitions
+            place: one.offset
+            for place, one in by_partition(answer.topics).items()
             if one.error_code == ErrorCode.NONE
         }
 

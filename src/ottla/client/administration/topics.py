@@ -6,11 +6,11 @@ from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.connection import Connection
-from ottla.client.reading import LATEST, READ_UNCOMMITTED
+from ottla.client.reading import LATEST, READ_UNCOMMITTED, by_partition, offsets_request
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -29,10 +29,7 @@ from ottla.protocol.messages.delete_records import (
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
 )
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
@@ -234,8 +231,8 @@ class TopicAdmin(Asking):
         wanted = None
         if places is not None:
             wanted = [
-                TopicPartitions(topic=topic, partitions=[one.partition for one in same])
-                for topic, same in groupby(sorted(places), lambda one: one.topic)
+                TopicPartitions(topic=topic, partitions=numbers)
+                for topic, numbers in by_topic(places).items()
             ]
         request = ElectLeadersRequest(
             election_type=UNCLEAN if unclean else PREFERRED,
@@ -279,22 +276,9 @@ def _described(one: MetadataResponseTopic) -> TopicDescription:
 def _listed(
     leader: Connection, places: list[TopicPartition], timestamp_ms: int, isolation_level: int
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    topics = [
-        ListOffsetsTopic(
-            name=topic,
-            partitions=[
-                ListOffsetsPartition(partition_index=one.partition, timestamp=timestamp_ms)
-                for one in same
-            ],
-        )
-        for topic, same in groupby(sorted(places), lambda one: one.topic)
-    ]
-    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
-    return {
-        TopicPartition(topic.name, one.partition_index): one
-        for topic in leader.ask(request).topics
-        for one in topic.partitions
-    }
+    wanted = dict.fromkeys(places, timestamp_ms)
+    request = offsets_request(wanted, isolation_level=isolation_level)
+    return by_partition(leader.ask(request).topics)
 
 
 def _deleted(
@@ -311,8 +295,4 @@ def _deleted(
         for topic, same in groupby(sorted(places), lambda one: one.topic)
     ]
     answer = leader.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
-    return {
-        TopicPartition(topic.name, one.partition_index): one
-        for topic in answer.topics
-        for one in topic.partitions
-    }
+    return by_partition(answer.topics)

@@ -5,17 +5,16 @@ Kafka's counterparts: `describeProducers`, `listTransactions`, `describeTransact
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnknownNameError, UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import refused
 from ottla.client.administration.descriptions import ActiveProducer, ListedTransaction
 from ottla.client.administration.topics import TopicAdmin
 from ottla.client.cluster import CoordinatorKind
 from ottla.client.connection import Connection
-from ottla.client.reading import READ_COMMITTED
+from ottla.client.reading import READ_COMMITTED, by_partition
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -283,11 +282,7 @@ def _described(
     leader: Connection, places: list[TopicPartition]
 ) -> dict[TopicPartition, PartitionResponse]:
     topics = [
-        TopicRequest(name=topic, partition_indexes=[one.partition for one in same])
-        for topic, same in groupby(sorted(places), lambda one: one.topic)
+        TopicRequest(name=topic, partition_indexes=numbers)
+        for topic, numbers in by_topic(places).items()
     ]
-    return {
-        TopicPartition(topic.name, one.partition_index): one
-        for topic in leader.ask(DescribeProducersRequest(topics=topics)).topics
-        for one in topic.partitions
-    }
+    return by_partition(leader.ask(DescribeProducersRequest(topics=topics)).topics)

@@ -16,7 +16,7 @@ from itertools import cycle
 from typing import Final, Protocol
 
 from ottla.base.errors import ProtocolError, UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.codec.fields import array, int32
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader, writer
@@ -222,10 +222,8 @@ def decode_sticky_user_data(data: bytes) -> tuple[Partitions, int]:
 
 def listed(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
     """Partitions by topic, as the members of a group send them."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        by_topic.setdefault(topic, []).append(number)
-    return [TopicPartitions(topic=name, partitions=found) for name, found in by_topic.items()]
+    found = by_topic(partitions)
+    return [TopicPartitions(topic=name, partitions=numbers) for name, numbers in found.items()]
 
 
 def unlisted(topics: Iterable[TopicPartitions]) -> Partitions:

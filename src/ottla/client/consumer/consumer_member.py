@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.consumer.membership import (
     OTHER_COORDINATOR,
     Event,
@@ -225,10 +225,7 @@ class ConsumerMember:
 
 
 def _listed(partitions: TopicIdPartitions) -> list[TopicPartitions]:
-    by_topic: dict[bytes, list[int]] = {}
-    for topic_id, number in sorted(partitions):
-        by_topic.setdefault(topic_id, []).append(number)
     return [
         TopicPartitions(topic_id=Uuid(topic_id), partitions=found)
-        for topic_id, found in by_topic.items()
+        for topic_id, found in by_topic(partitions).items()
     ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from ottla.base.ids import Uuid
+from ottla.base.partitions import by_topic
 from ottla.coordinator.offsets.records import TopicPartitions
 
 TopicIdPartition = tuple[Uuid, int]
@@ -10,14 +11,6 @@ TopicIdPartition = tuple[Uuid, int]
 Assignment = frozenset[TopicIdPartition]
 
 NOTHING: Assignment = frozenset()
-
-
-def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[Uuid, list[int]]:
-    """Partition indexes by topic, both in order."""
-    found: dict[Uuid, list[int]] = {}
-    for topic_id, index in sorted(partitions):
-        found.setdefault(topic_id, []).append(index)
-    return found
 
 
 def to_records(partitions: Iterable[TopicIdPartition]) -> list[TopicPartitions]:

@@ -1,13 +1,11 @@
 """Transactions as administrators see them (KIP-664)."""
 
+from ottla.base.partitions import by_topic
 from ottla.coordinator.transaction.requests import TransactionDescription
 from ottla.coordinator.transaction.transaction import Transaction
 
 
 def describe(known: Transaction) -> TransactionDescription:
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(known.partitions):
-        topics.setdefault(topic, []).append(index)
     return TransactionDescription(
         transactional_id=known.transactional_id,
         state=known.state.title,
@@ -15,5 +13,5 @@ def describe(known: Transaction) -> TransactionDescription:
         epoch=known.epoch,
         timeout_ms=known.timeout_ms,
         start_ms=known.start_ms,
-        topics=topics,
+        topics=by_topic(known.partitions),
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.coordinator.transaction.records import TransactionLogValue, TransactionTopic
 from ottla.coordinator.transaction.state import TransactionState, may_follow
 
@@ -71,12 +71,9 @@ class Change:
     def _topics(self) -> list[TransactionTopic] | None:
         if self.state is TransactionState.EMPTY:
             return None
-        by_topic: dict[str, list[int]] = {}
-        for topic, index in sorted(self.partitions):
-            by_topic.setdefault(topic, []).append(index)
         return [
             TransactionTopic(topic=topic, partition_ids=indexes)
-            for topic, indexes in by_topic.items()
+            for topic, indexes in by_topic(self.partitions).items()
         ]
 
 

@@ -7,8 +7,9 @@ Kafka's counterpart: `KafkaApis.handleConsumerGroupDescribe`.
 from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import by_topic
 from ottla.base.turns import in_turns
-from ottla.coordinator.consumer.partitions import TopicIdPartition, by_topic
+from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
     ConsumerMemberDescription,

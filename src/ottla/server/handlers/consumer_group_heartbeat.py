@@ -5,8 +5,8 @@ Kafka's counterpart: `KafkaApis.handleConsumerGroupHeartbeat`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import by_topic
 from ottla.base.turns import in_turns
-from ottla.coordinator.consumer.partitions import by_topic
 from ottla.coordinator.consumer.requests import (
     EVERY_TOPIC,
     HeartbeatAnswer,
