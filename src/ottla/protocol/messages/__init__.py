@@ -25,9 +25,13 @@ OF_KRAFT: Final = frozenset(
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""What the brokers and controllers of a KRaft cluster say to each other."""
+"""What brokers and controllers of a KRaft cluster say to each other, and what tools ask them."""
 
 YOUNG: Final = frozenset(
     {
