@@ -78,7 +78,7 @@ def test_the_end_of_its_time_is_one_line(tmp_path: Path) -> None:
         timeout=PATIENCE_S,
     )
     lines = (ended.returncode, ended.stderr)
-    assert lines == (124, "ottla: the time of --timeout is over\n")
+    assert lines == (124, "ottla: the time given by --timeout is over\n")
 
 
 @pytest.mark.slow

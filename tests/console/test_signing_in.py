@@ -124,5 +124,5 @@ def test_the_user_of_the_settings_is_everybodys(secured: LocalBroker) -> None:
 
 def test_people_do_not_sign_in_over_a_directory(secured: LocalBroker) -> None:
     target = parse_target(str(secured.directory), WITHOUT_USER)
-    with pytest.raises(UserError, match="people sign in at a broker"):
+    with pytest.raises(UserError, match="signing in needs a broker"):
         console_target(target)

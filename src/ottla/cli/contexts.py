@@ -1,7 +1,7 @@
-"""The file of named contexts: for each name a target, and how its brokers are spoken to.
+"""The file of named contexts: for each name a target, and the client settings for its brokers.
 
-It is TOML, `$XDG_CONFIG_HOME/ottla/contexts.toml`, and belongs to one person, since it may hold
-passwords. `OTTLA_CONTEXTS` names another file.
+It is TOML, `$XDG_CONFIG_HOME/ottla/contexts.toml`, and readable only by its owner, since it may
+hold passwords. `OTTLA_CONTEXTS` names another file.
 """
 
 import json
@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """`target` is a data directory or HOST:PORT,...; `settings` are a client's."""
+    """A context: `target` is a data directory or HOST:PORT,...; `settings` are a client's."""
 
     name: str
     target: str
@@ -31,7 +31,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contexts:
-    """All contexts by name, and the name of the one that counts when no target is named."""
+    """All contexts by name, and the name of the one that applies when no target is given."""
 
     path: Path
     known: Mapping[str, Context] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def contexts_path() -> Path:
 
 
 def read_contexts() -> Contexts:
-    """What the file says; no file, no contexts. Raises `UserError` for one that is damaged."""
+    """Reads the file; a missing file has no contexts. Raises `UserError` for a damaged one."""
     path = contexts_path()
     try:
         text = path.read_text()
@@ -68,7 +68,7 @@ def read_contexts() -> Contexts:
         raise UserError(f"{path}: {error.strerror}; OTTLA_CONTEXTS names another file") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: {error}; repair or remove the file") from error
-    import tomllib  # Most people have no such file, and every command asks for it.
+    import tomllib  # Most users have no such file, and every command looks for it.
 
     try:
         fields = tomllib.loads(text)
@@ -94,7 +94,7 @@ def _context(path: Path, name: str, table: object) -> Context:
 
 
 def write_contexts(contexts: Contexts) -> None:
-    """Replaces the file, whole; raises `UserError`."""
+    """Replaces the whole file; raises `UserError`."""
     path = contexts.path
     fresh = path.with_name(path.name + ".new")
     try:
@@ -120,5 +120,5 @@ def _text(contexts: Contexts) -> str:
 
 
 def _quoted(text: str) -> str:
-    """JSON's texts are TOML's, but for one character that JSON leaves as it is."""
+    """JSON strings are TOML strings, except for one character that JSON does not escape."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

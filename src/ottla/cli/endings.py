@@ -1,7 +1,7 @@
-"""How a command ends: 0, 1 (it failed, or found something), 2 (it was misused), 124, 130.
+"""How a command ends: with 0, 1 (it failed, or found something), 2 (it was misused), 124 or 130.
 
-Whatever goes wrong is one line on standard error, and never a traceback. Codes 124 and 130 are
-those of `timeout` and of a shell whose command was interrupted.
+Every failure is one line on standard error, never a traceback. Codes 124 and 130 are those of
+`timeout` and of a shell whose command was interrupted.
 """
 
 import errno
@@ -42,7 +42,7 @@ REMEDIES = {
 
 @contextmanager
 def ended() -> Iterator[None]:
-    """Turns what a command raises into its line and its exit code."""
+    """Turns an exception of a command into its error line and its exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -51,7 +51,7 @@ def ended() -> Iterator[None]:
     except BrokenPipeError:
         _leave_closed_pipe()
     except SystemExit:
-        # What was found may still be on its way to a reader that has gone.
+        # Output may still be on its way to a reader that is gone.
         try:
             sys.stdout.flush()
         except BrokenPipeError:
@@ -72,7 +72,9 @@ def ended() -> Iterator[None]:
 
 @contextmanager
 def named_files(path: str) -> Iterator[None]:
-    """Has a file that cannot be used end as misuse, in a line that names it, or else the path."""
+    """Treats a file that cannot be used as misuse, with a line that names the file, or else the
+    path.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -82,8 +84,8 @@ def named_files(path: str) -> Iterator[None]:
 
 
 def _leave_closed_pipe() -> None:
-    """`ottla records ... | head -1`: the reader has what it wants, which is no failure."""
-    with suppress(OSError, ValueError):  # In a test standard output is no file.
+    """`ottla records ... | head -1`: a reader that has enough is not a failure."""
+    with suppress(OSError, ValueError):  # In a test standard output is not a file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
 
@@ -92,13 +94,13 @@ def _end_interrupted(error: KeyboardInterrupt) -> None:
     from ottla.cli.terminal import DeadlinePassedError
 
     if isinstance(error, DeadlinePassedError):
-        click.echo("ottla: the time of --timeout is over", err=True)
+        click.echo("ottla: the time given by --timeout is over", err=True)
         sys.exit(EXIT_TIMED_OUT)
     sys.exit(EXIT_INTERRUPTED)
 
 
 def _judged(error: Exception) -> tuple[str, int]:
-    """The line that says what went wrong, and the exit code."""
+    """Returns the error line and the exit code."""
     if isinstance(error, RefusalError):
         return str(error), EXIT_FAILED
     if isinstance(error, UserError):
@@ -110,11 +112,12 @@ def _judged(error: Exception) -> tuple[str, int]:
     if isinstance(error, ModuleNotFoundError) and (remedy := how_to_install(error)):
         return remedy, EXIT_USAGE
     if isinstance(error, OSError):
-        # What a file is that cannot be read (a FIFO, a link, a folder) is said by its opener.
+        # The code that opens a file reports one that is not a regular file (a FIFO, a link, a
+        # folder).
         reason = error.strerror or str(error)
         if error.errno in REMEDIES:
             reason += f"; {REMEDIES[error.errno]}"
         unnamed = "a file" if error.errno != errno.ENOSPC else "standard output or a file"
         return f"{error.filename or unnamed}: {reason}", EXIT_FAILED
-    where = f"{TRACEBACK_VARIABLE}=1 shows where"
+    where = f"{TRACEBACK_VARIABLE}=1 shows the traceback"
     return f"a fault of ours, {type(error).__name__}: {error}; {where}", EXIT_FAILED

@@ -25,13 +25,13 @@ engine_option = click.option(
     type=click.Choice([SPARK, LOCAL]),
     default=SPARK,
     show_default=True,
-    help="What runs the tasks: Spark, or this process alone, which needs no Java and is quicker "
-    "where there is little to do.",
+    help="Where the tasks run: on Spark, or in this process, which needs no Java and is faster "
+    "for little work.",
 )
 
 
 def open_engine(name: str) -> "AbstractContextManager[Engine]":
-    """Raises `UserError` where Spark is asked for, and not installed."""
+    """Raises `UserError` if Spark is asked for but not installed."""
     if name == LOCAL:
         from ottla.loading.local_engine import LocalEngine
 
@@ -41,12 +41,12 @@ def open_engine(name: str) -> "AbstractContextManager[Engine]":
     from ottla.spark.engine import SparkEngine
     from ottla.spark.session import SessionSettings
 
-    # What goes wrong in a task is reported in one line, by the command.
+    # The command reports an error of a task in one line.
     return SparkEngine(None, SessionSettings(log_level="OFF"))
 
 
 class _NoPandas:
-    """Finds no pandas, as where it is not installed."""
+    """An import hook that finds no pandas, as if it were not installed."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -55,22 +55,24 @@ class _NoPandas:
 
 
 def quicken(name: str) -> None:
-    """Makes the start of a command with the local engine short; called before all that it imports.
+    """Shortens the start of a command with the local engine; call it before importing anything
+    else.
 
-    Another program that calls the command is left as it is.
+    It has no effect in another program that calls the command.
     """
     begun = getattr(sys.modules["__main__"], "main", None)
     is_own = getattr(begun, "__module__", None) == "ottla.cli.main"
     if name == LOCAL and is_own and "pyarrow" not in sys.modules:
-        # Imports make many objects that stay, through which the collector would look for garbage.
+        # Imports create many objects that stay, which the garbage collector would search in vain.
         gc.set_threshold(_OBJECTS_UNTIL_COLLECTION)
         _keep_pandas_out()
 
 
 def _keep_pandas_out() -> None:
-    """Arrow imports pandas when its first array is made, and only if that fails does without.
+    """Keeps Arrow from importing pandas when its first array is made; Arrow does without if the
+    import fails.
 
-    It is a third of what a load of few records takes, and nothing here uses it.
+    The import is a third of the time of a load of few records, and nothing here uses pandas.
     """
     sys.meta_path.insert(0, _NoPandas)
     with suppress(ModuleNotFoundError):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class LazyGroup(click.Group):
     """Knows its commands' names and help lines without importing them.
 
-    `table` has for each name where the command is, and its line in `--help`.
+    `table` has for each name the place of the command and its line in `--help`.
     """
 
     context_class = ScreenContext
@@ -81,10 +81,13 @@ table_group = LazyGroup(
     {
         "files": ("ottla.cli.table.files:files_command", "List the files of the table."),
         "read": ("ottla.cli.table.read:read_command", "Print rows."),
-        "hours": ("ottla.cli.table.hours:hours_command", "List the hours that are complete."),
+        "hours": ("ottla.cli.table.hours:hours_command", "List the complete hours."),
         "history": ("ottla.cli.table.history:history_command", "List the commits."),
         "compact": ("ottla.cli.table.compact:compact_command", "Merge small files."),
-        "convert": ("ottla.cli.table.convert:convert_command", "Take over a former table."),
+        "convert": (
+            "ottla.cli.table.convert:convert_command",
+            "Convert a table of the former format.",
+        ),
         "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),
     },
     examples=("ottla table read table/ --limit 10",),
@@ -96,7 +99,7 @@ explain_group = LazyGroup(
     {
         "compaction": (
             "ottla.cli.explain.compaction:compaction_command",
-            "Explain how far a topic is compacted, and what holds the cleaner back.",
+            "Explain how far a topic is compacted, and what delays the cleaner.",
         ),
         "retention": (
             "ottla.cli.explain.retention:retention_command",
@@ -104,11 +107,11 @@ explain_group = LazyGroup(
         ),
         "stuck": (
             "ottla.cli.explain.stuck:stuck_command",
-            "Find the transaction that read_committed consumers wait for, and what ends it.",
+            "Find the transaction that read_committed consumers wait for, and how to end it.",
         ),
     },
     examples=("ottla explain retention localhost:9092 orders",),
-    help="Explain what a broker does, or does not do, automatically. Nothing is written.",
+    help="Explain what a broker does automatically, and what it does not. Nothing is written.",
 )
 
 transactions_group = LazyGroup(
@@ -117,7 +120,7 @@ transactions_group = LazyGroup(
         "list": ("ottla.cli.transactions.list:list_command", "List transactional ids."),
         "describe": (
             "ottla.cli.transactions.list:describe_command",
-            "Describe transactional ids, and where they write.",
+            "Describe transactional ids and their partitions.",
         ),
         "find-hanging": (
             "ottla.cli.transactions.hanging:find_hanging_command",
@@ -125,7 +128,7 @@ transactions_group = LazyGroup(
         ),
         "abort": (
             "ottla.cli.transactions.hanging:abort_command",
-            "Abort a transaction: by its id, or where it hangs.",
+            "Abort a transaction, by its id or its place.",
         ),
     },
     examples=("ottla transactions list localhost:9092",),
@@ -162,7 +165,10 @@ groups_group = LazyGroup(
         ),
         "reset": ("ottla.cli.groups.change:reset_command", "Set where a group continues."),
         "commit": ("ottla.cli.groups.change:commit_command", "Commit offsets for a group."),
-        "delete": ("ottla.cli.groups.change:delete_command", "Delete groups, or offsets of them."),
+        "delete": (
+            "ottla.cli.groups.change:delete_command",
+            "Delete groups, or some of their offsets.",
+        ),
     },
     examples=("ottla groups describe localhost:9092 billing",),
     help="See how far consumer groups are behind, and set where they continue.",
@@ -173,8 +179,8 @@ configs_group = LazyGroup(
     {
         "get": ("ottla.cli.configs.command:get_command", "Print settings with their origin."),
         "set": ("ottla.cli.configs.command:set_command", "Change settings."),
-        "unset": ("ottla.cli.configs.command:unset_command", "Take settings back."),
-        "explain": ("ottla.cli.configs.command:explain_command", "Explain what settings mean."),
+        "unset": ("ottla.cli.configs.command:unset_command", "Remove settings."),
+        "explain": ("ottla.cli.configs.command:explain_command", "Explain settings."),
     },
     examples=("ottla configs get localhost:9092 orders",),
     help="See and change settings of topics, brokers and groups.",
@@ -199,7 +205,7 @@ users_group = LazyGroup(
         "remove": ("ottla.cli.users.command:remove_command", "Remove users' passwords."),
     },
     examples=("ottla users list localhost:9092",),
-    help="Set and remove the passwords that clients log in with, by SCRAM.",
+    help="Set and remove the SCRAM passwords of clients.",
 )
 
 acls_group = LazyGroup(
@@ -210,7 +216,7 @@ acls_group = LazyGroup(
         "remove": ("ottla.cli.acls.command:remove_command", "Remove ACLs."),
     },
     examples=("ottla acls list localhost:9092",),
-    help="See and change who may do what.",
+    help="List and change access rules.",
 )
 
 tokens_group = LazyGroup(
@@ -219,10 +225,10 @@ tokens_group = LazyGroup(
         "list": ("ottla.cli.tokens.command:list_command", "List delegation tokens."),
         "create": ("ottla.cli.tokens.command:create_command", "Create a delegation token."),
         "renew": ("ottla.cli.tokens.command:renew_command", "Extend the lifetime of a token."),
-        "expire": ("ottla.cli.tokens.command:expire_command", "End a token."),
+        "expire": ("ottla.cli.tokens.command:expire_command", "Expire a token."),
     },
     examples=("ottla tokens list localhost:9092",),
-    help="Create, renew and end delegation tokens.",
+    help="Create, renew and expire delegation tokens.",
 )
 
 context_group = LazyGroup(
@@ -235,7 +241,7 @@ context_group = LazyGroup(
         "remove": ("ottla.cli.context.command:remove_command", "Forget contexts."),
     },
     examples=("ottla context add prod broker1:9092",),
-    help="Name targets: then @NAME stands for a broker and its security, or a directory.",
+    help="Name targets: @NAME stands for a broker and its security, or for a directory.",
 )
 
 log_group = LazyGroup(
@@ -269,22 +275,25 @@ cluster_group = LazyGroup(
         ),
         "elect": (
             "ottla.cli.cluster.moves:elect_command",
-            "Have preferred replicas lead again.",
+            "Elect the preferred replicas as leaders.",
         ),
     },
     examples=("ottla cluster status localhost:9092",),
-    help="Run several brokers together, see how they stand, and move replicas and leaders.",
+    help="Run several brokers together, show their state, and move replicas and leaders.",
 )
 
 snapshot_group = LazyGroup(
     "snapshot",
     {
-        "create": ("ottla.cli.snapshot.command:create_command", "Keep a directory as it is now."),
+        "create": (
+            "ottla.cli.snapshot.command:create_command",
+            "Create a snapshot of a directory.",
+        ),
         "list": ("ottla.cli.snapshot.command:list_command", "List snapshots with sizes and times."),
-        "restore": ("ottla.cli.snapshot.command:restore_command", "Bring a snapshot back."),
+        "restore": ("ottla.cli.snapshot.command:restore_command", "Restore a snapshot."),
         "branch": (
             "ottla.cli.snapshot.command:branch_command",
-            "Make another data directory of a snapshot.",
+            "Create another data directory from a snapshot.",
         ),
         "delete": ("ottla.cli.snapshot.command:delete_command", "Delete snapshots."),
     },
@@ -292,12 +301,12 @@ snapshot_group = LazyGroup(
         "ottla snapshot create data/ before-upgrade",
         "ottla snapshot restore data/ before-upgrade",
     ),
-    help="Keep a data directory as it is, and bring it back, with its offsets and groups.",
+    help="Create and restore snapshots of a data directory, with its offsets and groups.",
 )
 
 COMMANDS = {
     "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
-    "status": ("ottla.cli.serve.control:status_command", "Say what runs on a data directory."),
+    "status": ("ottla.cli.serve.control:status_command", "Show what runs on a data directory."),
     "stop": ("ottla.cli.serve.control:stop_command", "Stop the broker of a data directory."),
     "quick": ("ottla.cli.quick.command:quick_command", "Run a throw-away broker."),
     "console": (
@@ -308,9 +317,9 @@ COMMANDS = {
     "groups": ("ottla.cli.main:groups_group", "See consumer groups' lag, and reset them."),
     "configs": ("ottla.cli.main:configs_group", "See and change settings."),
     "quotas": ("ottla.cli.main:quotas_group", "Limit users, client ids and addresses."),
-    "users": ("ottla.cli.main:users_group", "Set the passwords that clients log in with."),
-    "acls": ("ottla.cli.main:acls_group", "See and change who may do what."),
-    "tokens": ("ottla.cli.main:tokens_group", "Create and end delegation tokens."),
+    "users": ("ottla.cli.main:users_group", "Set clients' passwords."),
+    "acls": ("ottla.cli.main:acls_group", "List and change access rules."),
+    "tokens": ("ottla.cli.main:tokens_group", "Create and expire delegation tokens."),
     "delete-records": (
         "ottla.cli.topics.delete_records:delete_records_command",
         "Delete a topic's records before an offset or a time.",
@@ -329,10 +338,10 @@ COMMANDS = {
         "ottla.cli.records.import_command:import_command",
         "Write exported files to a topic.",
     ),
-    "sql": ("ottla.cli.records.sql:sql_command", "Ask topics a question in SQL."),
-    "load": ("ottla.cli.load.command:load_command", "Load a topic into Parquet with Spark."),
+    "sql": ("ottla.cli.records.sql:sql_command", "Query topics in SQL."),
+    "load": ("ottla.cli.load.command:load_command", "Load a topic into a table."),
     "table": ("ottla.cli.main:table_group", "Read a table, and maintain its files."),
-    "audit": ("ottla.cli.table.audit:audit_command", "Prove that a table equals its log."),
+    "audit": ("ottla.cli.table.audit:audit_command", "Verify that a table equals its log."),
     "compact": (
         "ottla.cli.topic.compact:compact_command",
         "Compact a topic now, here or on Spark.",
@@ -355,7 +364,7 @@ COMMANDS = {
     "cluster": ("ottla.cli.main:cluster_group", "Run several brokers, and move replicas."),
     "snapshot": (
         "ottla.cli.main:snapshot_group",
-        "Keep a data directory as it is, and bring it back.",
+        "Create and restore snapshots of a data directory.",
     ),
     "context": ("ottla.cli.main:context_group", "Name brokers and directories."),
     "bench": ("ottla.cli.bench.command:bench_command", "Measure produce, consume and latency."),
@@ -365,11 +374,11 @@ COMMANDS = {
     ),
     "log": ("ottla.cli.main:log_group", "Dump, check and repair a log's files."),
 }
-"""Name -> where the command is, and its line in `ottla --help`."""
+"""By name: where the command is, and its line in `ottla --help`."""
 
 
 class Root(LazyGroup):
-    """Ends every command the same way: what went wrong is one line and an exit code."""
+    """Ends every command the same way: an error is one line and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         from ottla.cli.endings import ended
@@ -419,7 +428,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _prepare_output() -> None:
-    """What a terminal's encoding lacks is escaped, and output that the shell closed is dropped."""
+    """Escapes what the terminal's encoding lacks, and drops output that the shell closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -1,4 +1,4 @@
-"""A directory's log opened for a command, with a line that says how far a long recovery is."""
+"""Opens a directory's log for a command, with a line that shows the progress of a long recovery."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ottla.embedded.log import Log
 
 QUICK_MS = 1000.0
-"""An opening that takes no longer shows nothing."""
+"""Seconds from which the progress of opening is shown."""
 
 
 def open_directories(paths: Sequence[str], settings: Mapping[str, Any]) -> "Log":
-    """As `ottla.open`; on a terminal a recovery of more than a second shows what it does."""
+    """As `ottla.open`; on a terminal the progress of a recovery of more than a second is shown."""
     from ottla.embedded.environment import Environment
     from ottla.embedded.log import open_in
 
@@ -29,7 +29,7 @@ def open_directories(paths: Sequence[str], settings: Mapping[str, Any]) -> "Log"
 
 
 class OpeningLine:
-    """Called with every step, by several threads; shows the last one until `end`."""
+    """Called with every step, by several threads; shows the latest until `end`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class OpeningLine:
             self._line.say(step)
 
     def end(self) -> None:
-        """Takes the line away; what is done to the log later is not shown."""
+        """Removes the line; later changes to the log are not shown."""
         with self._lock:
             self._is_over = True
             if self._line is not None:

@@ -1,5 +1,6 @@
-"""How a screen is written to: the layout of `--help`, which is 50 columns wide at the least where
-click does it, and NO_COLOR."""
+"""Output on a terminal: the layout of `--help`, for which click needs at least 50 columns, and
+NO_COLOR.
+"""
 
 import os
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ MARGIN = 2
 
 
 class ScreenFormatter(click.HelpFormatter):
-    """Where there is little room, names are in a line of their own, with what they mean below."""
+    """On a narrow terminal, puts names on a line of their own, with their descriptions below."""
 
     def __init__(
         self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
@@ -35,8 +36,9 @@ class ScreenFormatter(click.HelpFormatter):
 
 
 class ScreenContext(click.Context):
-    """Of every command: what it prints through click has no colours, and is not bold, where
-    NO_COLOR is set."""
+    """The context of every command: with NO_COLOR, output through click has neither colours nor
+    bold text.
+    """
 
     formatter_class = ScreenFormatter
 

@@ -25,7 +25,7 @@ broker_config_option = click.option(
     "config_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The broker's server.properties, which is not in its directories.",
+    help="The broker's server.properties, which is not in its data directories.",
 )
 
 
@@ -49,17 +49,17 @@ registry_config_option = click.option(
 
 
 def registry_options(words: str) -> tuple[Callable[[Any], Any], ...]:
-    """Where schemas are, and the login there."""
+    """Adds the options for a schema registry and the login there."""
     registry = click.option(
         "--registry",
         metavar="URL-OR-DIRECTORY",
-        help=f"Schema registry that has the schemas {words}.",
+        help=f"Schema registry with the schemas {words}.",
     )
     return registry, registry_config_option
 
 
 def read_registry_login(path: Path | None) -> "RegistryLogin | None":
-    """The login that such a file has; raises `UserError`."""
+    """Reads a registry's login from a file; raises `UserError`."""
     if path is None:
         return None
     from ottla.schema_registry.registry import parse_login
@@ -68,13 +68,13 @@ def read_registry_login(path: Path | None) -> "RegistryLogin | None":
 
 
 def read_server_properties(path: Path) -> dict[str, str]:
-    """A broker's settings by Kafka's names; raises `UserError` naming the file."""
-    # Java reads properties as Latin-1; whatever that lacks is written as \uXXXX.
+    """Reads a broker's settings by Kafka's names; raises `UserError` naming the file."""
+    # Java reads properties as Latin-1; other characters are written as \uXXXX.
     return _read_properties(path, "a server.properties file", encoding="latin-1")
 
 
 def read_client_settings(path: Path | None) -> dict[str, str]:
-    """A client's settings by librdkafka's names; raises `UserError` naming the file."""
+    """Reads a client's settings by librdkafka's names; raises `UserError` naming the file."""
     if path is None:
         return {}
     return with_secrets(_read_properties(path, "a file of client settings", encoding="utf-8"))
@@ -84,8 +84,10 @@ _REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
 
 
 def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
-    """Settings with `${env:NAME}` and `${file:PATH}` replaced, so that a command line and a file of
-    settings need hold no password; raises `UserError`."""
+    """Replaces `${env:NAME}` and `${file:PATH}` in settings; raises `UserError`.
+
+    With them, neither a command line nor a settings file needs to hold a password.
+    """
     return {name: _REFERENCE.sub(_referred, text) for name, text in values.items()}
 
 
@@ -93,7 +95,7 @@ def _referred(found: re.Match[str]) -> str:
     kind, name = found.groups()
     if kind == "env":
         if name not in os.environ:
-            raise UserError(f"${{env:{name}}}: there is no such variable in the environment")
+            raise UserError(f"${{env:{name}}}: the environment variable is not set")
         return os.environ[name]
     try:
         return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
@@ -102,7 +104,7 @@ def _referred(found: re.Match[str]) -> str:
 
 
 def read_security(path: Path | None) -> "Security":
-    """How to speak to a cluster, as a file's settings say; raises `UserError`."""
+    """Returns how to connect to a cluster, according to a settings file; raises `UserError`."""
     from ottla.client.security import parse_security
 
     return parse_security(read_client_settings(path))
@@ -119,7 +121,7 @@ def _read_properties(path: Path, wanted: str, *, encoding: str) -> dict[str, str
 
 
 def given_settings(path: Path | None, options: Iterable[str]) -> dict[str, str]:
-    """The settings in a file, if one is named, over which those of `-o KEY=VALUE` count."""
+    """Returns the settings of a file, if one is named, overridden by those of `-o KEY=VALUE`."""
     values = read_server_properties(path) if path else {}
     given = dict(parse_setting(text, "log.segment.bytes=1048576") for text in options)
     values.update(with_secrets(given))
@@ -127,7 +129,7 @@ def given_settings(path: Path | None, options: Iterable[str]) -> dict[str, str]:
 
 
 def parse_setting(text: str, example: str, *, option: str = "-o") -> tuple[str, str]:
-    """KEY=VALUE as a pair; raises `UserError`, and warns of a secret, which others can read."""
+    """Splits KEY=VALUE; raises `UserError`, and warns of a secret, which others can read."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UserError(f"{option} {text}: a setting is KEY=VALUE, such as {example}")
@@ -154,12 +156,14 @@ _SECRET = (
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a setting is shown to nobody."""
+    """Whether the value of a setting must never be shown."""
     return name.lower().endswith(_SECRET)
 
 
 def log_directories(config: "BrokerConfig", default: str | None = None) -> tuple[str, ...]:
-    """The log directories that the settings name, or `default`; raises `UserError` for none."""
+    """Returns the log directories of the settings, or `default`; raises `UserError` if there are
+    none.
+    """
     paths = config.log_dirs or ((config.log_dir,) if config.log_dir else ())
     if not paths and default is not None:
         return (default,)

@@ -1,6 +1,6 @@
-"""A table as lines of text: as wide as it needs to be, or as wide as the screen.
+"""Tables as lines of text, as wide as needed, at most as wide as the terminal.
 
-It needs no package, since `rich` takes as long to import as a broker takes to answer.
+Needs no package: importing `rich` takes as long as a broker takes to answer.
 """
 
 import sys
@@ -11,13 +11,13 @@ import click
 
 GAP = "   "
 LEAST_WIDTH = 8
-"""Of a column that is made narrower."""
+"""Minimum width of a narrowed column."""
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output; a heading that begins with `#` is one of numbers.
+    """Prints a table on standard output; a heading that begins with `#` marks a column of numbers.
 
-    Where a screen is too narrow cells are wrapped; what is no screen has each row on one line.
+    On a narrow terminal cells are wrapped; elsewhere each row is one line.
     """
     is_screen = sys.stdout.isatty()
     width = _screen_width() if is_screen else None
@@ -38,7 +38,9 @@ def _screen_width() -> int:
 def table_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None
 ) -> list[str]:
-    """Heading, rule and rows; no line is longer than `width` where the columns can be shrunk."""
+    """Returns heading, rule and rows; no line is longer than `width` if the columns can be
+    shrunk that far.
+    """
     headings = [one.removeprefix("#") for one in columns]
     are_numbers = [one.startswith("#") for one in columns]
     natural = [max(map(_width, column)) for column in zip(headings, *rows, strict=True)]
@@ -51,7 +53,7 @@ def table_lines(
 
 
 def _fitted(natural: list[int], are_numbers: list[bool], width: int) -> list[int]:
-    """The widest columns of text give way, one character after the other."""
+    """Shrinks the widest columns of text, one character at a time."""
     widths = list(natural)
     room = width - len(GAP) * (len(widths) - 1)
     while sum(widths) > room:
@@ -78,7 +80,7 @@ def _row_lines(row: Sequence[str], widths: list[int], are_numbers: list[bool]) -
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Lines no longer than a width, broken after a space or a dash where there is one."""
+    """Wraps text to a width, after a space or a dash where there is one."""
     lines = []
     while _width(text) > width:
         end = _cut(text, width)
@@ -90,7 +92,7 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def _cut(text: str, width: int) -> int:
-    """How many characters have room, one at least."""
+    """Returns how many characters fit, at least one."""
     taken = 0
     for number, character in enumerate(text):
         taken += _width(character)
@@ -100,7 +102,7 @@ def _cut(text: str, width: int) -> int:
 
 
 def _width(text: str) -> int:
-    """Columns of a screen: East Asian characters take two."""
+    """Width on a terminal: East Asian characters take two columns."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)

@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 TARGET_VARIABLE = "OTTLA_TARGET"
 CLUSTER_FILE = "cluster.json"
 CLIENT_SETTINGS = "security/client.properties"
-"""In the folder of a cluster on this machine (`ottla cluster up`); the second of a secured one."""
+"""Files in the folder of a cluster on this machine (`ottla cluster up`); the second in that of a
+secured one.
+"""
 
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
@@ -69,9 +71,10 @@ AT_REST = {
     "log.retention.check.interval.ms": str(2**62),
     "offsets.retention.check.interval.ms": str(2**62),
 }
-"""A command on a directory deletes and compacts nothing that it was not asked to: the settings of
-the broker that wrote it may be in a file that the command knows nothing of. The authorizer has ACLs
-shown and changed; of a command on a directory none is asked for."""
+"""A command on a directory deletes and compacts only what it was asked to: the settings of the
+broker that wrote it may be in a file that the command does not know. The authorizer is set so
+that ACLs can be listed and changed; they do not restrict a command on a directory.
+"""
 
 Listed = TypeVar("Listed")
 
@@ -86,13 +89,13 @@ class Target:
     """What a command works on: either `directories` or `addresses`."""
 
     text: str
-    """As a person would write it, to be pasted into another command."""
+    """The target as a user would write it, to paste into another command."""
     directories: tuple[str, ...] = ()
     addresses: tuple[tuple[str, int], ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The client's, by librdkafka's names."""
+    """Client settings by librdkafka's names."""
     origin: str = ""
-    """What names it, if no argument does: a variable or a context."""
+    """The variable or context that names the target, if no argument does."""
 
     @property
     def is_directory(self) -> bool:
@@ -100,18 +103,20 @@ class Target:
 
     @property
     def pasted(self) -> str:
-        """The target in a command to paste; several directories are only served by a broker."""
+        """The target in a command to paste; for several directories a placeholder, since only a
+        broker serves them.
+        """
         return self.text if len(self.directories) < 2 else "HOST:PORT"
 
     def open(self, *, may_create: bool = False) -> "AbstractContextManager[Cluster]":
-        """The target's cluster, in a `with` statement; raises `UserError`.
+        """Opens the target's cluster, in a `with` statement; raises `UserError`.
 
-        A directory that is not there is an error, unless the command `may_create` it.
+        A missing directory is an error, unless the command `may_create` it.
         """
         return _opened(self, may_create=may_create)
 
     def for_clients(self, *, may_create: bool = False) -> "AbstractContextManager[Log | str]":
-        """The same as what clients such as `ottla.Producer` take."""
+        """Like `open`, but for clients such as `ottla.Producer`."""
         return _place(self, may_create=may_create)
 
     def client_settings(self) -> "ClientSettings":
@@ -123,42 +128,44 @@ class Target:
 
     @contextmanager
     def admin(self, *, may_create: bool = False) -> "Iterator[Admin]":
-        """The same with what asks a cluster."""
+        """Like `open`, but for an admin client."""
         from ottla.client.admin import Admin
 
         with self.open(may_create=may_create) as cluster:
             yield Admin(cluster)
 
     def topics(self) -> "AbstractContextManager[TopicList]":
-        """What lists and describes topics, in a `with` statement."""
+        """Opens what lists and describes topics, in a `with` statement."""
         return self._listed(_topics_at_rest, _admin)
 
     def groups(self) -> "AbstractContextManager[GroupList]":
-        """What lists and describes groups."""
+        """Opens what lists and describes groups."""
         return self._listed(_groups_at_rest, _admin)
 
     def configs(self) -> "AbstractContextManager[SettingsList]":
-        """What describes settings."""
+        """Opens what describes settings."""
         return self._listed(_settings_at_rest, _config_admin)
 
     def quotas(self) -> "AbstractContextManager[QuotaList]":
-        """What describes quotas."""
+        """Opens what describes quotas."""
         return self._listed(_quotas_at_rest, _quota_admin)
 
     def security(self) -> "AbstractContextManager[SecurityList]":
-        """What describes users with passwords, and access rules."""
+        """Opens what describes users with passwords, and access rules."""
         return self._listed(_security_at_rest, _security_admin)
 
     def transactions(self) -> "AbstractContextManager[TransactionList]":
-        """What lists and describes transactional ids."""
+        """Opens what lists and describes transactional ids."""
         return self._listed(_transactions_at_rest, _transaction_admin)
 
     @contextmanager
     def _listed(
         self, at_rest: Callable[[Sequence[str]], Listed], of: "Callable[[Cluster], Listed]"
     ) -> Iterator[Listed]:
-        """Of a directory that no broker serves its files answer, which are left as they are: that
-        takes half the time of opening a log, and works beside another Kafka."""
+        """Reads a directory that no broker serves from its files, without changing them.
+
+        That takes half the time of opening a log, and works beside another Kafka.
+        """
         if self.is_directory:
             self.check_directories()
             _check_holds_log(self.directories)
@@ -169,12 +176,14 @@ class Target:
             yield of(cluster)
 
     def broker_addresses(self) -> tuple[tuple[str, int], ...]:
-        """Of the brokers; of a directory those of the broker that runs on it, or none."""
+        """The addresses of the brokers; for a directory, those of the broker that runs on it, or
+        none.
+        """
         return _addresses_of_owner(self.directories) if self.is_directory else self.addresses
 
     @contextmanager
     def named_in_errors(self) -> Iterator[None]:
-        """Errors about a target that the command line does not name say what names it."""
+        """Makes errors about a target that the command line does not name say what names it."""
         try:
             yield
         except Exception as error:
@@ -183,12 +192,12 @@ class Target:
             raise
 
     def _is_meant_by(self, error: Exception) -> bool:
-        """Whether it is about the place, or about a name that is not known there."""
+        """Whether an error concerns the target itself, and not an unknown name in it."""
         places = (*self.directories, *(address_text(*one) for one in self.addresses))
         return isinstance(error, UnknownNameError) or any(one in str(error) for one in places)
 
     def check_directories(self) -> None:
-        """Raises `UserError` for a directory that is not there."""
+        """Raises `UserError` for a directory that does not exist."""
         for path in self.directories:
             if not os.path.isdir(path):
                 reason = "is no directory" if os.path.exists(path) else "there is no such directory"
@@ -200,7 +209,7 @@ class Target:
                 raise UserError(f"{path}: {reason}; {hint}")
 
 
-# A command imports only what answers it.
+# Each command imports only what it uses.
 
 
 def _topics_at_rest(paths: Sequence[str]) -> "TopicList":
@@ -270,7 +279,7 @@ def _transaction_admin(cluster: "Cluster") -> "TransactionList":
 
 
 def check_directory(path: str) -> None:
-    """For commands that no broker can be asked for; raises `UserError`."""
+    """For commands that only work on a directory; raises `UserError`."""
     if os.path.isdir(path):
         return
     if _ADDRESSES.fullmatch(path):
@@ -291,7 +300,7 @@ def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
 
 @contextmanager
 def _place(target: Target, *, may_create: bool) -> "Iterator[Log | str]":
-    """The addresses of brokers, or a directory's log, which is open within the block."""
+    """Yields the addresses of brokers, or a directory's log, which is open within the block."""
     if may_create:
         for path in target.directories:
             check_no_host(path)
@@ -307,7 +316,7 @@ def _place(target: Target, *, may_create: bool) -> "Iterator[Log | str]":
     from ottla.cli.opening import open_directories
 
     with (
-        # What takes a directory offline ends the command, and is said there.
+        # The error that takes a directory offline ends the command, which reports it.
         only_logged_from(logging.CRITICAL, "ottla.storage.files.directory_health"),
         open_directories(target.directories, AT_REST) as log,
     ):
@@ -315,17 +324,19 @@ def _place(target: Target, *, may_create: bool) -> "Iterator[Log | str]":
 
 
 def _check_holds_log(directories: Sequence[str]) -> None:
-    """Raises `UserError` for a directory of something else, which opening would make a log."""
+    """Raises `UserError` for a directory of something else, in which opening would create a log."""
     for path in directories:
         names = os.listdir(path)
         if not any(one in _LOG_DIRECTORY_FILES or _PARTITION.fullmatch(one) for one in names):
             raise UserError(
-                f"{path}: the directory holds no log; ottla topics create {path} NAME makes one"
+                f"{path}: the directory holds no log; ottla topics create {path} NAME creates one"
             )
 
 
 def _addresses_of_owner(directories: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Of the broker that runs on a directory; none when there is no broker, or it is not ours."""
+    """The addresses of the broker that runs on a directory; none if there is no broker, or
+    another Kafka's.
+    """
     from ottla.base.files import OsFileSystem
     from ottla.storage.directory.owner_note import owner_of
 
@@ -334,7 +345,7 @@ def _addresses_of_owner(directories: Sequence[str]) -> tuple[tuple[str, int], ..
 
 
 def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target:
-    """A target as a person writes it; raises `UserError`. `@NAME` is a context."""
+    """Parses a target as a user writes it; raises `UserError`. `@NAME` is a context."""
     if text.startswith("@"):
         return target_of_context(read_contexts().named(text[1:]), settings)
     if not os.path.isdir(text) and _ADDRESSES.fullmatch(text):
@@ -349,7 +360,9 @@ def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target
 
 
 def client_settings_of(cluster: Path) -> dict[str, str]:
-    """What clients of a secured cluster of `ottla cluster up` need; none of another one."""
+    """Returns the client settings for a secured cluster of `ottla cluster up`; none for another
+    one.
+    """
     file = cluster / CLIENT_SETTINGS
     if not file.is_file():
         return {}
@@ -358,7 +371,7 @@ def client_settings_of(cluster: Path) -> dict[str, str]:
 
 
 def _of_cluster(folder: str) -> tuple[tuple[str, int], ...]:
-    """The brokers that `ottla cluster up` has started; raises `UserError`."""
+    """Returns the brokers that `ottla cluster up` has started; raises `UserError`."""
     try:
         found = json.loads(Path(folder, CLUSTER_FILE).read_text())["addresses"]
         addresses = tuple(parse_address(str(one)) for one in found)
@@ -370,9 +383,11 @@ def _of_cluster(folder: str) -> tuple[tuple[str, int], ...]:
 
 
 def target_of_context(context: Context, settings: Mapping[str, str] | None = None) -> Target:
-    """What a context names; `settings` count before its own."""
+    """Returns the target of a context; `settings` override the context's."""
     if context.target.startswith("@"):
-        raise UserError(f"context {context.name}: its target is another context; name a broker")
+        raise UserError(
+            f"context {context.name}: its target is another context; set it to a broker"
+        )
     origin = f"context {context.name}"
     with _noted(f"the target is of {origin}"):
         found = parse_target(context.target, {**with_secrets(context.settings), **(settings or {})})
@@ -381,7 +396,7 @@ def target_of_context(context: Context, settings: Mapping[str, str] | None = Non
 
 
 def default_target(settings: Mapping[str, str] | None = None) -> Target | None:
-    """What counts when a command names none: OTTLA_TARGET, or a context."""
+    """Returns the target of a command that names none: from OTTLA_TARGET, or a context."""
     text = os.environ.get(TARGET_VARIABLE)
     if text:
         with _noted(f"the target is of {TARGET_VARIABLE}"):
@@ -400,7 +415,7 @@ def default_target(settings: Mapping[str, str] | None = None) -> Target | None:
 
 @contextmanager
 def _noted(note: str) -> Iterator[None]:
-    """Errors within say so too."""
+    """Makes errors in the block mention it too."""
     try:
         yield
     except UserError as error:
@@ -412,7 +427,7 @@ def _noted(note: str) -> Iterator[None]:
 
 
 class TargetCommand(ExampleCommand):
-    """A command with a target; it knows of the first argument whether that is the target."""
+    """A command with a target; it decides whether the first argument is the target."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, positional = self._separated(ctx, args)
@@ -423,7 +438,9 @@ class TargetCommand(ExampleCommand):
         return super().parse_args(ctx, args)
 
     def _separated(self, ctx: click.Context, args: list[str]) -> tuple[dict[str, Any], list[str]]:
-        """The options by name, and the arguments, of which none is understood yet."""
+        """Splits the command line into options by name and arguments, neither of them
+        interpreted.
+        """
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         probe = click.Command(None, params=list(options), add_help_option=False)
         context = click.Context(probe, parent=ctx, resilient_parsing=True)
@@ -437,14 +454,14 @@ class TargetCommand(ExampleCommand):
 
 
 class _TargetArgument(click.Argument):
-    """The first argument, where it is the target."""
+    """The first argument, if it is the target."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         if ctx.meta.get(_POSITIONAL, True):
             super().add_to_parser(parser, ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Directories; where the target is named otherwise, what comes after it is meant."""
+        """Completes directories; if the target is named otherwise, the parameter after it."""
         from click.shell_completion import CompletionItem
 
         if ctx.meta.get(_POSITIONAL, True):
@@ -455,7 +472,7 @@ class _TargetArgument(click.Argument):
 
 
 def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
-    """TARGET and what else names it, of a `TargetCommand`; the parameter is `target: Target`.
+    """Adds TARGET and its alternatives to a `TargetCommand`; the parameter is `target: Target`.
 
     With `directories` a command reads several directories of one broker: `-d` may be repeated.
     """
@@ -517,7 +534,7 @@ def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
             "timeout_s",
             metavar="TIME",
             callback=_seconds,
-            help="Time after which the command ends with 124, such as 30s.",
+            help="Time after which the command exits with 124, such as 30s.",
         ),
     )
 
@@ -535,7 +552,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> Target | None:
-    """The target, wherever it is named; raises `UserError`."""
+    """Returns the target, wherever it is named; raises `UserError`."""
     if ctx.resilient_parsing:
         ctx.meta[_TEXT] = text
         return None
@@ -567,7 +584,7 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
 
 
 def completed_target(ctx: click.Context) -> Target | None:
-    """The target of a command line that a shell completes, as far as it is there."""
+    """Returns the target of a command line that a shell completes, as far as it is complete."""
     named: Mapping[str, Any] = ctx.meta.get(_NAMED, {})
     settings = read_client_settings(named.get("client_config"))
     if ctx.meta.get(_TEXT):
@@ -581,14 +598,14 @@ def completed_target(ctx: click.Context) -> Target | None:
 
 
 def _has_default() -> bool:
-    """Whether something names a target that no argument names."""
+    """Whether a default target is set."""
     if os.environ.get(TARGET_VARIABLE) or os.environ.get(CONTEXT_VARIABLE):
         return True
     return read_contexts().current is not None
 
 
 def looks_like_target(text: str) -> bool:
-    """Whether a word is a target, though it might be a topic's name."""
+    """Whether a word that could be a topic's name is a target."""
     if "/" in text or text.startswith("@") or _ADDRESSES.fullmatch(text):
         return True
     return any(os.path.exists(os.path.join(text, name)) for name in _LOG_DIRECTORY_FILES)

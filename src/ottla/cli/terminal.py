@@ -1,4 +1,4 @@
-"""What commands share of a terminal: tables, progress, sizes, durations, signals, JSON."""
+"""What commands share for the terminal: tables, progress, sizes, durations, signals, JSON."""
 
 import json
 import os
@@ -32,33 +32,33 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 
 def print_json(fields: dict[str, Any]) -> None:
-    """One line of `--json`."""
+    """Prints one line of `--json`."""
     click.echo(json.dumps(fields))
 
 
 def report_skipped(damage: object) -> None:
-    """Says on standard error what `--skip-damaged` passes over."""
+    """Reports on standard error what `--skip-damaged` skips."""
     click.echo(f"skipped: {damage}", err=True)
 
 
 def report_remark(text: str) -> None:
-    """Says on standard error what a reader should know."""
+    """Prints a remark on standard error."""
     click.echo(text, err=True)
 
 
 def new_console(*, stderr: bool = False) -> "Console":
-    """A screen for text as it is: nothing in it is markup, and no line is wrapped."""
+    """A console for plain text: no markup is interpreted, and no line is wrapped."""
     from rich.console import Console
 
     class Screen(Console):
         def on_broken_pipe(self) -> None:
-            """A reader that has what it wants is no failure; rich would end the process with 1."""
+            """Handles a reader that has enough, which is not a failure; rich would exit with 1."""
             raise BrokenPipeError
 
     stream = sys.stderr if stderr else sys.stdout
-    # What is no screen has no width: nothing is cut there.
+    # Output that is not a terminal has no width, so nothing is cut.
     width = None if stream.isatty() else WIDTH
-    # Rich takes colours alone away for NO_COLOR, and prints bold and dim text as before.
+    # With NO_COLOR rich only drops colours; bold and dim must be dropped too.
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return Screen(
         stderr=stderr,
@@ -71,7 +71,7 @@ def new_console(*, stderr: bool = False) -> "Console":
 
 
 def new_table(*columns: str) -> "Table":
-    """An empty table with a line under its headings."""
+    """An empty table with a rule below its headings."""
     from rich import box
     from rich.table import Table
 
@@ -79,10 +79,10 @@ def new_table(*columns: str) -> "Table":
 
 
 class ProgressLine:
-    """One line that says what is being done, while it is; nothing where output is no screen."""
+    """One line that shows the current activity; nothing if the output is not a terminal."""
 
     def __init__(self, console: "Console", words: str, *, noun: str = "tasks") -> None:
-        """`noun` is what is counted."""
+        """`noun` names what is counted."""
         self._noun = noun
         self._bar = _new_bar(console) if console.is_terminal else None
         if self._bar is not None:
@@ -98,7 +98,7 @@ class ProgressLine:
             self._bar.stop()
 
     def say(self, words: str, done: int = 0, total: int | None = None) -> None:
-        """`total` is how many there are in all, `None` if it is not known."""
+        """`total` is the total count, `None` if unknown."""
         if self._bar is None:
             return
         counts = f"{done:,}/{total:,} {self._noun}" if total else ""
@@ -123,7 +123,7 @@ def _new_bar(console: "Console") -> "Progress":
 
 
 def counted(count: object, noun: str) -> str:
-    """As in 1 batch, 2 batches."""
+    """Examples: 1 batch, 2 batches."""
     if str(count) == "1":
         return f"1 {noun}"
     return f"{count} {noun}{'es' if noun.endswith('ch') else 's'}"
@@ -138,7 +138,7 @@ def offsets_text(first: int | None, last: int) -> str:
 def text_of_bytes(value: bytes | None) -> str:
     """Quoted text, with escapes for what is not printable or not UTF-8; `null` for none.
 
-    As in Python, quotes inside are left alone where the other kind can stand around them.
+    As in Python, quotes within the text are not escaped if the other kind can enclose it.
     """
     if value is None:
         return "null"
@@ -162,7 +162,7 @@ def _escape(character: str) -> str:
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Adds options and arguments that commands share, in this order."""
+    """Adds shared options and arguments, in this order."""
 
     def add(command: Any) -> Any:
         for one in reversed(options):
@@ -181,7 +181,7 @@ def parse_size(option: str, text: str) -> int:
 
 
 def parse_seconds(option: str, text: str) -> float:
-    """Seconds, of a duration with or without a unit; raises `UserError`."""
+    """Parses a duration with or without a unit as seconds; raises `UserError`."""
     ms = amount_of(text, _UNITS_MS)
     if not ms:
         raise UserError(f"{option} takes a time like 500ms, 30s or 5m, not {text!r}")
@@ -192,7 +192,9 @@ def parse_seconds(option: str, text: str) -> float:
 
 
 class ExampleCommand(click.Command):
-    """A command whose help opens with examples, and ends with what all commands share."""
+    """A command whose help begins with examples, and ends with the options that all commands
+    share.
+    """
 
     context_class = ScreenContext
     SHARED = frozenset(
@@ -238,7 +240,7 @@ yes_option = click.option(
 
 
 def confirm(question: str, *, is_confirmed: bool) -> None:
-    """Asks a person at a terminal, and nobody else; a no ends the command with 1."""
+    """Asks for confirmation at a terminal only; a no exits with 1."""
     if is_confirmed or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     if not click.confirm(question, err=True):
@@ -247,12 +249,12 @@ def confirm(question: str, *, is_confirmed: bool) -> None:
 
 
 def draw_over(text: str) -> None:
-    """Draws a line again where it stands on standard error, cut to the terminal's width."""
+    """Redraws a line in place on standard error, cut to the terminal's width."""
     try:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
         width = WIDTH
-    # The escape clears the line, and is no colour that click would take away.
+    # The escape clears the line; it is not a colour for click to remove.
     line = f"\r\x1b[K{text[: max(1, width - 1)]}"
     click.echo(line, nl=False, err=True, color=sys.stderr.isatty())
 
@@ -261,12 +263,12 @@ def draw_over(text: str) -> None:
 
 
 class DeadlinePassedError(KeyboardInterrupt):
-    """The time of `--timeout` is over: whatever runs is interrupted as by Ctrl-C."""
+    """The time of `--timeout` is over: interrupts like Ctrl-C."""
 
 
 @contextmanager
 def only_logged_from(level: int, name: str) -> Iterator[None]:
-    """Messages of a logger below the level are dropped: the command says them itself."""
+    """Drops messages of a logger below the level, since the command reports them itself."""
     import logging
 
     logger = logging.getLogger(name)
@@ -298,18 +300,18 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 class StopAskedError(OttlaError):
-    """A person or a supervisor asked for the end."""
+    """A user or a supervisor asked the process to stop."""
 
 
 class Stopping:
-    """SIGTERM and SIGINT ask for the end; a second one ends the process at once.
+    """SIGTERM and SIGINT request a stop; a second one ends the process at once.
 
-    With `on_stop`, which ends what the process does, a second one changes nothing.
+    With `on_stop`, which stops what the process does, a second one changes nothing.
     """
 
     def __init__(self, on_stop: Callable[[], None] | None = None) -> None:
         self._on_stop = on_stop
-        # A flag, and not an event: a handler must not wait for a lock that the main thread holds.
+        # A flag, not an event: a handler must not wait for a lock that the main thread holds.
         self._is_set = False
         self._before: dict[int, Any] = {}
 
@@ -327,27 +329,27 @@ class Stopping:
         self.__enter__()
 
     def set(self) -> None:
-        """Asks for the end, from any thread."""
+        """Requests a stop, from any thread."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether a stop was requested."""
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Lets time go by; whether the end was asked for."""
+        """Waits; returns whether a stop was requested."""
         end = time.monotonic() + seconds
         while not self._is_set and (left := end - time.monotonic()) > 0:
             time.sleep(min(LOOK_S, left))
         return self._is_set
 
     def sleep(self, seconds: float) -> None:
-        """As `time.sleep`; raises `StopAskedError`."""
+        """Like `time.sleep`; raises `StopAskedError`."""
         if self.wait(seconds):
             raise StopAskedError
 
     def check(self) -> None:
-        """Raises `StopAskedError` when the end was asked for."""
+        """Raises `StopAskedError` if a stop was requested."""
         if self._is_set:
             raise StopAskedError
 

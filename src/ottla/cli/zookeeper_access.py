@@ -1,8 +1,8 @@
-"""How ZooKeeper is reached: TLS and login, of a broker's settings or of a file for commands.
+"""TLS and login for ZooKeeper, from a broker's settings or from a command's file.
 
-A login is the section `Client` of a JAAS file, which a setting names, or KAFKA_OPTS as for Kafka's
-brokers. Kafka's counterparts: `ZkConfigs`, `JaasUtils.isZkSaslEnabled`, and `--zk-tls-config-file`
-of `kafka-configs`.
+A login is the section `Client` of a JAAS file, which is named by a setting, or by KAFKA_OPTS as for
+Kafka's brokers. Kafka's counterparts: `ZkConfigs`, `JaasUtils.isZkSaslEnabled`, and
+`--zk-tls-config-file` of `kafka-configs`.
 """
 
 import os
@@ -44,13 +44,13 @@ zookeeper_access_option = click.option(
 def zookeeper_access(
     config: "BrokerConfig", environment: Mapping[str, str] = os.environ
 ) -> "Access":
-    """Raises `UserError` for what cannot be."""
+    """Raises `UserError` for contradictory settings."""
     from ottla.cluster.access import Access
 
     tls, login = zookeeper_tls(config), zookeeper_login(config, environment)
     if config.zookeeper_set_acl and login is None and not config.zookeeper_ssl_keystore_location:
         raise UserError(
-            "zookeeper.set.acl=true: nobody is logged in to ZooKeeper; name a JAAS file with a "
+            "zookeeper.set.acl=true needs a login to ZooKeeper; name a JAAS file with a "
             "section Client in ottla.zookeeper.jaas.file, or a certificate in "
             "zookeeper.ssl.keystore.location"
         )
@@ -60,7 +60,7 @@ def zookeeper_access(
 def zookeeper_login(
     config: "BrokerConfig", environment: Mapping[str, str] = os.environ
 ) -> "DigestLogin | None":
-    """`None` where no login is wanted; raises `UserError` for one that cannot be."""
+    """Returns `None` without a login; raises `UserError` for an invalid one."""
     of_java = _properties(environment.get(OPTIONS, ""))
     named = config.ottla_zookeeper_jaas_file
     path, place = named, "ottla.zookeeper.jaas.file"
@@ -76,9 +76,7 @@ def zookeeper_login(
             return None
         raise UserError(f"{place}={path}: it has no section {section}; write one, or name another")
     if of_java.get(ENABLED, "true").lower() != "true":
-        raise UserError(
-            f"{OPTIONS}: {ENABLED}=false, and there is a {source}; leave one of them out"
-        )
+        raise UserError(f"{OPTIONS}: {ENABLED}=false, but there is a {source}; remove one of them")
     return _login(entry, source)
 
 
@@ -100,7 +98,7 @@ def _login(entry: "JaasEntry", source: str) -> "DigestLogin":
     from ottla.cluster.access import DigestLogin
 
     if entry.module != DIGEST:
-        raise UserError(f"{source}: {entry.module} is not supported; logins are those of {DIGEST}")
+        raise UserError(f"{source}: {entry.module} is not supported; use {DIGEST}")
     missing = [name for name in ("username", "password") if not entry.options.get(name)]
     if missing:
         raise UserError(f"{source}: {missing[0]} is missing; add it")
@@ -110,7 +108,7 @@ def _login(entry: "JaasEntry", source: str) -> "DigestLogin":
 
 
 def _properties(options: str) -> dict[str, str]:
-    """What `-DNAME=VALUE` say, the last one of a name."""
+    """Parses `-DNAME=VALUE` options; the last one of a name applies."""
     try:
         words = shlex.split(options)
     except ValueError:
@@ -120,7 +118,7 @@ def _properties(options: str) -> dict[str, str]:
 
 
 def zookeeper_tls(config: "BrokerConfig") -> "NewContext | None":
-    """What connections to ZooKeeper begin with, `None` for plain ones; raises `UserError`."""
+    """Returns a factory of TLS contexts, `None` for connections without TLS; raises `UserError`."""
     if not config.zookeeper_ssl_client_enable:
         return None
     from ottla.client.login import tls_context
@@ -147,7 +145,7 @@ def zookeeper_tls(config: "BrokerConfig") -> "NewContext | None":
 
 
 def read_zookeeper_access(path: Path | None) -> "Access":
-    """As a file says that a command was given; raises `UserError`."""
+    """Reads TLS and login from a command's file; raises `UserError`."""
     from ottla.config.broker import broker_config
 
     given = {} if path is None else with_secrets(read_server_properties(path))

@@ -1,7 +1,7 @@
-"""A user of a cluster before its first broker runs: the password is written to ZooKeeper.
+"""Creates a user of a cluster before its first broker runs, by writing the password to ZooKeeper.
 
 Brokers that log in to each other by SCRAM need one. Kafka's counterpart: `kafka-configs
---zookeeper`, which is for the same alone.
+--zookeeper`, which serves only this purpose too.
 """
 
 import secrets

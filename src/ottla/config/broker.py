@@ -43,14 +43,14 @@ class BrokerConfig(ClusterConfig):
         "auto.create.topics.enable",
         "boolean",
         True,
-        "Whether a client that asks for an unknown topic makes it.",
+        "Whether a request for an unknown topic creates it.",
         is_dynamic=False,
     )
     broker_id: int = setting(
         "broker.id",
         "int",
         -1,
-        "The older name of node.id.",
+        "Former name of node.id.",
         at_least=-1,
         is_dynamic=False,
     )
@@ -58,13 +58,13 @@ class BrokerConfig(ClusterConfig):
         "cordoned.log.dirs",
         "list",
         (),
-        "Those of log.dirs that get no new partitions; * for all.",
+        "Directories of log.dirs that get no new partitions; * for all.",
     )
     default_replication_factor: int = setting(
         "default.replication.factor",
         "int",
         1,
-        "Replicas of a topic that does not say; a single broker can hold one.",
+        "Default number of a topic's replicas; a single broker can hold one.",
         at_least=1,
         is_dynamic=False,
     )
@@ -72,14 +72,14 @@ class BrokerConfig(ClusterConfig):
         "delete.topic.enable",
         "boolean",
         True,
-        "Whether topics may be deleted by a client.",
+        "Whether clients may delete topics.",
         is_dynamic=False,
     )
     fetch_max_bytes: int = setting(
         "fetch.max.bytes",
         "int",
         57_671_680,
-        "The most that one fetch is answered with, whatever it asks for.",
+        "Maximum bytes of a fetch response, whatever the request asks for.",
         at_least=1024,
         is_dynamic=False,
     )
@@ -87,8 +87,9 @@ class BrokerConfig(ClusterConfig):
         "inter.broker.protocol.version",
         "string",
         "3.9-IV0",
-        "The version of Kafka that the cluster was made for. Before 3.0, topics are kept in the "
-        "format of their message.format.version; from then on that is ignored, as in Kafka.",
+        "Kafka version whose protocol brokers use between each other. Before 3.0, topics are "
+        "stored in the format of their message.format.version; from 3.0 on that setting is "
+        "ignored, as in Kafka.",
         reading=release_of,
         is_dynamic=False,
     )
@@ -110,7 +111,7 @@ class BrokerConfig(ClusterConfig):
         "log.cleaner.enable",
         "boolean",
         True,
-        "Whether compacted topics are compacted; they grow for ever if not.",
+        "Whether compacted topics are compacted; otherwise they grow forever.",
         is_dynamic=False,
     )
     log_cleaner_io_buffer_load_factor: float = setting(
@@ -153,7 +154,7 @@ class BrokerConfig(ClusterConfig):
         "log.flush.offset.checkpoint.interval.ms",
         "int",
         60_000,
-        "How often the recovery points are written down, from which a restart checks the logs.",
+        "How often the recovery points, from which a restart checks the logs, are written.",
         at_least=0,
         is_dynamic=False,
     )
@@ -161,7 +162,7 @@ class BrokerConfig(ClusterConfig):
         "log.flush.start.offset.checkpoint.interval.ms",
         "int",
         60_000,
-        "How often the starts of logs are written down; what is deleted is so at once.",
+        "How often log start offsets are written; deletions take effect immediately.",
         at_least=0,
         is_dynamic=False,
     )
@@ -169,7 +170,7 @@ class BrokerConfig(ClusterConfig):
         "log.initial.task.delay.ms",
         "long",
         30_000,
-        "How long after a start retention and the checkpoints run first.",
+        "Delay after startup before retention and the checkpoints first run.",
         at_least=0,
         is_dynamic=False,
     )
@@ -177,7 +178,7 @@ class BrokerConfig(ClusterConfig):
         "log.retention.check.interval.ms",
         "long",
         300_000,
-        "How often all logs are looked through for segments that may go.",
+        "How often all logs are checked for segments to delete.",
         at_least=1,
         is_dynamic=False,
     )
@@ -215,8 +216,8 @@ class BrokerConfig(ClusterConfig):
         "max.auto.create.topics.per.minute",
         "int",
         1000,
-        "How many topics clients may make in a minute by asking for them; -1 is no limit. Kafka "
-        "has none.",
+        "How many topics per minute requests for unknown topics may create; -1 for no limit. "
+        "Kafka has none.",
         at_least=-1,
         is_dynamic=False,
     )
@@ -224,8 +225,8 @@ class BrokerConfig(ClusterConfig):
         "max.auto.create.topics.per.request",
         "int",
         100,
-        "How many topics one request may make by asking for them; a client that asks for more "
-        "gets them by asking again. -1 is no limit. Kafka has none.",
+        "How many unknown topics one request may create; a client gets more by repeating the "
+        "request. -1 for no limit. Kafka has none.",
         at_least=-1,
         is_dynamic=False,
     )
@@ -233,8 +234,8 @@ class BrokerConfig(ClusterConfig):
         "max.incremental.fetch.session.cache.partitions",
         "int",
         200_000,
-        "How many partitions all fetch sessions may have together; fetches beyond are answered in "
-        "full. Kafka has no such limit.",
+        "Maximum number of partitions in all fetch sessions together; fetches beyond it get full "
+        "responses. Kafka has no such limit.",
         at_least=0,
         is_dynamic=False,
     )
@@ -258,7 +259,7 @@ class BrokerConfig(ClusterConfig):
         "node.id",
         "int",
         -1,
-        "The broker's number; -1 is the one that its directories have, or 1 for new ones.",
+        "The broker's id; -1 for the id stored in its directories, or 1 for new ones.",
         at_least=-1,
         is_dynamic=False,
     )
@@ -266,7 +267,7 @@ class BrokerConfig(ClusterConfig):
         "num.partitions",
         "int",
         1,
-        "Partitions of a topic that does not say.",
+        "Default number of a topic's partitions.",
         at_least=1,
         is_dynamic=False,
     )
@@ -274,7 +275,7 @@ class BrokerConfig(ClusterConfig):
         "quota.window.num",
         "int",
         11,
-        "How many windows of time the rates of clients are measured over.",
+        "Number of windows over which clients' rates are measured.",
         at_least=1,
         is_dynamic=False,
     )
@@ -307,7 +308,8 @@ class BrokerConfig(ClusterConfig):
         "ottla.decompressed.max.ratio",
         "int",
         1_100,
-        "How many times its size a compressed batch may unpack to, where that is more than 16 MiB.",
+        "Maximum ratio of a batch's decompressed to its compressed size, for more than 16 MiB "
+        "decompressed.",
         at_least=1,
         is_dynamic=False,
     )
@@ -315,7 +317,7 @@ class BrokerConfig(ClusterConfig):
         "producer.id.expiration.check.interval.ms",
         "int",
         600_000,
-        "How often producers that are no longer heard of are looked for.",
+        "How often inactive producers are looked for.",
         at_least=1,
         is_dynamic=False,
     )
@@ -323,23 +325,23 @@ class BrokerConfig(ClusterConfig):
         "producer.id.expiration.ms",
         "int",
         86_400_000,
-        "A producer unheard of for this long is forgotten, unless it is in a transaction.",
+        "Time after which an inactive producer is forgotten, unless it is in a transaction.",
         at_least=1,
     )
     replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         "long",
         INT64_MAX,
-        "How fast partitions are copied from one log directory to another.",
+        "Bytes per second at which partitions are copied between log directories.",
         at_least=0,
     )
     topic_defaults: TopicConfig = dataclasses.field(default_factory=TopicConfig)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
-    """The texts that all this was made from, those without effect included."""
+    """The texts that were parsed, including settings without effect."""
 
     @property
     def without_effect(self) -> list[str]:
-        """The names that were given and mean nothing here."""
+        """The names that were given and have no effect here."""
         known = broker_settings()
         nothing = {one for one in self.given if one not in known and listener_setting(one) is None}
         if not self.zookeeper_connect:
@@ -350,7 +352,7 @@ class BrokerConfig(ClusterConfig):
 
     @property
     def wanted_node_id(self) -> int | None:
-        """The node id that the settings give; raises `SettingError` for two of them."""
+        """Returns the node id that the settings give; raises `SettingError` if there are two."""
         wanted = {one for one in (self.node_id, self.broker_id) if one >= 0}
         if len(wanted) > 1:
             message = f"broker.id={self.broker_id}: must be the same as node.id={self.node_id}"
@@ -358,20 +360,20 @@ class BrokerConfig(ClusterConfig):
         return wanted.pop() if wanted else None
 
     def given_to(self, listener: str) -> dict[str, str]:
-        """The texts of what a listener has of its own, by the names that all listeners share."""
+        """Returns the texts of a listener's own settings, by the names that all listeners share."""
         prefix = f"{LISTENER_PREFIX}{listener.lower()}."
         names = [name for name in self.given if name.startswith(prefix)]
         own = {name.removeprefix(prefix): self.given[name] for name in names}
         return {name: text for name, text in own.items() if name in OF_LISTENERS}
 
     def of_listener(self, listener: str) -> "BrokerConfig":
-        """The settings as they hold for one listener."""
+        """Returns the settings as they apply to one listener."""
         return with_values(self, self.given_to(listener))
 
     def check_replicas(self) -> None:
-        """Raises `SettingError` for topics that would never be made by a broker that is alone.
+        """Raises `SettingError` for topics that a single broker could never create.
 
-        Kafka starts, and a client that needs a coordinator waits for ever.
+        Kafka starts, and a client that needs a coordinator waits forever.
         """
         impossible = {
             name: value for name in ONE_HERE if (value := self.value_of(name)) not in (None, 1)
@@ -381,7 +383,7 @@ class BrokerConfig(ClusterConfig):
             fix = " ".join(f"-o {name}=1" for name in impossible)
             message = (
                 f"{given}: a single broker holds one replica of a partition, and consumers, "
-                f"transactions or new topics would wait for more for ever; set {fix}"
+                f"transactions or new topics would wait for more forever; set {fix}"
             )
             raise SettingError(next(iter(impossible)), message, message)
 
@@ -392,7 +394,7 @@ class BrokerConfig(ClusterConfig):
         return normpath(path) in map(normpath, self.cordoned_log_dirs)
 
     def check_cordons(self, paths: Iterable[str]) -> None:
-        """Raises `SettingError` when a directory is cordoned that is none of `paths`."""
+        """Raises `SettingError` if a cordoned directory is not one of `paths`."""
         cordoned = self.cordoned_log_dirs
         known = {normpath(path) for path in paths}
         if cordoned == (EVERY_DIRECTORY,):
@@ -407,7 +409,7 @@ class BrokerConfig(ClusterConfig):
                 )
 
     def value_of(self, name: str) -> Value:
-        """A setting's value by Kafka's name, the defaults of topics included."""
+        """Returns a setting's value by Kafka's name, including the defaults of topics."""
         row = OWN_SETTINGS.get(name)
         if row is not None:
             return self._value(self, row)
@@ -420,7 +422,7 @@ class BrokerConfig(ClusterConfig):
 
 
 def broker_config(values: Mapping[str, str]) -> BrokerConfig:
-    """Settings from texts by Kafka's broker names; raises `SettingError`."""
+    """Parses settings from texts by Kafka's broker names; raises `SettingError`."""
     topic_rows = topic_settings_by_broker_name()
     own: dict[str, str] = {}
     for name, text in values.items():
@@ -433,7 +435,7 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     if values.get("zookeeper.connect"):
         own = {**IN_A_CLUSTER, **own}
     config = with_values(BrokerConfig(), own)
-    connection_overrides(config.max_connections_per_ip_overrides)  # refuses what is none
+    connection_overrides(config.max_connections_per_ip_overrides)  # raises for an invalid version
     config.check_groups()
     changes = _from_coarser_units(config)
     for name, row in topic_rows.items():
@@ -448,7 +450,7 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
 
 
 def _check_formats(protocol: str, defaults: TopicConfig) -> None:
-    """As with Kafka, a format from before 0.11 must be set for the topics too."""
+    """As in Kafka, a format from before 0.11 must also be set for the topics."""
     version = defaults.message_format_version
     if defaults.magic > magic_of(protocol):
         raise SettingError(
@@ -462,7 +464,7 @@ def _check_formats(protocol: str, defaults: TopicConfig) -> None:
 
 @cache
 def topic_settings_by_broker_name() -> dict[str, Setting]:
-    """The rows of a topic under the names that a broker's settings have for them."""
+    """Returns a topic's rows under the broker settings' names for them."""
     rows = settings_of(TopicConfig).values()
     return {row.broker_name: row for row in rows if row.broker_name is not None}
 
@@ -484,11 +486,11 @@ OF_LISTENERS = (
     "ssl.endpoint.identification.algorithm",
     *(name for name in OWN_SETTINGS if name.startswith("sasl.oauthbearer.")),
 )
-"""Settings that one listener may have of its own, as `listener.name.NAME.` and their name."""
+"""Settings that a listener can override, as `listener.name.NAME.` and the setting's name."""
 
 
 def listener_setting(name: str) -> Setting | None:
-    """The row of what one listener has of its own."""
+    """Returns the row of a listener's own setting."""
     if name.startswith(LISTENER_PREFIX):
         for shared in OF_LISTENERS:
             if name.endswith(f".{shared}"):
@@ -502,18 +504,18 @@ ONE_HERE = (
     "transaction.state.log.replication.factor",
     "transaction.state.log.min.isr",
 )
-"""Settings that count replicas: of each partition there is one here."""
+"""Settings that count replicas; a single broker holds one of each partition."""
 
 IN_A_CLUSTER = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
 }
-"""Kafka's defaults of the internal topics, which only a broker that is alone has to lower."""
+"""Kafka's defaults for internal topics, which only a broker without a cluster must lower."""
 
 
 def _from_coarser_units(config: BrokerConfig) -> dict[str, Value]:
-    """What hours and minutes say of times that topics count in milliseconds."""
+    """Converts hours and minutes to the milliseconds of the topic's settings."""
     minutes = config.log_retention_minutes
     if minutes is not None:
         retention_ms = minutes * MINUTE_MS

@@ -1,7 +1,7 @@
 """The settings of a broker in a cluster over ZooKeeper, with Kafka's names and defaults.
 
-A broker alone has no use for them. Kafka's counterparts: `ZkConfigs`, `ReplicationConfigs`,
-`ServerConfigs`.
+They have no effect on a broker without a cluster. Kafka's counterparts: `ZkConfigs`,
+`ReplicationConfigs`, `ServerConfigs`.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ottla.config.setting import setting, settings_of
 from ottla.config.tls import STORE_TYPES
 
 
-# As of `NetworkConfig`, no method is made: only `BrokerConfig` is.
+# As for `NetworkConfig`, no methods are generated: only `BrokerConfig` is instantiated.
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class ClusterConfig(ReplicationConfig):
     """Attributes are Kafka's names with underscores."""
@@ -22,35 +22,36 @@ class ClusterConfig(ReplicationConfig):
         "auto.leader.rebalance.enable",
         "boolean",
         True,
-        "Whether the controller gives brokers back the partitions that they are preferred to lead.",
+        "Whether the controller returns leadership of partitions to their preferred brokers.",
         is_dynamic=False,
     )
     broker_id_generation_enable: bool = setting(
         "broker.id.generation.enable",
         "boolean",
         True,
-        "Whether a broker without broker.id gets a number from ZooKeeper.",
+        "Whether a broker without broker.id gets an id from ZooKeeper.",
         is_dynamic=False,
     )
     broker_rack: str | None = setting(
         "broker.rack",
         "string",
         None,
-        "Where the broker stands; replicas are spread over racks, and consumers may read nearby.",
+        "Rack of the broker; replicas are spread over racks, and consumers may read from a nearby "
+        "one.",
         is_dynamic=False,
     )
     controlled_shutdown_enable: bool = setting(
         "controlled.shutdown.enable",
         "boolean",
         True,
-        "Whether a broker has its partitions led by others before it stops.",
+        "Whether a broker moves its leaderships to others before it stops.",
         is_dynamic=False,
     )
     controlled_shutdown_max_retries: int = setting(
         "controlled.shutdown.max.retries",
         "int",
         3,
-        "How often the controller is asked for that.",
+        "How often a stopping broker asks the controller for that.",
         at_least=1,
         is_dynamic=False,
     )
@@ -66,8 +67,8 @@ class ClusterConfig(ReplicationConfig):
         "leader.imbalance.check.interval.seconds",
         "long",
         300,
-        "How often the controller looks for partitions that others than the preferred "
-        "brokers lead.",
+        "How often the controller looks for partitions that are not led by their preferred "
+        "brokers.",
         at_least=1,
         is_dynamic=False,
     )
@@ -75,7 +76,7 @@ class ClusterConfig(ReplicationConfig):
         "leader.imbalance.per.broker.percentage",
         "int",
         10,
-        "How many of a broker's partitions others may lead, in percent.",
+        "Percentage of a broker's partitions that others may lead before leadership is returned.",
         at_least=0,
         is_dynamic=False,
     )
@@ -91,7 +92,7 @@ class ClusterConfig(ReplicationConfig):
         "replica.fetch.max.bytes",
         "int",
         1_048_576,
-        "What is fetched of one partition at a time; a larger batch comes whole.",
+        "Bytes to fetch of one partition per request; a larger first batch is returned whole.",
         at_least=0,
         is_dynamic=False,
     )
@@ -99,7 +100,7 @@ class ClusterConfig(ReplicationConfig):
         "replica.fetch.min.bytes",
         "int",
         1,
-        "What a leader waits for before it answers a follower.",
+        "Bytes that a leader waits for before it answers a follower.",
         at_least=0,
         is_dynamic=False,
     )
@@ -107,7 +108,7 @@ class ClusterConfig(ReplicationConfig):
         "replica.fetch.response.max.bytes",
         "int",
         10_485_760,
-        "What one answer to a follower has at most.",
+        "Maximum bytes of a response to a follower.",
         at_least=0,
         is_dynamic=False,
     )
@@ -131,7 +132,7 @@ class ClusterConfig(ReplicationConfig):
         "reserved.broker.max.id",
         "int",
         1000,
-        "Generated broker ids begin after this one.",
+        "Generated broker ids start above this one.",
         at_least=0,
         is_dynamic=False,
     )
@@ -139,8 +140,9 @@ class ClusterConfig(ReplicationConfig):
         "sasl.mechanism.inter.broker.protocol",
         "string",
         "GSSAPI",
-        "How this broker logs in to others over a listener of SASL_PLAINTEXT or SASL_SSL: PLAIN, "
-        "SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; Kafka's default, GSSAPI, is left out.",
+        "Mechanism by which this broker logs in to others over a SASL_PLAINTEXT or SASL_SSL "
+        "listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; Kafka's default, GSSAPI, "
+        "is not supported.",
     )
     sasl_oauthbearer_token_endpoint_url: str | None = setting(
         "sasl.oauthbearer.token.endpoint.url",
@@ -154,8 +156,8 @@ class ClusterConfig(ReplicationConfig):
         "ssl.endpoint.identification.algorithm",
         "string",
         "https",
-        "Whether the certificate of another broker must name the host that it is reached at: "
-        "https, or none.",
+        "Whether another broker's certificate must name the host by which it is reached: https, "
+        "or none.",
         one_of=("https", "HTTPS", "none", ""),
     )
     ottla_zookeeper_jaas_file: str | None = setting(
@@ -170,7 +172,7 @@ class ClusterConfig(ReplicationConfig):
         "password.encoder.cipher.algorithm",
         "string",
         "AES/CBC/PKCS5Padding",
-        "How passwords among the settings of a broker are encrypted in ZooKeeper.",
+        "Cipher that encrypts passwords among a broker's settings in ZooKeeper.",
         one_of=("AES/CBC/PKCS5Padding", "AES/GCM/NoPadding"),
         is_dynamic=False,
     )
@@ -178,7 +180,7 @@ class ClusterConfig(ReplicationConfig):
         "password.encoder.iterations",
         "int",
         4096,
-        "How often the secret is hashed to the key for that.",
+        "Number of iterations by which the key is derived from the secret.",
         at_least=1024,
         is_dynamic=False,
     )
@@ -186,7 +188,7 @@ class ClusterConfig(ReplicationConfig):
         "password.encoder.key.length",
         "int",
         128,
-        "Bits of that key: 128, 192 or 256.",
+        "Length of the key in bits: 128, 192 or 256.",
         at_least=128,
         at_most=256,
         is_dynamic=False,
@@ -195,7 +197,7 @@ class ClusterConfig(ReplicationConfig):
         "password.encoder.keyfactory.algorithm",
         "string",
         None,
-        "How the key is derived from the secret; PBKDF2WithHmacSHA512 where it is not given.",
+        "Algorithm that derives the key from the secret; PBKDF2WithHmacSHA512 if not set.",
         one_of=("PBKDF2WithHmacSHA1", "PBKDF2WithHmacSHA256", "PBKDF2WithHmacSHA512"),
         is_dynamic=False,
     )
@@ -203,31 +205,30 @@ class ClusterConfig(ReplicationConfig):
         "password.encoder.old.secret",
         "password",
         None,
-        "The secret before: what was encrypted with it is encrypted again when the broker starts.",
+        "The previous secret: values encrypted with it are re-encrypted when the broker starts.",
         is_dynamic=False,
     )
     password_encoder_secret: str | None = setting(
         "password.encoder.secret",
         "password",
         None,
-        "What passwords among the settings of a broker are encrypted with in ZooKeeper; without it "
-        "they cannot be changed there.",
+        "Secret that encrypts passwords among a broker's settings in ZooKeeper; without it they "
+        "cannot be changed there.",
         is_dynamic=False,
     )
     zookeeper_connect: str | None = setting(
         "zookeeper.connect",
         "string",
         None,
-        "HOST:PORT,... of the ZooKeeper with the cluster's registries, and the chroot "
-        "after it. Without it the broker is alone.",
+        "HOST:PORT,... of the cluster's ZooKeeper, followed by the chroot. Without it the broker "
+        "runs without a cluster.",
         is_dynamic=False,
     )
     zookeeper_connection_timeout_ms: int | None = setting(
         "zookeeper.connection.timeout.ms",
         "int",
         None,
-        "How long a broker waits for ZooKeeper when it starts; the session's timeout "
-        "where it is not given.",
+        "How long a broker waits for ZooKeeper when it starts; the session timeout if not set.",
         at_least=1,
         is_dynamic=False,
     )
@@ -235,7 +236,7 @@ class ClusterConfig(ReplicationConfig):
         "zookeeper.session.timeout.ms",
         "int",
         18_000,
-        "After how long without a sign of life a broker counts as dead.",
+        "Time without a heartbeat after which a broker is considered dead.",
         at_least=1,
         is_dynamic=False,
     )
@@ -243,22 +244,22 @@ class ClusterConfig(ReplicationConfig):
         "zookeeper.set.acl",
         "boolean",
         False,
-        "Whether nodes in ZooKeeper belong to who has logged in: others may read them, but not "
-        "users, settings of brokers and tokens.",
+        "Whether nodes in ZooKeeper belong to the logged-in user: others can read them, except "
+        "users, broker settings and tokens.",
         is_dynamic=False,
     )
     zookeeper_ssl_client_enable: bool = setting(
         "zookeeper.ssl.client.enable",
         "boolean",
         False,
-        "Whether ZooKeeper is spoken to by TLS.",
+        "Whether connections to ZooKeeper use TLS.",
         is_dynamic=False,
     )
     zookeeper_ssl_endpoint_identification_algorithm: str = setting(
         "zookeeper.ssl.endpoint.identification.algorithm",
         "string",
         "HTTPS",
-        "Whether the certificate of ZooKeeper must name the host that it is reached at: https, or "
+        "Whether ZooKeeper's certificate must name the host by which it is reached: https, or "
         "empty.",
         one_of=("HTTPS", "https", "none", ""),
         is_dynamic=False,
@@ -267,14 +268,14 @@ class ClusterConfig(ReplicationConfig):
         "zookeeper.ssl.keystore.location",
         "string",
         None,
-        "The file of the key and certificate that ZooKeeper is shown: PEM or PKCS12.",
+        "File with the key and certificate to present to ZooKeeper: PEM or PKCS12.",
         is_dynamic=False,
     )
     zookeeper_ssl_keystore_password: str | None = setting(
         "zookeeper.ssl.keystore.password",
         "password",
         None,
-        "The password of that file, or of the key in it.",
+        "Password of the keystore, or of the key in it.",
         is_dynamic=False,
     )
     zookeeper_ssl_keystore_type: str | None = setting(
@@ -289,15 +290,15 @@ class ClusterConfig(ReplicationConfig):
         "zookeeper.ssl.truststore.location",
         "string",
         None,
-        "The file of the certificates that ZooKeeper's must be signed by: PEM or PKCS12; without "
-        "it those that the system trusts.",
+        "File with the certificates that must have signed ZooKeeper's: PEM or PKCS12; by default "
+        "those that the system trusts.",
         is_dynamic=False,
     )
     zookeeper_ssl_truststore_password: str | None = setting(
         "zookeeper.ssl.truststore.password",
         "password",
         None,
-        "The password of that file.",
+        "Password of the truststore.",
         is_dynamic=False,
     )
     zookeeper_ssl_truststore_type: str | None = setting(
@@ -314,4 +315,4 @@ _SHARED: Final = settings_of(SecurityConfig)
 CLUSTER_SETTINGS: Final = frozenset(
     name for name in settings_of(ClusterConfig) if name not in _SHARED
 )
-"""What means nothing to a broker alone."""
+"""Settings that have no effect on a broker without a cluster."""

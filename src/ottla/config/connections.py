@@ -1,7 +1,7 @@
-"""How many connections single hosts may have: `max.connections.per.ip.overrides`.
+"""How many connections each host may have: `max.connections.per.ip.overrides`.
 
-Kafka's counterpart: `SocketServerConfigs`, whose hosts may be names that are looked up; here they
-are addresses.
+Kafka's counterpart: `SocketServerConfigs`. Kafka also accepts host names, which it looks up; here
+only addresses are valid.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ NAME = "max.connections.per.ip.overrides"
 
 
 def connection_overrides(texts: Iterable[str]) -> dict[str, int]:
-    """Counts by address from texts like `10.0.0.1:20`; raises `SettingError`."""
+    """Parses limits by address from texts like `10.0.0.1:20`; raises `SettingError`."""
     return dict(_override(text) for text in texts)
 
 

@@ -14,7 +14,9 @@ BY_DURATION = "by_duration:"
 
 
 def reset_duration_ms(policy: str) -> int | None:
-    """Of `by_duration:PT1H`, and `None` of the words for an end; raises `ValueError`."""
+    """Returns the duration of `by_duration:PT1H`, and `None` for the other policies; raises
+    `ValueError`.
+    """
     if policy in ("earliest", "latest", "none"):
         return None
     if not policy.startswith(BY_DURATION):
@@ -30,61 +32,61 @@ class ConsumerConfig:
         "auto.commit.interval.ms",
         "int",
         5000,
-        "How often offsets are committed where enable.auto.commit is set.",
+        "How often offsets are committed with enable.auto.commit.",
         at_least=0,
     )
     auto_offset_reset: str = setting(
         "auto.offset.reset",
         "string",
         "latest",
-        "Where a partition begins that has no committed offset: earliest, latest, none (an "
+        "Where to start in a partition without a committed offset: earliest, latest, none (an "
         "error), or by_duration:PT1H for the records of the last hour.",
         reading=reset_duration_ms,
     )
     check_crcs: bool = setting(
         "check.crcs", "boolean", True, "Whether the checksum of each batch is verified."
     )
-    client_id: str = setting("client.id", "string", "ottla", "The name that brokers log.")
-    client_rack: str = setting("client.rack", "string", "", "Where this consumer stands.")
+    client_id: str = setting("client.id", "string", "ottla", "Client name for the brokers' logs.")
+    client_rack: str = setting("client.rack", "string", "", "Rack of this consumer.")
     enable_auto_commit: bool = setting(
         "enable.auto.commit",
         "boolean",
         True,
-        "Whether the offsets of records that were handed out are committed automatically.",
+        "Whether offsets of delivered records are committed automatically.",
     )
     fetch_max_bytes: int = setting(
-        "fetch.max.bytes", "int", 52_428_800, "The most that one answer may hold.", at_least=0
+        "fetch.max.bytes", "int", 52_428_800, "Maximum bytes of a fetch response.", at_least=0
     )
     fetch_max_wait_ms: int = setting(
         "fetch.max.wait.ms",
         "int",
         500,
-        "How long a broker may wait for fetch.min.bytes.",
+        "How long a broker may wait for fetch.min.bytes to be available.",
         at_least=0,
     )
     fetch_min_bytes: int = setting(
-        "fetch.min.bytes", "int", 1, "What a broker shall have before it answers.", at_least=0
+        "fetch.min.bytes", "int", 1, "Bytes that a broker waits for before it answers.", at_least=0
     )
     group_instance_id: str = setting(
         "group.instance.id",
         "string",
         "",
-        "A static member's name: it keeps its partitions when it comes back within "
+        "Name of a static member, which keeps its partitions if it rejoins within "
         "session.timeout.ms.",
     )
     group_protocol: str = setting(
         "group.protocol",
         "string",
         "classic",
-        "classic: a member assigns the partitions; consumer: the broker does (KIP-848); zookeeper: "
-        "each member takes its share by itself, in ZooKeeper, as with Kafka 0.7.",
+        "classic: a member assigns the partitions; consumer: the broker does (KIP-848); "
+        "zookeeper: each member claims its share itself, in ZooKeeper, as with Kafka 0.7.",
         one_of=("classic", "consumer", "zookeeper"),
     )
     group_remote_assignor: str = setting(
         "group.remote.assignor",
         "string",
         "",
-        "The broker's assignor for group.protocol=consumer; the broker's default where empty.",
+        "Server-side assignor for group.protocol=consumer; empty for the broker's default.",
     )
     heartbeat_interval_ms: int = setting(
         "heartbeat.interval.ms",
@@ -104,19 +106,24 @@ class ConsumerConfig:
         "max.partition.fetch.bytes",
         "int",
         1_048_576,
-        "The most that one answer may hold of one partition; a larger first batch comes whole.",
+        "Maximum bytes of one partition in a fetch response; a larger first batch is returned "
+        "whole.",
         at_least=0,
     )
     max_poll_interval_ms: int = setting(
         "max.poll.interval.ms",
         "int",
         300_000,
-        "A consumer that takes no record for this long leaves the group, and joins again when "
-        "it asks for one.",
+        "A consumer that polls no record for this long leaves the group, and rejoins at its next "
+        "poll.",
         at_least=1,
     )
     max_poll_records: int = setting(
-        "max.poll.records", "int", 500, "The most records that are handed out at once.", at_least=1
+        "max.poll.records",
+        "int",
+        500,
+        "Maximum number of records returned by one poll.",
+        at_least=1,
     )
     metadata_max_age_ms: int = setting(
         "metadata.max.age.ms",
@@ -129,13 +136,13 @@ class ConsumerConfig:
         "partition.assignment.strategy",
         "list",
         ("range", "cooperative-sticky"),
-        "The assignors that a member of a classic group offers, the best first.",
+        "Assignors that a member of a classic group supports, in order of preference.",
     )
     queued_max_bytes: int = setting(
         "queued.max.bytes",
         "int",
         67_108_864,
-        "What may be fetched before it is asked for.",
+        "Bytes that may be fetched ahead.",
         at_least=1,
     )
     request_timeout_ms: int = setting(
@@ -148,7 +155,7 @@ class ConsumerConfig:
         "session.timeout.ms",
         "int",
         45_000,
-        "A member of a classic group that is not heard of for this long has left.",
+        "A member of a classic group without a heartbeat for this long is removed.",
         at_least=1,
     )
     zookeeper_connect: str = setting(
@@ -161,14 +168,14 @@ class ConsumerConfig:
         "zookeeper.registration",
         "string",
         "streams",
-        "What a member of such a group writes of itself. streams: its topics with their streams, "
-        "as Kafka's own consumers; topic: the name of its one topic, as pykafka's.",
+        "What a member of such a group registers. streams: its topics with their streams, like "
+        "Kafka's own consumers; topic: the name of its one topic, like pykafka's.",
         one_of=("streams", "topic"),
     )
 
 
 def consumer_config(settings: Mapping[str, Any]) -> ConsumerConfig:
-    """Of settings by Kafka's names; raises `SettingError`."""
+    """Parses settings by Kafka's names; raises `SettingError`."""
     texts = {name: _text(value) for name, value in settings.items()}
     return with_values(ConsumerConfig(), texts, "consumer")
 

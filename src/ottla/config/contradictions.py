@@ -1,4 +1,4 @@
-"""Settings of a topic that are legal each, and together do what hardly anybody wants.
+"""Settings of a topic that are valid individually, but hardly sensible together.
 
 `TopicConfig.check` refuses impossible settings; this module warns of doubtful ones. Not in Kafka.
 """
@@ -10,22 +10,24 @@ from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
 
 TIME_ENTRY_SIZE = 12
-"""Of the two indexes the one that is full first."""
+"""The entry size of the time index, which fills up before the offset index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """`change` is KEY=VALUE of what would end it; a note costs no data and no service."""
+    """`change` is the KEY=VALUE that resolves it; a note affects neither data nor service."""
 
     text: str
     names: tuple[str, ...]
-    """The settings that it is made of."""
+    """The settings that contradict each other."""
     change: str
     is_note: bool = False
 
 
 def contradictions(config: TopicConfig, *, is_alone: bool = True) -> Iterator[Contradiction]:
-    """What in a topic's settings works against itself; `is_alone`: on a broker without others."""
+    """Returns the contradictions in a topic's settings; `is_alone`: for a broker without a
+    cluster.
+    """
     if is_alone and config.min_insync_replicas > 1:
         yield Contradiction(
             text=f"min.insync.replicas={config.min_insync_replicas} with one broker: every append "
@@ -58,11 +60,11 @@ RESERVED = {
     "remote.log.copy.disable": "false",
     "remote.log.delete.on.disable": "false",
 }
-"""Settings of tiered storage, which are accepted and do nothing, with their defaults."""
+"""Settings of tiered storage, which are accepted but have no effect, with their defaults."""
 
 
 def reserved(config: TopicConfig) -> Iterator[tuple[str, str]]:
-    """Those of them that were changed, with their values."""
+    """Returns those of them that differ from the default, with their values."""
     rows = settings_of(TopicConfig)
     for name, default in RESERVED.items():
         row = rows[name]
@@ -82,7 +84,8 @@ def _of_retention(config: TopicConfig) -> Iterator[Contradiction]:
     if 0 <= config.retention_bytes < config.segment_bytes:
         yield Contradiction(
             text=f"retention.bytes={config.retention_bytes} is less than "
-            f"segment.bytes={config.segment_bytes}: the log grows to a segment before any goes",
+            f"segment.bytes={config.segment_bytes}: the log grows by a whole segment before any "
+            f"is deleted",
             names=("retention.bytes", "segment.bytes"),
             change=f"segment.bytes={max(14, config.retention_bytes // 4)}",
         )

@@ -1,4 +1,4 @@
-"""Settings of one group that differ from those of its coordinator (KIP-848).
+"""Settings of one group that override those of its coordinator (KIP-848).
 
 Kafka's counterpart: `GroupConfig`. Left out: the settings of share and streams groups.
 """
@@ -12,7 +12,7 @@ from ottla.config.setting import setting
 class GroupConfig:
     """The settings of one group of the new protocol; attributes are Kafka's names with underscores.
 
-    `GroupCoordinatorConfig` gives the defaults, and the bounds (`check_group`).
+    `GroupCoordinatorConfig` provides the defaults and the bounds (`check_group`).
     """
 
     consumer_heartbeat_interval_ms: int = setting(

@@ -1,6 +1,6 @@
 """The settings of a group coordinator and of committed offsets, with Kafka's names and defaults.
 
-Kafka's counterpart: `GroupCoordinatorConfig`. What one group may differ in: `group.py`.
+Kafka's counterpart: `GroupCoordinatorConfig`. Overrides for one group: `group.py`.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,18 @@ from ottla.config.setting import INT32_MAX, Setting, SettingError, setting, sett
 INITIAL_REBALANCE_DELAY: Final = "group.initial.rebalance.delay.ms"
 
 LOCAL_DEFAULTS: Final = {INITIAL_REBALANCE_DELAY: "0"}
-"""What a log that only its own machine can reach does differently, unless a setting says otherwise.
+"""Defaults for a log that only its own machine can reach.
 
 Kafka lets the first member of a group wait for three seconds, since the consumers of a fleet start
-together and each would set off a rebalance. Tests, notebooks and single programs start one consumer
-and only lose the three seconds.
+together and each would trigger a rebalance. Tests, notebooks and single programs start one consumer
+and would only lose the three seconds.
 """
 
 
 def with_local_defaults(values: Mapping[str, str], *hosts: str) -> dict[str, str]:
-    """Settings as they are meant where clients come to `hosts` only; what is given stays."""
+    """Applies the local defaults if clients can only come to loopback `hosts`; given settings
+    stay.
+    """
     return {**LOCAL_DEFAULTS, **values} if all(map(_is_loopback, hosts)) else dict(values)
 
 
@@ -102,7 +104,7 @@ class GroupCoordinatorConfig:
         "group.coordinator.rebalance.protocols",
         "list",
         ("classic", "consumer"),
-        "The group protocols that are spoken; consumer is the new one (KIP-848).",
+        "Supported group protocols; consumer is the new one (KIP-848).",
         one_of=("classic", "consumer"),
         is_dynamic=False,
     )
@@ -141,7 +143,7 @@ class GroupCoordinatorConfig:
         "offset.metadata.max.bytes",
         "int",
         4096,
-        "The longest text that a client may commit with an offset.",
+        "Maximum size of the metadata that a client may commit with an offset.",
         is_dynamic=False,
     )
     offsets_commit_timeout_ms: int = setting(
@@ -156,7 +158,7 @@ class GroupCoordinatorConfig:
         "offsets.retention.check.interval.ms",
         "long",
         600_000,
-        "How often committed offsets are looked through for expired ones.",
+        "How often committed offsets are checked for expiration.",
         at_least=1,
         is_dynamic=False,
     )
@@ -173,7 +175,7 @@ class GroupCoordinatorConfig:
         "offsets.topic.compression.codec",
         "int",
         0,
-        "The codec of commits: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "Codec of the records in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         at_least=0,
         at_most=4,
         is_dynamic=False,
@@ -182,7 +184,7 @@ class GroupCoordinatorConfig:
         "offsets.topic.num.partitions",
         "int",
         50,
-        "Partitions of __consumer_offsets; not to be changed once the topic is made.",
+        "Partitions of __consumer_offsets; cannot change once the topic exists.",
         at_least=1,
         is_dynamic=False,
     )
@@ -198,14 +200,14 @@ class GroupCoordinatorConfig:
         "offsets.topic.segment.bytes",
         "int",
         104_857_600,
-        "segment.bytes of __consumer_offsets, small so that it is compacted and loaded soon.",
+        "segment.bytes of __consumer_offsets, small for fast compaction and loading.",
         at_least=1,
         is_dynamic=False,
     )
 
     @property
     def group_defaults(self) -> GroupConfig:
-        """The settings of a group that has none of its own."""
+        """Returns the settings of a group without overrides."""
         return GroupConfig(
             consumer_heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
             consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
@@ -222,7 +224,9 @@ class GroupCoordinatorConfig:
             raise SettingError(name, f"{name}: must name classic", "must contain classic")
 
     def check_group(self, group: GroupConfig, *, prefix: str = "") -> None:
-        """Raises `SettingError` for what no group may have; `prefix` is that of the names."""
+        """Raises `SettingError` for settings that no group may have; `prefix` is that of the
+        names.
+        """
         for row in settings_of(GroupConfig).values():
             value: int = getattr(group, row.attribute)
             least, most = self._bounds(row)
@@ -246,7 +250,9 @@ class GroupCoordinatorConfig:
             raise SettingError(name, message, message)
 
     def within_bounds(self, group: GroupConfig) -> GroupConfig:
-        """The nearest values within the bounds to those a group got under other bounds."""
+        """Returns the values within the bounds nearest to those that a group got under other
+        bounds.
+        """
         values = {}
         for row in settings_of(GroupConfig).values():
             least, most = self._bounds(row)
@@ -254,7 +260,7 @@ class GroupCoordinatorConfig:
         return GroupConfig(**values)
 
     def _bounds(self, row: Setting) -> tuple[int, int]:
-        """The least and the most that a setting of groups may be."""
+        """Returns the minimum and maximum of a group setting."""
         what = row.attribute.removeprefix("consumer_")
         least: int = getattr(self, f"group_consumer_min_{what}")
         most: int = getattr(self, f"group_consumer_max_{what}")

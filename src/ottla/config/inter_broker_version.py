@@ -1,7 +1,7 @@
-"""What `inter.broker.protocol.version` decides in a cluster that has its registries in ZooKeeper.
+"""What `inter.broker.protocol.version` decides in a cluster over ZooKeeper.
 
-All brokers of a cluster have the same, the oldest that one of them needs, and it is raised when all
-are upgraded. Kafka's counterpart: `MetadataVersion`.
+All brokers of a cluster use the same version, the oldest that one of them needs; it is raised once
+all are upgraded. Kafka's counterpart: `MetadataVersion`.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class InterBrokerVersion:
 
     @property
     def truncates_on_fetch(self) -> bool:
-        """Followers learn of a divergence from Fetch, and not from OffsetForLeaderEpoch."""
+        """Followers detect a divergence by Fetch instead of OffsetForLeaderEpoch."""
         return self.has("2.7-IV1")
 
     @property
@@ -36,7 +36,7 @@ class InterBrokerVersion:
 
     @property
     def has_alter_partition(self) -> bool:
-        """Leaders ask the controller for another ISR; before, they write it to ZooKeeper."""
+        """Leaders request ISR changes from the controller; earlier versions write to ZooKeeper."""
         return self.has("2.7-IV2")
 
     @property
@@ -45,7 +45,7 @@ class InterBrokerVersion:
 
     @property
     def has_producer_id_requests(self) -> bool:
-        """Blocks of producer ids come from the controller; before, from ZooKeeper."""
+        """The controller assigns blocks of producer ids; in earlier versions ZooKeeper does."""
         return self.has("3.0-IV0")
 
     @property
@@ -55,7 +55,7 @@ class InterBrokerVersion:
 
 
 def parse_inter_broker_version(text: str) -> InterBrokerVersion:
-    """Reads "2.4" or "2.4-IV1"; raises `ValueError` for what no broker with ZooKeeper has."""
+    """Parses "2.4" or "2.4-IV1"; raises `ValueError` for a version that has no ZooKeeper."""
     step = step_of(text)
     if not OLDEST <= step <= NEWEST:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""JAAS files: sections, each with the login module that is to be used, and its options.
+"""Parses JAAS files: sections, each with a login module and its options.
 
 Kafka's counterpart: Java's `ConfigFile`.
 """
@@ -17,7 +17,9 @@ _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 
 
 def parse_jaas_file(text: str) -> dict[str, JaasEntry]:
-    """The first login module of each section; raises `ValueError`, which never shows a value."""
+    """Returns the first login module of each section; raises `ValueError`, which never shows a
+    value.
+    """
     tokens = _tokens(text)
     sections: dict[str, JaasEntry] = {}
     while tokens:
@@ -48,7 +50,9 @@ def _entry(tokens: list[str], section: str) -> JaasEntry:
 
 
 def _tokens(text: str) -> list[str]:
-    """Words, texts and marks; a text keeps its first quote, so that it is no mark."""
+    """Yields words, texts and marks; a text keeps its first quote, which distinguishes it from a
+    mark.
+    """
     found: list[str] = []
     position = 0
     while position < len(text):

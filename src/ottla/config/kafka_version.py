@@ -9,7 +9,9 @@ from functools import cache
 from typing import Final
 
 FORMATS_ARE_IGNORED_FROM: Final = (3, 0)
-"""From this protocol version on every topic is kept in v2, whatever its settings say (KIP-724)."""
+"""From this protocol version on every topic is stored in v2, whatever its settings say
+(KIP-724).
+"""
 
 FIRST_V1: Final = (0, 10, 0)
 """Timestamps and relative offsets inside wrappers (KIP-31, KIP-32)."""
@@ -22,7 +24,7 @@ STEPS: Final = (
     "2.0:2 2.1:3 2.2:2 2.3:2 2.4:2 2.5:1 2.6:1 2.7:3 2.8:2 "
     "3.0:2 3.1:1 3.2:1 3.3:4 3.4:1 3.5:3 3.6:3 3.7:5 3.8:1 3.9:1 4.0:4 4.1:2"
 )
-"""Every release line, and how many steps (IV0, IV1, ...) led to it."""
+"""Every release line, with its number of steps (IV0, IV1, ...)."""
 
 RELEASES: Final = {
     tuple(map(int, release.split("."))): int(count)
@@ -33,14 +35,14 @@ _TEXT = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:(?:\.\d+)*|-IV(\d+))", re.A
 
 
 def release_of(text: str) -> tuple[int, ...]:
-    """The release line that a version belongs to; raises `ValueError` when there is none."""
+    """Returns the release line of a version; raises `ValueError` if there is none."""
     return step_of(text)[:-1]
 
 
 def step_of(text: str) -> tuple[int, ...]:
-    """The release line and the step, by default its last; later steps are greater.
+    """Returns the release line and the step (by default the last); later steps are greater.
 
-    Raises `ValueError` when there is none.
+    Raises `ValueError` for an unknown version.
     """
     match = _TEXT.fullmatch(text)
     release = tuple(int(part) for part in match[1].split(".")) if match else ()
@@ -54,7 +56,7 @@ def step_of(text: str) -> tuple[int, ...]:
 
 @cache
 def magic_of(text: str) -> int:
-    """The message format of a version of Kafka: 0, 1 or 2; raises `ValueError`."""
+    """Returns the message format of a Kafka version: 0, 1 or 2; raises `ValueError`."""
     release = release_of(text)
     if release < FIRST_V1:
         return 0
@@ -62,5 +64,7 @@ def magic_of(text: str) -> int:
 
 
 def honours_old_formats(protocol_version: str) -> bool:
-    """Whether brokers that speak this version keep topics in the format that they ask for."""
+    """Whether brokers with this version store topics in the format that the topics' settings ask
+    for.
+    """
     return release_of(protocol_version) < FORMATS_ARE_IGNORED_FROM

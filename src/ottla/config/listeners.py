@@ -24,9 +24,10 @@ _ENDPOINT = re.compile(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """One address to listen on; `advertised` is where its clients are sent, if that is elsewhere.
+    """One address to listen on; `advertised` is the address for its clients, if it differs.
 
-    Without it they are sent to where they came from. `protocol` is Kafka's security protocol.
+    Without it clients are sent to the address that they connected to. `protocol` is Kafka's
+    security protocol.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Listener:
 
 
 def client_listeners(config: BrokerConfig) -> list[Listener]:
-    """What clients may connect to, in the order given; raises `SettingError`."""
+    """Returns the listeners for clients, in the given order; raises `SettingError`."""
     controllers = {name.upper() for name in config.controller_listener_names}
     protocols = _protocols(config)
     advertised = _advertised(config, controllers)
@@ -72,9 +73,9 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
 
 
 def inter_broker_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener:
-    """The listener that brokers, and commands on this machine, use: by its name or its protocol.
+    """Returns the listener for brokers and for commands on this machine, by its name or protocol.
 
-    Kafka insists on one that has the protocol; alone a broker needs none, and the first serves.
+    Kafka requires one that has the protocol; a broker without a cluster uses the first instead.
     """
     name, protocol = config.inter_broker_listener_name, config.security_inter_broker_protocol
     if name:
@@ -109,7 +110,7 @@ def _check_roles(config: BrokerConfig, listeners: dict[str, Listener]) -> None:
 def _with_lone_advertisement(
     listeners: list[Listener], advertised: dict[str, Address]
 ) -> list[Listener]:
-    """One listener and one advertisement belong together, whatever they are called."""
+    """Matches a single listener with a single advertisement, whatever their names."""
     if len(listeners) == len(advertised) == 1 and listeners[0].advertised is None:
         (one,) = listeners
         (elsewhere,) = advertised.values()

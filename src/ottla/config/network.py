@@ -9,26 +9,26 @@ from ottla.config.setting import INT32_MAX, setting
 from ottla.config.transaction import TransactionConfig
 
 
-# Only `BrokerConfig` is made: methods over all fields would be compiled at each start for nothing.
+# Only `BrokerConfig` is instantiated: generating methods here would only slow down each start.
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class NetworkConfig(TransactionConfig):
     """Attributes are Kafka's names with underscores.
 
-    On top of the transactions' settings, since dataclasses with slots have one base.
+    Inherits the transactions' settings, since dataclasses with slots have one base.
     """
 
     advertised_listeners: tuple[str, ...] = setting(
         "advertised.listeners",
         "list",
         (),
-        "Where the clients of each listener are sent, as NAME://host:port; by default the address "
-        "they came to.",
+        "Address to which each listener's clients are sent, as NAME://host:port; by default the "
+        "address that they connected to.",
     )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms",
         "long",
         600_000,
-        "A connection that has been silent for this long is closed; -1 keeps it.",
+        "Idle time after which a connection is closed; -1 for never.",
         at_least=-1,
         is_dynamic=False,
     )
@@ -43,7 +43,7 @@ class NetworkConfig(TransactionConfig):
         "controller.listener.names",
         "list",
         (),
-        "Names of listeners that are for controllers, on which nothing is listened.",
+        "Names of listeners for controllers; the broker does not listen on them.",
         is_dynamic=False,
     )
     inter_broker_listener_name: str | None = setting(
@@ -70,43 +70,43 @@ class NetworkConfig(TransactionConfig):
         "listeners",
         "list",
         ("PLAINTEXT://127.0.0.1:9092",),
-        "Where to listen, as NAME://host:port; without a host on every address. Kafka's default "
+        "Where to listen, as NAME://host:port; without a host, on all addresses. Kafka's default "
         "is PLAINTEXT://:9092.",
     )
     max_connection_creation_rate: int = setting(
         "max.connection.creation.rate",
         "int",
         INT32_MAX,
-        "How many connections may come per second; more wait. "
-        "listener.name.NAME.max.connection.creation.rate is that of one listener (KIP-612).",
+        "Maximum number of new connections per second; further ones wait. "
+        "listener.name.NAME.max.connection.creation.rate is the limit of one listener (KIP-612).",
         at_least=0,
     )
     max_connections: int = setting(
         "max.connections",
         "int",
         INT32_MAX,
-        "How many connections there may be; more wait until one has gone. "
-        "listener.name.NAME.max.connections is that of one listener.",
+        "Maximum number of connections; further ones wait until one is closed. "
+        "listener.name.NAME.max.connections is the limit of one listener.",
         at_least=0,
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
         "int",
         INT32_MAX,
-        "How many connections one address may have; more are closed at once.",
+        "Maximum number of connections from one address; further ones are closed at once.",
         at_least=0,
     )
     max_connections_per_ip_overrides: tuple[str, ...] = setting(
         "max.connections.per.ip.overrides",
         "list",
         (),
-        "Addresses that may have more connections or fewer, as ADDRESS:COUNT.",
+        "Addresses with their own connection limit, as ADDRESS:COUNT.",
     )
     ottla_authentication_timeout_ms: int = setting(
         "ottla.authentication.timeout.ms",
         "int",
         10_000,
-        "How long a client may take for its TLS handshake and its login, each; Kafka waits for "
+        "How long a client may take for its TLS handshake, and for its login; Kafka waits for "
         "connections.max.idle.ms.",
         at_least=1,
         is_dynamic=False,
@@ -115,24 +115,24 @@ class NetworkConfig(TransactionConfig):
         "ottla.min.transfer.rate",
         "int",
         1024,
-        "How many bytes a second a client must move at least while a request of it is coming in or "
-        "an answer is going out, over ottla.min.transfer.rate.window.ms; 0: none.",
+        "Minimum bytes per second, over ottla.min.transfer.rate.window.ms, that a client must "
+        "transfer while it sends a request or receives a response; 0 for no minimum.",
         at_least=0,
     )
     ottla_min_transfer_rate_window_ms: int = setting(
         "ottla.min.transfer.rate.window.ms",
         "int",
         600_000,
-        "How long a client may move fewer bytes than ottla.min.transfer.rate. Some take no answers "
-        "while they work on records, for as long as max.poll.interval.ms.",
+        "How long a client may transfer less than ottla.min.transfer.rate. Some clients read no "
+        "responses while they process records, for up to max.poll.interval.ms.",
         at_least=1,
     )
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",
         "long",
         536_870_912,
-        "Memory for large requests that are coming in, of all connections together: beyond it only "
-        "one is read on at a time. -1 is no limit, which is Kafka's default.",
+        "Memory for incoming large requests of all connections together: beyond it only one is "
+        "read at a time. -1 for no limit, which is Kafka's default.",
         at_least=-1,
         is_dynamic=False,
     )
@@ -140,7 +140,7 @@ class NetworkConfig(TransactionConfig):
         "security.inter.broker.protocol",
         "string",
         "PLAINTEXT",
-        "The protocol of the brokers' listener, where inter.broker.listener.name does not name it.",
+        "Protocol of the brokers' listener, if inter.broker.listener.name is not set.",
         one_of=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         is_dynamic=False,
     )
@@ -148,7 +148,7 @@ class NetworkConfig(TransactionConfig):
         "socket.request.max.bytes",
         "int",
         104_857_600,
-        "The largest request that a connection may send.",
+        "Maximum size of a request.",
         at_least=1,
         is_dynamic=False,
     )

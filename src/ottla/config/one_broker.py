@@ -1,7 +1,7 @@
-"""What a `server.properties` of a cluster asks, and one broker cannot give.
+"""Settings of a cluster's `server.properties` that a single broker cannot fulfil.
 
-What could not work at all is refused (`BrokerConfig`, `client_listeners`); this is said at the
-start, with what to do about it. Not in Kafka.
+Settings that could not work at all are refused (`BrokerConfig`, `client_listeners`); these are
+reported at startup, with the fix. Not in Kafka.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from ottla.config.broker import BrokerConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """A setting as it was given, what becomes of it, and the way out."""
+    """A setting as given, its consequence, and the fix."""
 
     name: str
     text: str
@@ -44,12 +44,12 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
     ),
     "controller.quorum.voters": (
         _has_several,
-        "this broker is its own controller, and speaks to no other",
+        "this broker is its own controller, and connects to no other",
         "run one ottla serve, and ottla mirror for a copy on another machine",
     ),
     "controller.quorum.bootstrap.servers": (
         _has_several,
-        "this broker is its own controller, and speaks to no other",
+        "this broker is its own controller, and connects to no other",
         "run one ottla serve, and ottla mirror for a copy on another machine",
     ),
     "remote.log.storage.system.enable": (
@@ -58,11 +58,11 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
         "plan its size, or limit it with log.retention.bytes",
     ),
 }
-"""Settings -> whether a value asks too much, what becomes of it, and the way out."""
+"""By setting: whether a value asks for too much, its consequence, and the fix."""
 
 
 def shortfalls(config: BrokerConfig) -> Iterator[Shortfall]:
-    """What was asked and is not given, in the order of the settings' names."""
+    """Returns the settings that cannot be fulfilled, by name."""
     of_one = {"min.insync.replicas"} if config.zookeeper_connect else set()
     for name in sorted((config.given.keys() & _RULES.keys()) - of_one):
         asks_too_much, what, fix = _RULES[name]

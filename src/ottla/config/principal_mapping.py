@@ -1,9 +1,9 @@
-"""From the subject of a client's certificate to the name of its user.
+r"""Maps the subject of a client's certificate to the name of its user.
 
-The setting `ssl.principal.mapping.rules`: rules `RULE:pattern/replacement/[LU]` or `DEFAULT`,
-separated by commas; the first whose pattern matches the whole subject counts. A slash in a pattern
-or a replacement is written `\\/`. Patterns are regular expressions of Python, which differ from
-Java's in corners only. Kafka's counterpart: `SslPrincipalMapper`.
+The setting `ssl.principal.mapping.rules` has rules `RULE:pattern/replacement/[LU]` or `DEFAULT`,
+separated by commas; the first whose pattern matches the whole subject applies. A slash in a pattern
+or a replacement is written `\/`. Patterns are Python's regular expressions, which differ from
+Java's only in corner cases. Kafka's counterpart: `SslPrincipalMapper`.
 """
 
 import re
@@ -23,7 +23,7 @@ class Rule:
     case: str = ""
 
     def apply(self, subject: str) -> str | None:
-        """The user's name, or `None` when the rule does not match."""
+        """Returns the user's name, or `None` if the rule does not match."""
         if self.pattern is None:
             return subject
         found = self.pattern.fullmatch(subject)
@@ -34,7 +34,9 @@ class Rule:
 
 
 def _referred(reference: re.Match[str], found: re.Match[str]) -> str:
-    """A character after a backslash is itself; so is a reference to a group that is not there."""
+    """Expands escapes and group references; a reference to a missing group is the character
+    itself.
+    """
     escaped, digits = reference.groups()
     if escaped is not None:
         return str(escaped)
@@ -48,7 +50,7 @@ class PrincipalMapping:
 
     @staticmethod
     def parse(text: str) -> "PrincipalMapping":
-        """Raises `ValueError` with the part that is no rule."""
+        """Raises `ValueError` with the part that is not a rule."""
         rules: list[Rule] = []
         text = text.strip() or "DEFAULT"
         position = 0
@@ -64,7 +66,7 @@ class PrincipalMapping:
         return PrincipalMapping(tuple(rules))
 
     def user_of(self, subject: str) -> str | None:
-        """The name of the user, or `None` when no rule matches."""
+        """Returns the name of the user, or `None` if no rule matches."""
         for rule in self.rules:
             name = rule.apply(subject)
             if name is not None:

@@ -42,20 +42,19 @@ class ProducerConfig:
         "acks",
         "string",
         "all",
-        "How many replicas have a record before it counts as sent: all, 1, or 0 for no answer.",
+        "Replicas that must have a record before it counts as sent: all, 1, or 0 for no "
+        "acknowledgement.",
         reading=acks_of,
     )
-    batch_size: int = setting(
-        "batch.size", "int", 131_072, "Bytes in which a partition's records are sent.", at_least=1
-    )
+    batch_size: int = setting("batch.size", "int", 131_072, "Maximum bytes of a batch.", at_least=1)
     buffer_memory: int = setting(
         "buffer.memory",
         "long",
         33_554_432,
-        "Bytes of records that may wait; then a call waits for room.",
+        "Bytes of records that may be buffered; calls block while the buffer is full.",
         at_least=1,
     )
-    client_id: str = setting("client.id", "string", "ottla", "The name that brokers log.")
+    client_id: str = setting("client.id", "string", "ottla", "Client name for the brokers' logs.")
     compression_type: str = setting(
         "compression.type",
         "string",
@@ -67,14 +66,14 @@ class ProducerConfig:
         "delivery.timeout.ms",
         "int",
         120_000,
-        "How long a record may take from the call to its answer, with all retries.",
+        "Time limit for a record from the call to its acknowledgement, including retries.",
         at_least=0,
     )
     enable_idempotence: bool = setting(
         "enable.idempotence",
         "boolean",
         True,
-        "Whether brokers drop what is sent again, so that a record is there once.",
+        "Whether brokers drop repeated batches, so that each record is stored once.",
     )
     linger_ms: int = setting(
         "linger.ms", "int", 5, "How long a batch waits for more records.", at_least=0
@@ -87,21 +86,21 @@ class ProducerConfig:
         at_least=0,
     )
     max_request_size: int = setting(
-        "max.request.size", "int", 1_048_576, "The most bytes that one record may have.", at_least=0
+        "max.request.size", "int", 1_048_576, "Maximum size of a record in bytes.", at_least=0
     )
     partitioner: str = setting(
         "partitioner",
         "string",
         "murmur2",
-        "Which partition a key goes to: murmur2 (Kafka's), consistent (CRC32, librdkafka's), "
-        "random. Without a key records stay with one partition until its batch is full.",
+        "How a key chooses the partition: murmur2 (Kafka's), consistent (CRC32, librdkafka's), "
+        "random. Records without a key go to one partition until its batch is full.",
         reading=_partitioner,
     )
     request_timeout_ms: int = setting(
         "request.timeout.ms", "int", 30_000, "How long a broker may take to answer.", at_least=1
     )
     retry_backoff_ms: int = setting(
-        "retry.backoff.ms", "long", 100, "The pause before something is sent again.", at_least=0
+        "retry.backoff.ms", "long", 100, "The pause before a request is sent again.", at_least=0
     )
     transaction_timeout_ms: int = setting(
         "transaction.timeout.ms",
@@ -111,7 +110,7 @@ class ProducerConfig:
         at_least=1,
     )
     transactional_id: str = setting(
-        "transactional.id", "string", "", "The name under which transactions are begun."
+        "transactional.id", "string", "", "Identity of the transactional producer."
     )
 
     @property
@@ -120,7 +119,7 @@ class ProducerConfig:
 
 
 def producer_config(settings: Mapping[str, Any]) -> ProducerConfig:
-    """Of settings by Kafka's names; raises `SettingError`."""
+    """Parses settings by Kafka's names; raises `SettingError`."""
     texts = {name: value_text(value) for name, value in settings.items()}
     config = with_values(ProducerConfig(), texts, "producer")
     if config.transactional_id and not config.is_idempotent:

@@ -1,7 +1,7 @@
 """The settings of a broker that has replicas in a cluster, with Kafka's names and defaults.
 
-A broker that is alone takes them and does nothing with them. Kafka's counterparts:
-`ReplicationConfigs`, `QuotaConfig`.
+A broker without a cluster accepts them without effect. Kafka's counterparts: `ReplicationConfigs`,
+`QuotaConfig`.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from ottla.config.setting import INT64_MAX, setting
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 SELECTORS = ("", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE)
-"""Kafka's two; without one consumers read from leaders."""
+"""Kafka's two selectors; without one consumers read from leaders."""
 
 
-# As of `NetworkConfig`, no method is made: only `BrokerConfig` is.
+# As for `NetworkConfig`, no methods are generated: only `BrokerConfig` is instantiated.
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class ReplicationConfig(SecurityConfig):
     """Attributes are Kafka's names with underscores."""
@@ -23,21 +23,22 @@ class ReplicationConfig(SecurityConfig):
         "follower.replication.throttled.rate",
         "long",
         INT64_MAX,
-        "Bytes a second that this broker fetches of follower.replication.throttled.replicas.",
+        "Bytes per second that this broker fetches for follower.replication.throttled.replicas.",
         at_least=0,
     )
     leader_replication_throttled_rate: int = setting(
         "leader.replication.throttled.rate",
         "long",
         INT64_MAX,
-        "Bytes a second that followers get of leader.replication.throttled.replicas.",
+        "Bytes per second that this broker sends to followers for "
+        "leader.replication.throttled.replicas.",
         at_least=0,
     )
     replica_high_watermark_checkpoint_interval_ms: int = setting(
         "replica.high.watermark.checkpoint.interval.ms",
         "long",
         5_000,
-        "How often a broker in a cluster writes down what is committed of its replicas.",
+        "How often a broker in a cluster writes the high watermarks of its replicas.",
         at_least=1,
         is_dynamic=False,
     )
@@ -45,7 +46,7 @@ class ReplicationConfig(SecurityConfig):
         "replica.lag.time.max.ms",
         "long",
         30_000,
-        "A follower that has not caught up with its leader for so long leaves the ISR.",
+        "Time after which a follower that has not caught up with its leader leaves the ISR.",
         at_least=1,
         is_dynamic=False,
     )
@@ -53,7 +54,7 @@ class ReplicationConfig(SecurityConfig):
         "replica.selector.class",
         "string",
         "",
-        "Kafka's RackAwareReplicaSelector, to have consumers read from a replica in their rack; "
+        "Kafka's RackAwareReplicaSelector, to let consumers read from a replica in their rack; "
         "empty: from the leader.",
         one_of=SELECTORS,
         is_dynamic=False,

@@ -13,7 +13,7 @@ from ottla.config.tls import TlsConfig
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZERS = ("", STANDARD_AUTHORIZER, "kafka.security.authorizer.AclAuthorizer")
-"""No authorizer, and Kafka's two, which decide alike."""
+"""No authorizer, and Kafka's two, which decide the same way."""
 
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 DEFAULT_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -22,7 +22,7 @@ LISTENER_PREFIX = "listener.name."
 JAAS = "sasl.jaas.config"
 
 
-# Only `BrokerConfig` is made: methods over all fields would be compiled at each start for nothing.
+# Only `BrokerConfig` is instantiated: generating methods here would only slow down each start.
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class SecurityConfig(TlsConfig):
     """Attributes are Kafka's names with underscores."""
@@ -31,14 +31,14 @@ class SecurityConfig(TlsConfig):
         "allow.everyone.if.no.acl.found",
         "boolean",
         False,
-        "Whether everybody may use a resource that no ACL is for.",
+        "Whether everyone may use a resource without ACLs.",
         is_dynamic=False,
     )
     authorizer_class_name: str = setting(
         "authorizer.class.name",
         "string",
         "",
-        "Kafka's StandardAuthorizer, to have ACLs heeded; empty: everybody may do everything.",
+        "Kafka's StandardAuthorizer, to enforce ACLs; empty: everyone may do everything.",
         one_of=AUTHORIZERS,
         is_dynamic=False,
     )
@@ -46,7 +46,7 @@ class SecurityConfig(TlsConfig):
         "connection.failed.authentication.delay.ms",
         "int",
         100,
-        "How long a client waits for the answer that it is refused.",
+        "Delay of the response to a failed login.",
         at_least=0,
         is_dynamic=False,
     )
@@ -78,7 +78,7 @@ class SecurityConfig(TlsConfig):
         "delegation.token.master.key",
         "password",
         "",
-        "The former name of delegation.token.secret.key.",
+        "Former name of delegation.token.secret.key.",
         is_dynamic=False,
     )
     delegation_token_max_lifetime_ms: int = setting(
@@ -93,7 +93,7 @@ class SecurityConfig(TlsConfig):
         "delegation.token.secret.key",
         "password",
         "",
-        "What delegation tokens are signed with; empty: there are none.",
+        "Secret that signs delegation tokens; empty: there are no tokens.",
         is_dynamic=False,
     )
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
@@ -108,7 +108,7 @@ class SecurityConfig(TlsConfig):
         "sasl.oauthbearer.clock.skew.seconds",
         "int",
         30,
-        "By how much the clocks of the broker and of what issues tokens may differ.",
+        "Allowed clock difference between the broker and the issuer of tokens.",
         at_least=0,
         is_dynamic=False,
     )
@@ -116,21 +116,21 @@ class SecurityConfig(TlsConfig):
         "sasl.oauthbearer.expected.audience",
         "list",
         (),
-        "A token must be for one of these; none: for anybody.",
+        "Audiences, one of which a token must name; empty: any.",
         is_dynamic=False,
     )
     sasl_oauthbearer_expected_issuer: str = setting(
         "sasl.oauthbearer.expected.issuer",
         "string",
         "",
-        "Who must have issued a token; empty: anybody whose key is known.",
+        "Required issuer of tokens; empty: any issuer whose key is known.",
         is_dynamic=False,
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         "long",
         3_600_000,
-        "How often the keys are fetched again from an address; a file is read when it has changed.",
+        "How often the keys are fetched from a URL; a file is read when it has changed.",
         at_least=1,
         is_dynamic=False,
     )
@@ -138,7 +138,7 @@ class SecurityConfig(TlsConfig):
         "sasl.oauthbearer.jwks.endpoint.url",
         "string",
         "",
-        "Where the keys are that tokens are signed with, as a JWKS: https://... or file:///...",
+        "JWKS with the keys that sign tokens: https://... or file:///...",
         is_dynamic=False,
     )
     sasl_oauthbearer_scope_claim_name: str = setting(
@@ -182,7 +182,9 @@ class SecurityConfig(TlsConfig):
 
     @property
     def mistaken_super_users(self) -> list[str]:
-        """Those that are nobody, which Kafka's StandardAuthorizer lets pass without a word."""
+        """Returns entries that are not principals, which Kafka's StandardAuthorizer silently
+        accepts.
+        """
         names = sorted(self.super_user_names)
         return [one for one in names if not all(one.partition(":")[::2]) or ",User:" in one]
 
@@ -200,7 +202,7 @@ class JaasEntry:
 
     @property
     def plain_users(self) -> dict[str, str]:
-        """Names and passwords of `user_NAME="PASSWORD"`."""
+        """Returns names and passwords from `user_NAME="PASSWORD"`."""
         return {
             name.removeprefix("user_"): password
             for name, password in self.options.items()
@@ -243,7 +245,7 @@ def jaas_setting(name: str) -> Setting | None:
 
 
 def jaas_of(given: Mapping[str, str], listener: str, mechanism: str) -> JaasEntry | None:
-    """What a listener's logins by one mechanism are checked with; raises `SettingError`."""
+    """Returns the login module for a listener and mechanism; raises `SettingError`."""
     name = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS}"
     text = given.get(name)
     return None if text is None else parse_jaas(name, text)

@@ -19,7 +19,8 @@ Value = bool | int | float | str | tuple[str, ...] | None
 class SettingError(UserError):
     """A setting's name is unknown or its value is out of bounds.
 
-    `api_message` is the error message to clients, in Kafka's words, which tools and tests look for.
+    `api_message` is the error message for clients, in Kafka's words, which tools and tests look
+    for.
     """
 
     def __init__(self, name: str, message: str, api_message: str) -> None:
@@ -30,11 +31,11 @@ class SettingError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A row: what `--help`, the documentation and DescribeConfigs are made from.
+    """A row from which `--help`, the documentation and DescribeConfigs are generated.
 
     `kind` is Kafka's type name: boolean, int, short, long, double, string, list or password.
     `broker_name` is the broker's setting that gives a topic's or a group's default. `reading`
-    raises `ValueError`, with the reason, for texts that are none.
+    raises `ValueError` with the reason for invalid texts.
     """
 
     name: str
@@ -53,10 +54,10 @@ class Setting:
         return self.name.replace(".", "_")
 
     def parse(self, text: str) -> Value:
-        """The value that a text stands for; raises `SettingError` naming what would be right."""
+        """Returns the value of a text; raises `SettingError`, which says what would be valid."""
         if "\0" in text:
-            # The value is not shown: it may be a secret.
-            message = f"{self.name}: has the character NUL, which no setting has; leave it out"
+            # The value is not shown, since it may be a secret.
+            message = f"{self.name}: contains the character NUL, which is not allowed; remove it"
             raise SettingError(self.name, message, message)
         value = self._convert(text.strip())
         self._check(value, text)
@@ -144,7 +145,9 @@ Config = TypeVar("Config")
 
 
 def with_values(config: Config, values: Mapping[str, str], owner: str = "topic") -> Config:
-    """A copy of settings with texts by Kafka's names parsed in; raises `SettingError`."""
+    """Returns a copy of the settings with texts by Kafka's names parsed in; raises
+    `SettingError`.
+    """
     rows = settings_of(type(config))
     changes: dict[str, Value] = {}
     for name, text in values.items():
@@ -156,12 +159,12 @@ def with_values(config: Config, values: Mapping[str, str], owner: str = "topic")
 
 
 def value_text(value: Any) -> str:
-    """A value that a program hands in, as a file of settings would write it."""
+    """Returns a value from a program as a settings file would write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def unknown_setting(name: str, names: list[str], owner: str = "topic") -> SettingError:
-    """The error for a name that is none of `names`, with the one that was perhaps meant."""
+    """Returns the error for an unknown name, with the one that was perhaps meant."""
     close = nearest(name, names)
     hint = f"; did you mean {close[0]}?" if close else ""
     return SettingError(

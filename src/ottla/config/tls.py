@@ -1,6 +1,6 @@
 """The settings of TLS, with Kafka's names and defaults; a listener may have its own of each.
 
-What they mean is in `server/tls`. Kafka's counterparts: `SslConfigs`, `BrokerSecurityConfigs`.
+They are implemented in `server/tls`. Kafka's counterparts: `SslConfigs`, `BrokerSecurityConfigs`.
 """
 
 from dataclasses import dataclass
@@ -13,26 +13,26 @@ STORE_TYPES = ("JKS", "PEM", "PKCS12")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
-# Only `BrokerConfig` is made: methods over all fields would be compiled at each start for nothing.
+# Only `BrokerConfig` is instantiated: generating methods here would only slow down each start.
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class TlsConfig(NetworkConfig):
     """Attributes are Kafka's names with underscores.
 
-    On top of the network's settings, since dataclasses with slots have one base.
+    Inherits the network's settings, since dataclasses with slots have one base.
     """
 
     ssl_cipher_suites: tuple[str, ...] = setting(
         "ssl.cipher.suites",
         "list",
         (),
-        "The cipher suites that are spoken, by their names in the standard or in OpenSSL; by "
-        "default those of the installed OpenSSL. Of TLS 1.3 either all or none are spoken.",
+        "Enabled cipher suites, by their standard or OpenSSL names; by default those of the "
+        "installed OpenSSL. Suites of TLS 1.3 are enabled all together or not at all.",
     )
     ssl_client_auth: str = setting(
         "ssl.client.auth",
         "string",
         "none",
-        "Whether clients show a certificate: none, requested (those without one are "
+        "Whether clients present a certificate: none, requested (clients without one are "
         "User:ANONYMOUS) or required.",
         one_of=("required", "requested", "none"),
     )
@@ -40,7 +40,7 @@ class TlsConfig(NetworkConfig):
         "ssl.enabled.protocols",
         "list",
         TLS_VERSIONS,
-        "The versions of TLS that are spoken.",
+        "Enabled versions of TLS.",
         one_of=TLS_VERSIONS,
     )
     ssl_key_password: str | None = setting(
@@ -53,7 +53,7 @@ class TlsConfig(NetworkConfig):
         "ssl.keystore.certificate.chain",
         "password",
         None,
-        "The broker's certificate and those that signed it, in PEM, with ssl.keystore.type=PEM.",
+        "The broker's certificate chain in PEM, with ssl.keystore.type=PEM.",
     )
     ssl_keystore_key: str | None = setting(
         "ssl.keystore.key",
@@ -65,8 +65,8 @@ class TlsConfig(NetworkConfig):
         "ssl.keystore.location",
         "string",
         None,
-        "The file of the broker's private key and certificates: PEM or PKCS12, which the file's "
-        "first bytes show. It is read again when it has changed.",
+        "File with the broker's private key and certificates: PEM or PKCS12, detected from its "
+        "first bytes. It is read again when it has changed.",
     )
     ssl_keystore_password: str | None = setting(
         "ssl.keystore.password",
@@ -78,16 +78,16 @@ class TlsConfig(NetworkConfig):
         "ssl.keystore.type",
         "string",
         "JKS",
-        "The format of the keystore. As with Java, JKS, the default, also takes PKCS12; a store in "
-        "the format JKS itself is not read.",
+        "The format of the keystore. As in Java, the default JKS also accepts PKCS12; stores in "
+        "the JKS format itself are not supported.",
         one_of=STORE_TYPES,
     )
     ssl_principal_mapping_rules: str = setting(
         "ssl.principal.mapping.rules",
         "string",
         "DEFAULT",
-        "What makes a user's name of the subject of a client's certificate: a list of "
-        "RULE:pattern/replacement/[LU] and DEFAULT, the first that matches.",
+        "Rules that map the subject of a client's certificate to a user name: a list of "
+        "RULE:pattern/replacement/[LU] and DEFAULT; the first that matches applies.",
         reading=PrincipalMapping.parse,
         is_dynamic=False,
     )
@@ -95,14 +95,13 @@ class TlsConfig(NetworkConfig):
         "ssl.truststore.certificates",
         "password",
         None,
-        "The certificates that those of clients must be signed by, in PEM, with "
-        "ssl.truststore.type=PEM.",
+        "Certificates in PEM that must have signed those of clients, with ssl.truststore.type=PEM.",
     )
     ssl_truststore_location: str | None = setting(
         "ssl.truststore.location",
         "string",
         None,
-        "The file of those certificates: PEM or PKCS12. It is read again when it has changed.",
+        "File with those certificates: PEM or PKCS12. It is read again when it has changed.",
     )
     ssl_truststore_password: str | None = setting(
         "ssl.truststore.password",

@@ -29,7 +29,7 @@ class TopicConfig:
         "compression.type",
         "string",
         "producer",
-        "The codec that batches are kept in; 'producer' keeps what the producer sent.",
+        "Codec in which batches are stored; 'producer' keeps the producer's.",
         one_of=COMPRESSION_TYPES,
         broker_name="compression.type",
     )
@@ -64,7 +64,8 @@ class TopicConfig:
         "delete.retention.ms",
         "long",
         86_400_000,
-        "How long a tombstone stays after compaction first sees it, for readers to notice.",
+        "How long a tombstone stays after compaction first sees it, so that readers see the "
+        "deletion.",
         at_least=0,
         broker_name="log.cleaner.delete.retention.ms",
     )
@@ -132,7 +133,7 @@ class TopicConfig:
         "max.compaction.lag.ms",
         "long",
         INT64_MAX,
-        "A record is compacted at the latest after this time.",
+        "Maximum time until a record is compacted.",
         at_least=1,
         broker_name="log.cleaner.max.compaction.lag.ms",
     )
@@ -140,7 +141,7 @@ class TopicConfig:
         "max.message.bytes",
         "int",
         1_048_588,
-        "The largest record batch that the topic takes.",
+        "Maximum size of a record batch.",
         at_least=0,
         broker_name="message.max.bytes",
     )
@@ -156,7 +157,7 @@ class TopicConfig:
         "message.format.version",
         "string",
         "3.0-IV1",
-        "The version of Kafka whose message format the log is kept in: v0 before 0.10, v1 before "
+        "Kafka version whose message format the log uses: v0 before 0.10, v1 before "
         "0.11, then v2. Ignored unless the broker's inter.broker.protocol.version is before 3.0.",
         reading=magic_of,
         broker_name="log.message.format.version",
@@ -165,7 +166,7 @@ class TopicConfig:
         "message.timestamp.after.max.ms",
         "long",
         INT64_MAX,
-        "How far a CreateTime timestamp may lie after the broker's clock.",
+        "How far a CreateTime timestamp may be ahead of the broker's clock.",
         at_least=0,
         broker_name="log.message.timestamp.after.max.ms",
     )
@@ -173,7 +174,7 @@ class TopicConfig:
         "message.timestamp.before.max.ms",
         "long",
         INT64_MAX,
-        "How far a CreateTime timestamp may lie before the broker's clock.",
+        "How far a CreateTime timestamp may be before the broker's clock.",
         at_least=0,
         broker_name="log.message.timestamp.before.max.ms",
     )
@@ -181,8 +182,8 @@ class TopicConfig:
         "message.timestamp.difference.max.ms",
         "long",
         INT64_MAX,
-        "How far a CreateTime timestamp may lie before or after the broker's clock, where the "
-        "setting for that side is not given.",
+        "How far a CreateTime timestamp may be before or ahead of the broker's clock, if the "
+        "setting for that side is not set.",
         at_least=0,
         broker_name="log.message.timestamp.difference.max.ms",
     )
@@ -207,7 +208,7 @@ class TopicConfig:
         "min.compaction.lag.ms",
         "long",
         0,
-        "A record stays uncompacted at least this long.",
+        "Minimum time that a record stays uncompacted.",
         at_least=0,
         broker_name="log.cleaner.min.compaction.lag.ms",
     )
@@ -223,7 +224,7 @@ class TopicConfig:
         "preallocate",
         "boolean",
         False,
-        "Allocate a segment's file at its full size when it is made.",
+        "Whether a segment's file is allocated at its full size when it is created.",
         broker_name="log.preallocate",
     )
     remote_log_copy_disable: bool = setting(
@@ -248,14 +249,14 @@ class TopicConfig:
         "retention.bytes",
         "long",
         -1,
-        "Bytes that a partition keeps before its oldest segments go; -1 keeps all.",
+        "Size of a partition above which its oldest segments are deleted; -1 keeps all.",
         broker_name="log.retention.bytes",
     )
     retention_ms: int = setting(
         "retention.ms",
         "long",
         604_800_000,
-        "How long a segment stays after its largest timestamp; -1 keeps it for ever.",
+        "How long a segment stays after its largest timestamp; -1 keeps it forever.",
         at_least=-1,
         broker_name="log.retention.ms",
     )
@@ -279,7 +280,7 @@ class TopicConfig:
         "segment.jitter.ms",
         "long",
         0,
-        "A random time up to this is taken off segment.ms, so that logs roll apart.",
+        "Maximum random time subtracted from segment.ms, so that logs do not roll simultaneously.",
         at_least=0,
         broker_name="log.roll.jitter.ms",
     )
@@ -302,13 +303,13 @@ class TopicConfig:
     """The broker's setting of this name."""
     ottla_decompressed_max_ratio: int = 1_100
     honours_format_version: bool = False
-    """Whether the broker speaks a protocol so old that `message.format.version` counts."""
+    """Whether the broker's protocol version is so old that `message.format.version` applies."""
 
-    # What every append asks for, made of the above once.
+    # Values that every append needs, derived once from the settings above.
     magic: int = _derived()
     """The message format of what is appended: 0, 1 or 2 (Kafka: `LogConfig.recordVersion`)."""
     timestamp_before_max_ms: int = _derived()
-    """How far a timestamp may lie before the clock, by the younger of two settings if given."""
+    """How far a timestamp may be before the clock, by the newer of two settings if it is set."""
     timestamp_after_max_ms: int = _derived()
     checks_timestamps: bool = _derived()
     is_compacted: bool = _derived()
@@ -330,7 +331,7 @@ class TopicConfig:
             object.__setattr__(self, name, value)
 
     def check(self) -> None:
-        """Raises `SettingError` for settings that are right each but not together."""
+        """Raises `SettingError` for settings that are valid individually but not together."""
         if self.max_compaction_lag_ms < self.min_compaction_lag_ms:
             message = (
                 f"conflict topic config setting max.compaction.lag.ms "
@@ -344,10 +345,12 @@ class TopicConfig:
 
     @property
     def is_format_ignored(self) -> bool:
-        """Whether an old format is asked for and not given."""
+        """Whether an old format is asked for but not used."""
         return not self.honours_format_version and magic_of(self.message_format_version) < 2
 
     @property
     def deletes(self) -> bool:
-        """Whether old segments go by age and by size, not only below the log's start."""
+        """Whether old segments are deleted by age and size, and not only below the log start
+        offset.
+        """
         return "delete" in self.cleanup_policy

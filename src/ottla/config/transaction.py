@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 class TransactionConfig(GroupCoordinatorConfig):
     """The settings of the transaction coordinators; attributes are Kafka's names with underscores.
 
-    On top of the groups' settings, since dataclasses with slots have one base.
+    Inherits the groups' settings, since dataclasses with slots have one base.
     """
 
     transaction_max_timeout_ms: int = setting(
@@ -36,7 +36,7 @@ class TransactionConfig(GroupCoordinatorConfig):
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         "int",
         HOUR_MS,
-        "How often transactional ids are looked through for expired ones.",
+        "How often transactional ids are checked for expiration.",
         at_least=1,
         is_dynamic=False,
     )
@@ -52,7 +52,7 @@ class TransactionConfig(GroupCoordinatorConfig):
         "transaction.state.log.num.partitions",
         "int",
         50,
-        "Partitions of __transaction_state; not to be changed once the topic is made.",
+        "Partitions of __transaction_state; cannot change once the topic exists.",
         at_least=1,
         is_dynamic=False,
     )
@@ -68,7 +68,7 @@ class TransactionConfig(GroupCoordinatorConfig):
         "transaction.state.log.segment.bytes",
         "int",
         104_857_600,
-        "segment.bytes of __transaction_state, small so that it is compacted and loaded soon.",
+        "segment.bytes of __transaction_state, small for fast compaction and loading.",
         at_least=1,
         is_dynamic=False,
     )
@@ -76,8 +76,7 @@ class TransactionConfig(GroupCoordinatorConfig):
         "transactional.id.expiration.ms",
         "int",
         7 * 24 * HOUR_MS,
-        "A transactional id that is not used for this long is forgotten, unless its "
-        "transaction is open.",
+        "Time after which an unused transactional id is forgotten, unless its transaction is open.",
         at_least=1,
         is_dynamic=False,
     )

@@ -1,8 +1,8 @@
-"""Kafka's settings that mean nothing to a single broker in one process: accepted, and reported.
+"""Kafka's settings without effect on a single broker in one process: accepted, and reported.
 
-A `server.properties` written for Kafka names many of them. What becomes a setting of our own is
-taken out of here by its row in `BrokerConfig`, which counts first. Kafka's counterparts: the other
-`*Config` classes that make up `AbstractKafkaConfig`.
+A `server.properties` written for Kafka names many of them. A row in `BrokerConfig` takes precedence
+over an entry here. Kafka's counterparts: the other `*Config` classes that make up
+`AbstractKafkaConfig`.
 """
 
 import re
@@ -75,13 +75,13 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "socket.receive.buffer.bytes",
         "socket.send.buffer.bytes",
     ),
-    "logins need no classes of Java, and GSSAPI is left out": (
+    "logins use no Java classes, and GSSAPI is not supported": (
         "principal.builder.class",
         "sasl.*",
         "security.providers",
     ),
-    "of a listener, which has no setting of that name": ("listener.name.*",),
-    "no classes of Java are loaded": (
+    "a listener has no setting of that name": ("listener.name.*",),
+    "no Java classes are loaded": (
         "alter.config.policy.class.name",
         "alter.config.policy.kraft.compatibility.enable",
         "auto.include.jmx.reporter",
@@ -102,7 +102,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "ssl.trustmanager.algorithm",
         "telemetry.max.bytes",
     ),
-    "TLS speaks the versions of ssl.enabled.protocols, and takes any certificate that is given "
+    "TLS uses the versions of ssl.enabled.protocols, and accepts any certificate that is set "
     "later": (
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
@@ -120,8 +120,8 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "group.streams.*",
         "share.coordinator.*",
     ),
-    "a group with members stays with its protocol": ("group.consumer.migration.policy",),
-    "of the coordinators of groups and transactions, which decide this themselves": (
+    "a group with members keeps its protocol": ("group.consumer.migration.policy",),
+    "the coordinators of groups and transactions decide this themselves": (
         "group.consumer.*",
         "group.coordinator.*",
         "offsets.commit.required.acks",
@@ -132,7 +132,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "transaction.two.phase.commit.enable",
     ),
 }
-"""Names by why they mean nothing; `*` stands for any ending."""
+"""Names by the reason why they have no effect; `*` stands for any ending."""
 
 DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
     {
@@ -166,16 +166,16 @@ DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
         "ssl.trustmanager.algorithm",
     }
 )
-"""Those that Kafka lets a client change while the broker runs."""
+"""Settings that Kafka lets a client change while the broker runs."""
 
 
 def is_without_effect(name: str) -> bool:
-    """Whether Kafka knows a setting of that name which means nothing here."""
+    """Whether Kafka has a setting of that name that has no effect here."""
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
 def reason_of(name: str) -> str:
-    """Why a setting without effect means nothing here."""
+    """Returns why a setting has no effect here."""
     return next(
         reason
         for reason, patterns in WITHOUT_EFFECT.items()

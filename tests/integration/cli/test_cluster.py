@@ -125,7 +125,7 @@ def test_a_cluster_whose_zookeeper_was_killed_says_so_and_goes_on_when_it_is_bac
     wait_until(lambda: "ZooKeeper cannot be reached any more; this broker leads" in log.read_text())
     shown = run_ottla("cluster", "status", cluster.folder, "t")
     assert shown.returncode == 1, "what brokers heard last is shown, and that it is no more"
-    assert shown.stderr.startswith("warning: the cluster has no controller now: this is what its")
+    assert shown.stderr.startswith("warning: the cluster has no controller: this is the last state")
     assert [one.split()[:2] for one in shown.stdout.splitlines() if one.startswith("t-")] == [
         ["t-0", "1"]
     ]

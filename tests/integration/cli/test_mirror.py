@@ -136,7 +136,10 @@ def test_what_is_refused_is_one_line_and_exit_code_1(
         (["127.0.0.1:9", "{target}"], "name a broker's HOST:PORT"),
         (["{source}", "{target}", "--throttle", "fast"], "--throttle takes a size"),
         (["{source}", "{target}", "--mode", "reproduce"], "name its HOST:PORT"),
-        (["{source}", "{target}", "--engine", "spark", "--throttle", "1k"], "--throttle is for"),
+        (
+            ["{source}", "{target}", "--engine", "spark", "--throttle", "1k"],
+            "--throttle works within",
+        ),
         (["verify", "{source}", "nowhere"], "nowhere does not exist"),
     ],
 )

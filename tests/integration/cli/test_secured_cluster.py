@@ -113,4 +113,4 @@ def test_secure_goes_with_no_other_zookeeper_and_no_cluster_made_without(tmp_pat
     (tmp_path / "c").mkdir()
     content = '{"zookeeper": {"connect": "x:1"}, "brokers": [], "settings": {}, "addresses": []}'
     (tmp_path / "c" / "cluster.json").write_text(content)
-    assert "the cluster was made without --secure" in run(*words, may_fail=True)
+    assert "the cluster was created without --secure" in run(*words, may_fail=True)

@@ -52,7 +52,7 @@ def test_a_program_that_is_no_serve_is_not_stopped(tmp_path: Path) -> None:
         address = log.listen("127.0.0.1:0").address
         stopped = run_ottla("stop", tmp_path)
         assert stopped.returncode == 2
-        assert f"a broker at {address}, which is no ottla serve" in stopped.stderr
+        assert f"a broker at {address}, which is not ottla serve" in stopped.stderr
         status = run_ottla("status", tmp_path)
         assert status.returncode == 0
         assert status.stdout.startswith(f"running {address} pid=")

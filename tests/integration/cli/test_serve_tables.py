@@ -177,7 +177,7 @@ def keepers(cluster: RunningCluster) -> set[int]:
     ("options", "words"),
     [
         (["--table", "orders"], "--table takes TOPIC=PATH"),
-        (["--table-options", "--grow"], "--table-options is for tables: add --table"),
+        (["--table-options", "--grow"], "--table-options applies to tables: add --table"),
         (["--decode 'json"], "No closing quotation"),
         (["--decode jsn"], "'jsn' is not one of"),
         (["--from 0"], "--from is for a table's first load"),

@@ -109,4 +109,4 @@ def test_commands_take_secrets_from_files_and_the_environment(
     missing = ["-X", "sasl.password=${env:NOBODYS}"]
     done = CliRunner().invoke(cli, ["topics", "list", address, *missing])
     assert done.exit_code == 2
-    assert "there is no such variable" in done.output
+    assert "the environment variable is not set" in done.output

@@ -50,7 +50,11 @@ def ending(error: BaseException) -> Result:
             2,
             "ottla: kazoo is not installed: pip install 'ottla[zookeeper]'",
         ),
-        (KeyError("x"), 1, "ottla: a fault of ours, KeyError: 'x'; OTTLA_TRACEBACK=1 shows where"),
+        (
+            KeyError("x"),
+            1,
+            "ottla: a fault of ours, KeyError: 'x'; OTTLA_TRACEBACK=1 shows the traceback",
+        ),
         (KeyboardInterrupt(), 130, ""),
         (click.Abort(), 130, ""),
         (BrokenPipeError(), 0, ""),

@@ -132,7 +132,7 @@ def test_what_waits_for_a_broker_is_ended_by_its_timeout(
     """Time is over when the broker is asked, and not before, however slow this host is."""
     with SilentBroker(signal.SIGALRM) as silent:
         code, errors = ask(name, silent, surroundings, "--timeout=1h")
-    assert (code, errors) == (124, "ottla: the time of --timeout is over\n")
+    assert (code, errors) == (124, "ottla: the time given by --timeout is over\n")
 
 
 def ask(

@@ -54,7 +54,7 @@ def test_nodes_get_owners_where_somebody_logs_in_or_shows_a_certificate(file: Pa
     sets = {"zookeeper.set.acl": "true"}
     assert access({**sets, "ottla.zookeeper.jaas.file": str(file)}).sets_acl
     assert access({**sets, "zookeeper.ssl.keystore.location": "of TLS"}).sets_acl
-    with pytest.raises(UserError, match=r"zookeeper\.set\.acl=true: nobody is logged in"):
+    with pytest.raises(UserError, match=r"zookeeper\.set\.acl=true needs a login"):
         access(sets)
 
 
@@ -73,7 +73,7 @@ def test_nodes_get_owners_where_somebody_logs_in_or_shows_a_certificate(file: Pa
         (
             f"Client {{ {DIGEST} required username=a password=b; }};",
             "-Dzookeeper.sasl.client=false",
-            "KAFKA_OPTS: zookeeper.sasl.client=false, and there is a section Client",
+            "KAFKA_OPTS: zookeeper.sasl.client=false, but there is a section Client",
         ),
     ],
 )

@@ -20,6 +20,6 @@ JAAS = 'PlainLoginModule required username="ana" password="se\0cret";'
 )
 def test_no_setting_has_the_character_nul_and_its_value_is_not_shown(name: str, text: str) -> None:
     """In a login by PLAIN it ends a field: the rest would be taken for another."""
-    with pytest.raises(UserError, match=f"{name}: has the character NUL") as refused:
+    with pytest.raises(UserError, match=f"{name}: contains the character NUL") as refused:
         parse_security({**LOGIN, name: text})
     assert "cret" not in str(refused.value)

@@ -69,7 +69,7 @@ def test_a_refusal_speaks_of_the_name_that_was_given() -> None:
     "name", ["super.users", "ssl.keystore.location", "listener.name.a.plain.sasl.jaas.config"]
 )
 def test_no_setting_has_the_character_nul_and_its_value_is_not_shown(name: str) -> None:
-    with pytest.raises(SettingError, match=f"{name}: has the character NUL") as refused:
+    with pytest.raises(SettingError, match=f"{name}: contains the character NUL") as refused:
         broker_config({name: "a secr\0et"})
     assert "secr" not in f"{refused.value}{refused.value.api_message}"
 

@@ -15,7 +15,7 @@ from ottla.runtime.opening import open_broker
     ("name", "text", "words"),
     [
         ("min.insync.replicas", "2", "every append with acks=all is refused"),
-        ("controller.quorum.voters", "1@a:9093,2@b:9093", "speaks to no other"),
+        ("controller.quorum.voters", "1@a:9093,2@b:9093", "connects to no other"),
         ("remote.log.storage.system.enable", "true", "every record stays on the local disk"),
     ],
 )

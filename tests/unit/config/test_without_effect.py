@@ -1,4 +1,4 @@
-"""Settings of Kafka's that mean nothing here."""
+"""Kafka's settings that have no effect here."""
 
 from ottla.config.broker import broker_config, broker_settings
 from ottla.config.kafka_settings import kafka_settings

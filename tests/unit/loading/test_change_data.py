@@ -377,7 +377,7 @@ def test_commands_load_compact_audit_and_show_a_table_of_the_latest_state(tmp_pa
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--upsert-by", "key", "--envelope", "debezium"], "--envelope is for values that are"),
+        (["--upsert-by", "key", "--envelope", "debezium"], "--envelope applies to decoded values"),
         (["--decode", "json", "--envelope", "debezium"], "add --upsert-by key"),
     ],
 )

@@ -20,7 +20,7 @@ RESOURCES = {
     "delegation_token": "DELEGATION_TOKEN",
     "owner": "USER",
 }
-"""Options -> Kafka's types of resources; the cluster has no name."""
+"""Maps options to Kafka's resource types; the cluster has no name."""
 
 CLUSTER_NAME = "kafka-cluster"
 
@@ -29,7 +29,7 @@ ROLES = {
                                                               ("WRITE", "DESCRIBE"))),
     "consumer": (("topic", ("READ", "DESCRIBE")), ("group", ("READ",))),
 }  # fmt: skip
-"""What `--role` stands for, as kafka-acls.sh has it."""
+"""The operations that `--role` stands for, as in kafka-acls.sh."""
 
 resource_options = with_options(
     click.option("--topic", metavar="NAME", help="Topic; * is every topic."),
@@ -92,7 +92,7 @@ def list_command(target: Target, principal: str | None, as_json: bool, **resourc
 @click.option(
     "--role",
     type=click.Choice(tuple(ROLES)),
-    help="What a producer or a consumer needs, in place of operations.",
+    help="Allow what a producer or a consumer needs, instead of naming operations.",
 )
 @resource_options
 @entry_options("Deny the operations instead of allowing them.")
@@ -105,7 +105,7 @@ def add_command(
     is_quiet: bool,
     **given: Any,
 ) -> None:
-    """Allow a principal operations on resources, or deny them."""
+    """Allow or deny a principal operations on resources."""
     from ottla.client.administration.security import SecurityAdmin
     from ottla.client.administration.security_values import AclBinding
 
@@ -150,7 +150,7 @@ def remove_command(
     is_quiet: bool,
     **given: Any,
 ) -> None:
-    """Remove a principal's ACLs on resources: of the operations named, or all."""
+    """Remove a principal's ACLs on resources, for the named operations or for all."""
     from dataclasses import replace
 
     from ottla.client.administration.security import SecurityAdmin
@@ -173,7 +173,9 @@ def remove_command(
 
 
 def _check_operation(resource_type: str, operation: str) -> None:
-    """Raises `UserError` for a rule that says nothing; brokers keep it, as Kafka's do."""
+    """Raises `UserError` for an operation that the resource type does not have; brokers accept such
+    rules, as Kafka's do.
+    """
     from ottla.broker.security.acls import OPERATIONS, Operation, ResourceType
 
     names = [Operation(one).name for one in OPERATIONS[ResourceType[resource_type]]]
@@ -185,7 +187,7 @@ def _check_operation(resource_type: str, operation: str) -> None:
 
 
 def _given(resources: Resources) -> list[str]:
-    """The options that name resources."""
+    """Returns the resources that the options name."""
     given = [option for option in RESOURCES if resources[option] is not None]
     return [*given, "cluster"] if resources["cluster"] else given
 
@@ -201,7 +203,7 @@ def _operations_by_option(
     by_role = dict(ROLES[role])
     wrong = [option for option in given if option not in by_role]
     if wrong:
-        raise UserError(f"--role {role} is about {' and '.join(by_role)}, not {wrong[0]}")
+        raise UserError(f"--role {role} applies to {' and '.join(by_role)}, not {wrong[0]}")
     return {option: by_role[option] for option in given}
 
 

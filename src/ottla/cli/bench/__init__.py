@@ -1,1 +1,1 @@
-"""`ottla bench`: how fast a target takes and gives records."""
+"""`ottla bench`: how fast a target accepts and serves records."""

@@ -34,16 +34,16 @@ PERCENTILES = (50.0, 90.0, 99.0)
 )  # fmt: skip
 @click.option(
     "--latencies", type=click.IntRange(1), default=500, show_default=True,
-    help="Single records whose acknowledgement is timed.",
+    help="Single records for the latency measurement.",
 )  # fmt: skip
 @json_option
 @quiet_option
 def bench_command(target: Target, size: str, as_json: bool, is_quiet: bool, **counts: int) -> None:
-    """Measure how fast TARGET takes and gives records with Ottla's own client.
+    """Measure how fast TARGET accepts and serves records, with Ottla's own client.
 
-    The records go to a topic of their own, which is deleted afterwards. Latency is that of one
-    record at a time, until it is acknowledged. What other programs do on the machine counts too:
-    compare figures of runs that were made in turns.
+    The records go to a temporary topic. Latency is the time from sending a single record to its
+    acknowledgement. Other programs on the machine affect the figures: to compare two targets,
+    alternate between them.
     """
     load = Load(size=parse_size("--size", size), **counts)
     target.check_directories()

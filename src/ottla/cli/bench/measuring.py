@@ -13,40 +13,42 @@ MEGABYTE = 1e6
 PATIENCE_S = 60.0
 CHUNK = 1000
 WARM_UP = 20
-"""Records before the first that is measured: connections are made, and code is loaded."""
+"""Records sent before the measurement, while connections are made and code is loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is sent; `size` is bytes of a record's value."""
+    """The load to send; `size` is bytes of a record's value."""
 
     count: int
     size: int
     partitions: int
     latencies: int
-    """Single records that are sent, each once the one before it is acknowledged."""
+    """Records that are sent one at a time, each after the previous one is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What came of it; seconds for all records, and milliseconds for each single one."""
+    """The results: seconds for all records, and milliseconds for each single one."""
 
     produce_s: float
     consume_s: float
     latencies_ms: tuple[float, ...]
 
     def percentile_ms(self, percent: float) -> float:
-        """The smallest latency that so many percent of the records do not exceed."""
+        """Returns the smallest latency that at least this percentage of the records does not
+        exceed.
+        """
         ordered = sorted(self.latencies_ms)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 Say = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it, and of how much."""
+"""Called with the activity, the amount done and the total."""
 
 
 def measure(target: str, settings: Mapping[str, str], load: Load, say: Say) -> Figures:
-    """Raises `UserError`, and what a target refuses."""
+    """Runs the whole measurement; raises `UserError`, and errors that the target returns."""
     with _topic(target, settings, load.partitions) as topic:
         return Figures(
             latencies_ms=_latencies_ms(target, settings, topic, load, say),
@@ -71,7 +73,7 @@ def _latencies_ms(
 ) -> tuple[float, ...]:
     value = os.urandom(load.size)
     found = []
-    # A record that waits for others would measure the waiting.
+    # A record that waits for a fuller batch would measure the linger time.
     with ottla.Producer(target, settings={**settings, "linger.ms": "0"}) as producer:
         for number in range(-WARM_UP, load.latencies):
             began = time.perf_counter()
@@ -95,7 +97,7 @@ def _produce(target: str, settings: Mapping[str, str], topic: str, load: Load, s
         producer.flush()
         produce_s = time.perf_counter() - began
         assert last is not None
-        last.result(PATIENCE_S)  # what was refused is raised
+        last.result(PATIENCE_S)  # get() raises if the record was refused
     return produce_s
 
 

@@ -1,4 +1,6 @@
-"""A cluster on one machine: what `ottla cluster up` writes down of it, and starts and stops."""
+"""A cluster on one machine: the file in which `ottla cluster up` describes it, and starting and
+stopping its processes.
+"""
 
 import json
 import os
@@ -23,12 +25,12 @@ VERSION: Final = 1
 LOOK_S: Final = 0.05
 LINES_SHOWN: Final = 20
 HEARD_S: Final = 60.0
-"""How long brokers may take to hear of each other, from the controller."""
+"""How long brokers may take to learn of each other from the controller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalBroker:
-    """`port` is 0 until it has run once."""
+    """A broker of the cluster; `port` is 0 until it has run once."""
 
     broker: int
     directory: str
@@ -36,13 +38,15 @@ class LocalBroker:
 
     @property
     def owner(self) -> Owner | None:
-        """The process that runs on the directory now."""
+        """The process that runs on the directory now, if any."""
         return owner_of(OsFileSystem(), self.directory) if os.path.isdir(self.directory) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalZooKeeper:
-    """`pid` and `port` of a server of the cluster's own, or the `connect` of one that was given."""
+    """The cluster's ZooKeeper: `pid` and `port` of one that it runs itself, or the `connect` of
+    another.
+    """
 
     connect: str
     pid: int | None = None
@@ -63,7 +67,7 @@ class LocalCluster:
 
     @property
     def zookeeper_runs(self) -> bool:
-        """One of its own."""
+        """Whether the ZooKeeper that the cluster runs itself is up."""
         port = self.zookeeper.port
         return port is not None and answers(port, self.security)
 
@@ -72,7 +76,7 @@ class LocalCluster:
         return [f"{LOCAL}:{one.port}" for one in self.brokers if one.port]
 
     def save(self) -> None:
-        """By a rename, so that a crash leaves what was there before."""
+        """Writes the file by a rename, so that a crash leaves the old one."""
         content = {
             "version": VERSION,
             "zookeeper": asdict(self.zookeeper),
@@ -88,7 +92,9 @@ class LocalCluster:
 
 
 def read_cluster(folder: Path) -> LocalCluster | None:
-    """`None` where none was made; raises `UserError` for a file that is no cluster's."""
+    """Returns `None` if no cluster was made here; raises `UserError` for a file that does not
+    describe one.
+    """
     path = folder / CLUSTER_FILE
     try:
         content = json.loads(path.read_text())
@@ -106,7 +112,7 @@ def read_cluster(folder: Path) -> LocalCluster | None:
 
 
 def settings_of(count: int) -> dict[str, str]:
-    """As for a cluster that is to survive the loss of one broker, where there are three."""
+    """Returns settings with which a cluster of three or more brokers survives the loss of one."""
     factor, in_sync = str(min(3, count)), str(min(2, count))
     return {
         "default.replication.factor": factor,
@@ -122,7 +128,7 @@ def settings_of(count: int) -> dict[str, str]:
 
 
 def start_own_zookeeper(cluster: LocalCluster) -> LocalZooKeeper:
-    """The one that runs already, or another over the same folder; raises `UserError`."""
+    """Returns the running ZooKeeper, or starts one on the same folder; raises `UserError`."""
     known = cluster.zookeeper
     if cluster.zookeeper_runs:
         return known
@@ -131,9 +137,10 @@ def start_own_zookeeper(cluster: LocalCluster) -> LocalZooKeeper:
 
 
 def start_brokers(cluster: LocalCluster) -> tuple[LocalBroker, ...]:
-    """Starts those that do not run, all at once, and returns all when they are ready.
+    """Starts the brokers that are not running, all at once, and returns all of them when they are
+    ready.
 
-    Raises `UserError` with the last lines of one that does not get ready.
+    Raises `UserError` with the last lines of the log of a broker that does not get ready.
     """
     starting = {one.broker: _serve(one, cluster) for one in cluster.brokers if one.owner is None}
     failures = []
@@ -159,7 +166,7 @@ def _serve(one: LocalBroker, cluster: LocalCluster) -> "subprocess.Popen[str]":
     if cluster.security is None:
         command += ["--listen", listener]
     else:
-        # Passwords are not for a command line, which others can read.
+        # Other users of the machine can read a command line, so it must not hold passwords.
         command += ["--config", str(cluster.security.broker_settings)]
         options += ["-o", f"listeners={PROTOCOL}://{listener}"]
     return subprocess.Popen(
@@ -180,8 +187,11 @@ def _with_port(one: LocalBroker) -> LocalBroker:
 
 
 def wait_until_known(cluster: LocalCluster) -> None:
-    """Until each broker knows all of them, and the controller: a topic that is made before may find
-    too few for its replicas. Raises `UserError`."""
+    """Waits until each broker and the controller know all brokers.
+
+    A topic that is created earlier may find too few brokers for its replicas. Raises `UserError`
+    after `HEARD_S`.
+    """
     until_s = time.monotonic() + HEARD_S
     for one in cluster.brokers:
         while lacking := _unknown_to(one, cluster):
@@ -194,7 +204,7 @@ def wait_until_known(cluster: LocalCluster) -> None:
 
 
 def _unknown_to(one: LocalBroker, cluster: LocalCluster) -> str:
-    """In words; empty when it knows all."""
+    """Describes what a broker does not know yet; empty if it knows all."""
     from ottla.client.admin import Admin
 
     try:
@@ -212,7 +222,10 @@ def _unknown_to(one: LocalBroker, cluster: LocalCluster) -> str:
 
 
 def stop_brokers(brokers: Iterable[LocalBroker], patience_s: float) -> list[int]:
-    """One after the other, each after it has handed its leaderships over; who has not ended."""
+    """Stops brokers one after the other, so that each can hand its leaderships over.
+
+    Returns those still running.
+    """
     deadline_s = time.monotonic() + patience_s
     left = []
     for one in brokers:
@@ -230,7 +243,7 @@ def stop_brokers(brokers: Iterable[LocalBroker], patience_s: float) -> list[int]
 
 
 def stop_zookeeper(cluster: LocalCluster) -> None:
-    """One of the cluster's own; that its process id is still its own its port says."""
+    """Stops the cluster's own ZooKeeper, if the process with its id still listens on its port."""
     pid = cluster.zookeeper.pid
     if pid is None or not cluster.zookeeper_runs:
         return

@@ -32,18 +32,21 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 HEARD_S = 30.0
-"""How long brokers may take to hear of the next change, from the controller or ZooKeeper."""
+"""How long brokers may take to learn of a change from the controller or ZooKeeper."""
 
 plan_options = with_options(
     click.option("--dry-run", is_flag=True, help="Print the plan, and move nothing."),
-    click.option("--no-wait", is_flag=True, help="Return when the moves have begun."),
+    click.option("--no-wait", is_flag=True, help="Return once the moves have begun."),
     click.option(
-        "--wait", metavar="TIME", help="Longest wait for the moves, which then continue alone."
+        "--wait",
+        metavar="TIME",
+        help="Longest wait for the moves; they continue in the background afterwards.",
     ),
     click.option(
         "--throttle",
         metavar="SIZE",
-        help="Bytes per second that each broker sends and takes for the moves, such as 50Mi.",
+        help="Limit of bytes per second that each broker sends and receives for the moves, such "
+        "as 50Mi.",
     ),
     yes_option,
 )
@@ -63,7 +66,7 @@ plan_options = with_options(
 def drain_command(target: Target, broker: int, is_confirmed: bool, **how: Any) -> None:
     """Move all replicas away from BROKER, which can be stopped for good after that.
 
-    Each goes to the broker that has fewest. BROKER may be down already.
+    Each replica goes to the broker that has the fewest. BROKER may already be down.
     """
     from ottla.client.cluster_status import cluster_status
     from ottla.client.replica_plans import plan_drain
@@ -89,7 +92,7 @@ def drain_command(target: Target, broker: int, is_confirmed: bool, **how: Any) -
 )
 @target_argument()
 @click.argument("patterns", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_topics)
-@click.option("--to", "brokers", metavar="ID,ID", help="Brokers over which to spread partitions.")
+@click.option("--to", "brokers", metavar="ID,ID", help="Brokers to spread the partitions over.")
 @click.option(
     "--replicas", "-r", type=click.IntRange(1), metavar="N", help="Replicas of each partition."
 )
@@ -97,7 +100,7 @@ def drain_command(target: Target, broker: int, is_confirmed: bool, **how: Any) -
     "--plan",
     "plan_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File of moves, as kafka-reassign-partitions takes it.",
+    help="File of moves, in the format of kafka-reassign-partitions.",
 )
 @click.option("--cancel", is_flag=True, help="Cancel the moves that are under way.")
 @plan_options
@@ -111,7 +114,7 @@ def reassign_command(
 ) -> None:
     """Move partitions of topics to other brokers, or change how many replicas they have.
 
-    Without --to, --replicas, --plan and --cancel the moves that are under way are listed.
+    Without --to, --replicas, --plan and --cancel, list the moves that are under way.
     """
     from ottla.client.cluster_status import cluster_status
     from ottla.client.replica_plans import plan_given, plan_to
@@ -129,7 +132,7 @@ def reassign_command(
             _list(status)
         else:
             if names is None:
-                raise UserError("name the topics to move; '*' is all of them")
+                raise UserError("name the topics to move; '*' means all of them")
             chosen = _live(status) if brokers is None else _broker_ids(brokers, _live(status))
             moves = plan_to(status.partitions, chosen, replicas)
             _carry_out(moves, admin, is_confirmed=is_confirmed, how=how)
@@ -145,13 +148,13 @@ def reassign_command(
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Let a replica lead that is not in sync where no other is there: records are lost then.",
+    help="Elect a replica that is not in sync where no other is available; this loses records.",
 )
 @yes_option
 def elect_command(
     target: Target, patterns: tuple[str, ...], unclean: bool, is_confirmed: bool
 ) -> None:
-    """Have partitions, all of them or those of TOPIC, led by their preferred replica again."""
+    """Elect the preferred replicas as leaders again, of all partitions or those of TOPIC."""
     with target.admin() as admin:
         places = None
         if patterns:
@@ -166,7 +169,7 @@ def elect_command(
 
 
 def read_plan(path: Path) -> dict[TopicPartition, list[int]]:
-    """Kafka's file of moves; raises `UserError`."""
+    """Reads Kafka's file of moves; raises `UserError`."""
     try:
         rows = json.loads(path.read_text())["partitions"]
         return {
@@ -179,7 +182,7 @@ def read_plan(path: Path) -> dict[TopicPartition, list[int]]:
         raise UserError(f"{path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path}: is no plan of moves: {error}; it is to look like "
+            f"{path}: is not a plan of moves: {error}; it must look like "
             '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}'
         ) from error
 
@@ -192,7 +195,7 @@ def _broker_ids(text: str, live: Collection[int]) -> list[int]:
     for one in found:
         if one not in live:
             there = ", ".join(map(str, live))
-            raise UserError(f"--to {text}: broker {one} is not up; up are {there}")
+            raise UserError(f"--to {text}: broker {one} is not up; brokers that are up: {there}")
     if len(set(found)) < len(found):
         raise UserError(f"--to {text}: a broker is named twice")
     return found
@@ -233,19 +236,21 @@ def _carry_out(
 
 
 def wait_for_moves(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin") -> None:
-    """Until the moves are done, and all brokers that are up know it: clients ask any of them."""
+    """Waits until the moves are done, and all brokers that are up know it: clients ask any one."""
     with ProgressLine(new_console(stderr=True), "moving", noun="partitions") as line:
         while left := wanted.keys() & admin.list_partition_reassignments().keys():
             line.say("moving", len(wanted) - len(left), len(wanted))
             time.sleep(LOOK_S)
         _wait_until_heard(
             lambda: _difference(wanted, admin),
-            "the move may have been taken back; look with ottla cluster status",
+            "the move may have been cancelled; check with ottla cluster status",
         )
 
 
 def _wait_until_heard(lacking: Callable[[], str], hint: str) -> None:
-    """`lacking` says what brokers have not heard of yet; raises `UserError` when that stays."""
+    """Waits until all brokers have heard of a change; `lacking` describes what they have not heard
+    of. Raises `UserError` after `HEARD_S`.
+    """
     said, until_s = "", 0.0
     while words := lacking():
         if words != said:
@@ -256,13 +261,13 @@ def _wait_until_heard(lacking: Callable[[], str], hint: str) -> None:
 
 
 def _difference(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin") -> str:
-    """What some broker does not know yet, in words; empty when all know all."""
+    """Describes what a broker does not know yet; empty when all know everything."""
     topics = {place.topic for place in wanted}
     for broker in admin.describe_cluster().brokers:
         try:
             described = admin.describe_topics(topics, broker=broker)
         except UserError as error:
-            return str(error)  # It stops, or the topic has been deleted.
+            return str(error)  # The broker is stopping, or the topic was deleted.
         for topic in described:
             for one in topic.partitions:
                 replicas = wanted.get(TopicPartition(topic.name, one.partition), one.replicas)
@@ -273,16 +278,18 @@ def _difference(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin") 
 
 
 def _slow_down(moves: "Sequence[Move]", rate: int, admin: "Admin") -> None:
-    """Until all brokers have heard of it: what moves before that is not slowed down."""
+    """Sets the throttle, and waits until all brokers know it: what they move earlier is not slowed
+    down.
+    """
     from ottla.client.replica_throttles import brokers_of, slow_down
 
     slow_down(moves, rate, admin)
     brokers = brokers_of(moves)
-    _wait_until_heard(lambda: unslowed(brokers, rate, admin), "look with ottla cluster status")
+    _wait_until_heard(lambda: unslowed(brokers, rate, admin), "check with ottla cluster status")
 
 
 def unslowed(brokers: Collection[int], rate: int, admin: "Admin") -> str:
-    """Of the brokers that are up one that has not heard of a rate, in words; or empty."""
+    """Describes a broker that is up and has not heard of a rate; empty if there is none."""
     from ottla.client.replica_throttles import FOLLOWER_RATE, LEADER_RATE, rates_of
 
     up = [one for one in admin.describe_cluster().brokers if one in brokers]
@@ -296,17 +303,17 @@ def unslowed(brokers: Collection[int], rate: int, admin: "Admin") -> str:
 def _cancel(status: "ClusterStatus", admin: "Admin", *, is_confirmed: bool) -> None:
     places = [one.place for one in status.partitions if one.reassignment is not None]
     if not places:
-        click.echo("nothing is on its way")
+        click.echo("no moves are under way")
         return
-    confirm(f"Take back {counted(len(places), 'move')}?", is_confirmed=is_confirmed)
+    confirm(f"Cancel {counted(len(places), 'move')}?", is_confirmed=is_confirmed)
     admin.alter_partition_reassignments(dict.fromkeys(places))
-    click.echo(f"took back {counted(len(places), 'move')}")
+    click.echo(f"cancelled {counted(len(places), 'move')}")
 
 
 def _list(status: "ClusterStatus") -> None:
     moving = [one for one in status.partitions if one.reassignment is not None]
     if not moving:
-        click.echo("nothing is on its way")
+        click.echo("no moves are under way")
     for one in moving:
         assert one.reassignment is not None
         lags = [f"{broker} is {one.lag(broker)} behind" for broker in one.reassignment.adding]

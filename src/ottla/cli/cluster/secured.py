@@ -1,7 +1,7 @@
 """What a secured cluster on one machine needs: certificates, users, and the settings that use them.
 
-Everything is in one folder that its owner alone may read. Brokers and ZooKeeper show the same
-certificate, of localhost; brokers log in to each other, and clients to them, by SCRAM.
+All files are in one folder that only its owner may read. Brokers and ZooKeeper present the same
+certificate, for localhost; brokers log in to each other, and clients to brokers, by SCRAM.
 """
 
 import os
@@ -28,7 +28,7 @@ ADDRESSES: Final = "bootstrap.servers"
 
 
 class LocalSecurity:
-    """The files of one cluster, in a folder of its own below the cluster's."""
+    """The security files of one cluster, in a folder below the cluster's."""
 
     def __init__(self, cluster: Path) -> None:
         self.folder = cluster / FOLDER
@@ -38,7 +38,9 @@ class LocalSecurity:
         self.server = self.folder / "localhost.pem"
 
     def make(self) -> None:
-        """What is not there yet; raises `UserError` without the package for certificates."""
+        """Creates the files that are missing; raises `UserError` without the package for
+        certificates.
+        """
         if self.broker_settings.exists():
             return
         with needed_for("--secure"):
@@ -51,7 +53,9 @@ class LocalSecurity:
         _write(self.broker_settings, [f"{name}={text}" for name, text in self._broker().items()])
 
     def add_users(self, zookeeper: str) -> None:
-        """Before a broker runs, which logs in to the others; raises `UserError`."""
+        """Adds the users before a broker runs, since brokers log in to each other; raises
+        `UserError`.
+        """
         from ottla.cli.zookeeper_users import set_in_zookeeper
 
         access = read_zookeeper_access(self.broker_settings)
@@ -60,7 +64,9 @@ class LocalSecurity:
             set_in_zookeeper(zookeeper, user, password, (MECHANISM,), ITERATIONS, access)
 
     def write_client_settings(self, addresses: Sequence[str]) -> str:
-        """For Kafka's clients in Java and for Ottla, and below that for librdkafka's."""
+        """Writes the settings for Kafka's Java clients and Ottla, and below them those for
+        librdkafka.
+        """
         lines = [
             f"{ADDRESSES}={','.join(addresses)}",
             f"security.protocol={PROTOCOL}",
@@ -77,7 +83,9 @@ class LocalSecurity:
         return "\n".join(lines)
 
     def zookeeper_settings(self, port: int) -> dict[str, str]:
-        """Of the server, which takes only clients that show the certificate."""
+        """The settings of the ZooKeeper server, which accepts only clients that present the
+        certificate.
+        """
         return {
             "secureClientPort": str(port),
             "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -121,7 +129,7 @@ class LocalSecurity:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    """Readable by its owner from the first byte on."""
+    """Writes a file that only its owner can read, from the first byte on."""
     written = path.with_suffix(".tmp")
     written.unlink(missing_ok=True)
     descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

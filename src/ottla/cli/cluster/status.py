@@ -1,4 +1,4 @@
-"""`ottla cluster status`: brokers, the controller, and how each replica stands."""
+"""`ottla cluster status`: brokers, the controller, and the state of each replica."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 EXIT_COMPLAINTS = 1
 WITHOUT_CONTROLLER = (
-    "the cluster has no controller now: this is what its brokers heard last, a broker that does "
-    "not reach ZooKeeper leads nothing, and moves are not shown; the brokers' logs say which do not"
+    "the cluster has no controller: this is the last state that its brokers know. A broker that "
+    "cannot reach ZooKeeper leads no partition (see the brokers' logs). Moves are not shown."
 )
 
 BROKER_COLUMNS = ("#broker", "address", "", "#leads", "#should lead", "#replicas", "#largest lag")
@@ -49,9 +49,9 @@ def status_command(
 ) -> None:
     """Show brokers, the controller, leaders, in-sync replicas and the lag of each replica.
 
-    Lag is in offsets. Exits with 1 where a broker is missing, or a partition has no leader or
-    fewer replicas in sync than it has. Without a controller, as when ZooKeeper cannot be reached,
-    it shows what the brokers heard last, says so, and exits with 1.
+    Lag is in offsets. Exits with 1 if a broker is missing, or a partition has no leader or a
+    replica that is not in sync. Without a controller, for example while ZooKeeper cannot be
+    reached, it shows the last state that the brokers know, says so, and exits with 1.
     """
     from ottla.client.cluster_status import cluster_status
 
@@ -112,7 +112,7 @@ def _partition_row(one: "PartitionStatus") -> tuple[object, ...]:
 
 
 def wrong(one: "PartitionStatus") -> str:
-    """In a few words; moves are named too."""
+    """Describes what is wrong in a few words; moves are listed too."""
     words = []
     if one.is_offline:
         words.append("offline")

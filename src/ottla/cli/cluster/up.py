@@ -40,19 +40,24 @@ data_option = click.option(
     ),
 )
 @click.option(
-    "--brokers", "-n", "count", type=click.IntRange(1, 50), metavar="N", help="Brokers; 3 at first."
+    "--brokers",
+    "-n",
+    "count",
+    type=click.IntRange(1, 50),
+    metavar="N",
+    help="Number of brokers; 3 by default.",
 )
 @data_option
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT",
-    help="ZooKeeper that runs already, as zookeeper.connect; otherwise one is started.",
+    help="Running ZooKeeper to use, as in zookeeper.connect; by default one is started.",
 )
 @click.option(
     "--secure",
     "is_secured",
     is_flag=True,
-    help="TLS between all, logins by SCRAM and ACLs, with certificates and users made for it.",
+    help="Set up TLS, logins by SCRAM and ACLs, with generated certificates and users.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of all brokers.")
 @quiet_option
@@ -64,18 +69,18 @@ def up_command(
     settings: tuple[str, ...],
     is_quiet: bool,
 ) -> None:
-    """Start a whole cluster on this machine, or those of its processes that do not run.
+    """Start a cluster on this machine, or those of its processes that are not running.
 
-    Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer and know each other. DIR may be
-    named where other commands take a TARGET. A cluster that was there before keeps its data, its
-    ports and its settings; with a larger --brokers it grows. With --secure the settings of a client
-    that may do everything are printed, and kept in DIR/security/client.properties.
+    Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer and know each other. Other
+    commands accept DIR as TARGET. An existing cluster keeps its data, ports and settings; a larger
+    --brokers adds brokers. With --secure the settings of an administrator's client are printed, and
+    kept in DIR/security/client.properties.
     """
     from ottla.cli.cluster.local import start_brokers, start_own_zookeeper, wait_until_known
 
     cluster = _cluster(folder, count, zookeeper, is_secured=is_secured)
     security = cluster.security
-    # References to secrets stay what they are: the brokers follow them.
+    # References to secrets are passed on as written: the brokers resolve them.
     given = dict(parse_setting(one, "num.partitions=4") for one in settings)
     cluster = replace(cluster, settings={**cluster.settings, **given})
     cluster.folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +110,9 @@ def up_command(
 def _cluster(
     folder: Path, count: int | None, zookeeper: str | None, *, is_secured: bool
 ) -> "LocalCluster":
-    """What was there before, grown if more is asked for; raises `UserError`."""
+    """Returns the existing cluster, grown if more brokers are asked for, or a new one; raises
+    `UserError`.
+    """
     from ottla.cli.cluster.local import (
         LocalCluster,
         LocalZooKeeper,
@@ -118,8 +125,8 @@ def _cluster(
     known = read_cluster(folder)
     if is_secured and zookeeper is not None:
         raise UserError(
-            "--secure and --zookeeper exclude each other: a secured cluster has a ZooKeeper of its "
-            "own; for another one see docs/cluster.md"
+            "--secure and --zookeeper exclude each other: a secured cluster starts its own "
+            "ZooKeeper; to secure another one see docs/cluster.md"
         )
     if known is None:
         wanted = count or 3
@@ -132,12 +139,13 @@ def _cluster(
         )
     if is_secured and not known.is_secured:
         raise UserError(
-            f"{folder}: the cluster was made without --secure; name another --data for one with it"
+            f"{folder}: the cluster was created without --secure; use another --data for a "
+            f"secured one"
         )
     if zookeeper not in (None, known.zookeeper.connect):
         raise UserError(
-            f"{folder}: its brokers are registered in {known.zookeeper.connect}, and not in "
-            f"{zookeeper}; name another --data for another cluster"
+            f"{folder}: its brokers are registered in {known.zookeeper.connect}, not in "
+            f"{zookeeper}; use another --data for another cluster"
         )
     if count is not None and count < len(known.brokers):
         raise UserError(
@@ -157,13 +165,13 @@ def _cluster(
     metavar="TIME",
     default="120s",
     show_default=True,
-    help="Time to wait for a clean end, after which the command ends with 124.",
+    help="Time to wait for a clean stop; the command exits with 124 when it is over.",
 )
 @quiet_option
 def down_command(folder: Path, timeout: str, is_quiet: bool) -> None:
-    """Stop the brokers of a cluster on this machine, and its ZooKeeper; the data stay.
+    """Stop the brokers of a cluster on this machine, and its ZooKeeper; the data remain.
 
-    A broker hands its leaderships over before it ends. Exits with 1 where none runs.
+    A broker hands its leaderships over before it stops. Exits with 1 if none is running.
     """
     from ottla.cli.cluster.local import read_cluster, stop_brokers, stop_zookeeper
 

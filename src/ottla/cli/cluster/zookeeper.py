@@ -1,4 +1,4 @@
-"""A ZooKeeper of its own for a cluster on one machine: the server whose jars come with PySpark."""
+"""The ZooKeeper that a cluster on one machine runs itself: the server in PySpark's jars."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from ottla.cli.cluster.secured import LocalSecurity
 
 MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 TICK_MS: Final = 500
-"""Sessions may be as short as two of it, and as long as twenty."""
+"""Sessions may last from two to twenty ticks."""
 
 TRIES: Final = 5
 START_S: Final = 60.0
@@ -24,13 +24,13 @@ LOCAL: Final = "127.0.0.1"
 
 
 def jars_of_pyspark() -> Path:
-    """Where PySpark has its jars; raises `UserError` without PySpark."""
+    """Returns the folder of PySpark's jars; raises `UserError` without PySpark."""
     found = importlib.util.find_spec("pyspark")
     jars = None if found is None or found.origin is None else Path(found.origin).parent / "jars"
     if jars is None or not list(jars.glob("zookeeper-[0-9]*.jar")):
         raise UserError(
-            "there is no ZooKeeper: its jars come with PySpark (pip install 'ottla[spark]'); or "
-            "name one that runs with --zookeeper HOST:PORT (Debian: apt install zookeeperd)"
+            "ZooKeeper is not installed: its jars come with PySpark (pip install 'ottla[spark]'); "
+            "or name a running one with --zookeeper HOST:PORT (Debian: apt install zookeeperd)"
         )
     return jars
 
@@ -38,9 +38,10 @@ def jars_of_pyspark() -> Path:
 def start_zookeeper(
     folder: Path, port: int | None, security: LocalSecurity | None
 ) -> tuple[int, int]:
-    """Starts a server over a folder, apart from this terminal; its process id and its port.
+    """Starts a server on a folder, detached from this terminal; returns its process id and its
+    port.
 
-    With a port of before that somebody else has now it gets another one. Raises `UserError`.
+    If another program uses the port that it had before, it gets a new one. Raises `UserError`.
     """
     from ottla.spark.java import find_java
 
@@ -52,7 +53,8 @@ def start_zookeeper(
         deadline_s = time.monotonic() + START_S
         while process.poll() is None and time.monotonic() < deadline_s:
             if answers(chosen, security):
-                process.returncode = 0  # It runs on, and nobody here waits for its end.
+                # The server keeps running, and nobody here waits for its end.
+                process.returncode = 0
                 return process.pid, chosen
             time.sleep(LOOK_S)
         process.kill()
@@ -86,14 +88,14 @@ def _start(java: str, jars: Path, folder: Path, settings: Path) -> "subprocess.P
 
 
 def free_port() -> int:
-    """One that nobody has at the moment."""
+    """Returns a port that no program uses at the moment."""
     with socket.create_server((LOCAL, 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
 
 
 def answers(port: int, security: LocalSecurity | None) -> bool:
-    """Whether a ZooKeeper that serves requests is there."""
+    """Whether a ZooKeeper at this port serves requests."""
     with suppress(OSError), socket.create_connection((LOCAL, port), timeout=1.0) as plain:
         if security is None:
             return _serves(plain)

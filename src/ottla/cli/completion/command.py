@@ -1,4 +1,4 @@
-"""`ottla completion`: the script that makes a shell ask `ottla` for completions."""
+"""`ottla completion`: the script by which a shell asks `ottla` for completions."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -6,7 +6,7 @@ from click.shell_completion import get_completion_class
 from ottla.cli.terminal import ExampleCommand
 
 VARIABLE = "_OTTLA_COMPLETE"
-"""What click looks for when a shell asks."""
+"""The variable by which click recognizes a shell's request."""
 
 
 @click.command(
@@ -21,8 +21,7 @@ VARIABLE = "_OTTLA_COMPLETE"
 def completion_command(shell: str) -> None:
     """Print the completion script of SHELL: bash, zsh or fish.
 
-    Commands and options are completed, and where a target is given the names of its topics and
-    groups.
+    Completes commands and options, and once a target is given, the names of its topics and groups.
     """
     root = click.get_current_context().find_root().command
     found = get_completion_class(shell)

@@ -1,7 +1,7 @@
-"""Names of topics and groups for a shell that completes: nothing rather than an error or a wait.
+"""Names of topics and groups for shell completion: nothing rather than an error or a wait.
 
-A broker gets half a second. Of a directory that no broker serves topics are listed from its files,
-which opens and locks nothing.
+A broker has half a second to answer. For a directory that no broker serves, topics are listed from
+its files, without opening or locking a log.
 """
 
 import os
@@ -63,7 +63,7 @@ def _groups(target: "Target") -> Iterable[str]:
 
 
 def _is_at_rest(target: "Target") -> bool:
-    """Whether it is a directory that no broker answers for."""
+    """Whether it is a directory that no broker serves."""
     from ottla.base.files import OsFileSystem
     from ottla.storage.directory.owner_note import owner_of
 

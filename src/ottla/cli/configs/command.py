@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ottla.config.setting import Setting
 
 resource_options = with_options(
-    click.option("--broker", metavar="ID", help="Settings of a broker, instead of a topic's."),
-    click.option("--brokers", is_flag=True, help="Settings that are the default of all brokers."),
-    click.option("--group", metavar="GROUP", help="Settings of a group, instead of a topic's."),
+    click.option("--broker", metavar="ID", help="Settings of a broker instead of a topic."),
+    click.option("--brokers", is_flag=True, help="Default settings of all brokers."),
+    click.option("--group", metavar="GROUP", help="Settings of a group instead of a topic."),
 )
 
 
@@ -43,7 +43,7 @@ resource_options = with_options(
 @click.argument("words", metavar="[TOPIC] [KEY]...", nargs=-1)
 @resource_options
 @click.option(
-    "--all", "show_all", is_flag=True, help="Also show settings that have their defaults."
+    "--all", "show_all", is_flag=True, help="Also show settings that have their default values."
 )
 @json_option
 def get_command(
@@ -53,10 +53,10 @@ def get_command(
     as_json: bool,
     **resource: Any,
 ) -> None:
-    """Print settings with where each value comes from, and its default.
+    """Print settings with the origin of each value, and its default.
 
-    Of a topic unless --broker, --brokers or --group says otherwise. Without KEY those are shown
-    whose value is not the default.
+    Settings are those of a topic unless --broker, --brokers or --group is given. Without KEY, only
+    values that differ from the default are shown.
     """
     kind, name, keys = _resource(words, **resource)
     with target.configs() as known:
@@ -92,7 +92,7 @@ def get_command(
 @target_argument()
 @click.argument("words", metavar="[TOPIC] KEY=VALUE...", nargs=-1, required=True)
 @resource_options
-@click.option("--dry-run", is_flag=True, help="Check the values, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the values without changing anything.")
 @quiet_option
 def set_command(
     target: Target,
@@ -131,7 +131,7 @@ def unset_command(
     """Remove settings: their defaults apply again."""
     kind, name, keys = _resource(words, **resource)
     if not keys:
-        raise UserError("name a setting to take back, such as retention.ms")
+        raise UserError("name a setting to remove, such as retention.ms")
     _change(target, kind, name, dict.fromkeys(keys), dry_run=False, is_quiet=is_quiet)
 
 
@@ -141,7 +141,7 @@ def unset_command(
 def explain_command(keys: tuple[str, ...], as_json: bool) -> None:
     """Explain settings: what each means, its type, default and bounds.
 
-    No broker is asked; a TARGET before the KEYs, as other commands have it, has no effect.
+    No broker is needed; a TARGET before the KEYs, as in other commands, has no effect.
     """
     if len(keys) > 1 and looks_like_target(keys[0]):
         keys = keys[1:]
@@ -162,7 +162,7 @@ def explain_command(keys: tuple[str, ...], as_json: bool) -> None:
 def _resource(
     words: tuple[str, ...], broker: str | None, brokers: bool, group: str | None
 ) -> "tuple[ResourceKind, str, tuple[str, ...]]":
-    """What has the settings, its name, and the words that are left."""
+    """Returns what the settings belong to, its name, and the remaining arguments."""
     from ottla.client.administration.config_values import ALL_BROKERS, ResourceKind
 
     if sum((broker is not None, brokers, group is not None)) > 1:
@@ -203,7 +203,7 @@ def _change(
 
 
 def _known_entries(admin: "Admin", kind: "ResourceKind", name: str) -> "dict[str, ConfigEntry]":
-    """All settings that there are; of all brokers together only those are listed that are set."""
+    """Returns all settings that exist; of all brokers together only those that are set."""
     if name:
         return admin.describe_configs(kind, [name])[name]
     first = str(min(admin.describe_cluster().brokers))
@@ -225,7 +225,7 @@ def _check_values(kind: "ResourceKind", changes: Mapping[str, str | None]) -> No
 
 
 def _rows() -> "dict[str, list[tuple[str, Setting]]]":
-    """Every setting by name, with what has it."""
+    """Returns every setting by name, with its owner."""
     from ottla.config.broker import broker_settings
     from ottla.config.group import GroupConfig
     from ottla.config.setting import settings_of
@@ -249,12 +249,12 @@ def _explain(owner: str, row: "Setting") -> None:
     if bounds:
         click.echo(f"  allowed: {bounds}")
     if row.broker_name:
-        click.echo(f"  its default is the broker's {row.broker_name}")
+        click.echo(f"  default: the broker's {row.broker_name}")
     if owner == "broker":
         click.echo(
-            "  may be changed while the broker runs"
+            "  can be changed while the broker runs"
             if row.is_dynamic
-            else "  is read at the start only: server.properties, or ottla serve -o"
+            else "  read only at startup: set it in server.properties, or with ottla serve -o"
         )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_ADDRESS = "127.0.0.1:8095"
 TOKEN_VARIABLE = "OTTLA_CONSOLE_TOKEN"
 COLLECT_AFTER = 100_000
-"""Objects made and not freed until Python looks for cycles."""
+"""Objects allocated and not freed before Python looks for cycles."""
 USER, MECHANISM = "sasl.username", "sasl.mechanism"
 
 console_options = with_options(
@@ -37,21 +37,22 @@ console_options = with_options(
         envvar=TOKEN_VARIABLE,
         metavar="TEXT",
         default="",
-        help="Token to ask for; by default one is made where other machines can reach the console.",
+        help="Token that browsers must present; by default one is generated if other machines can "
+        "reach the console.",
     ),
     click.option(
         "--name",
         "names",
         multiple=True,
         metavar="HOST",
-        help="Another name under which browsers reach it; repeatable.",
+        help="Another host name under which browsers reach the console; repeatable.",
     ),
     click.option(
         "--table",
         "tables",
         multiple=True,
         metavar="DIR",
-        help="Table whose loads the page of jobs shows; repeatable.",
+        help="Table whose loads are shown on the jobs page; repeatable.",
     ),
 )
 
@@ -76,20 +77,20 @@ console_options = with_options(
 @console_options
 @click.option(
     "--tls-certificate", "certificate", type=click.Path(path_type=Path), metavar="FILE",
-    help="PEM file of a certificate: the console then speaks HTTPS.",
+    help="PEM file of a certificate, to serve HTTPS.",
 )  # fmt: skip
 @click.option(
     "--tls-key", "key", type=click.Path(path_type=Path), metavar="FILE",
-    help="PEM file of its key, if that is another one.",
+    help="PEM file of the certificate's key, if separate.",
 )  # fmt: skip
-@click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input.")
+@click.option("--until-eof", is_flag=True, hidden=True, help="Exit when standard input is closed.")
 def console_command(target: Target, until_eof: bool, **given: Any) -> None:
     """Show TARGET in a browser: topics, logs, messages, groups, transactions, settings and jobs.
 
-    TARGET is a data directory, which is read also while a broker runs on it, or a broker. Prints
-    the link, and runs until SIGTERM or Ctrl-C. Nothing can be changed without --allow-writes. With
-    -X security.protocol=SASL_SSL and no user, people sign in as users of the broker, and may do
-    what those users may.
+    TARGET is a broker, or a data directory, even while a broker runs on it. Prints the link, and
+    runs until SIGTERM or Ctrl-C. Nothing can be changed without --allow-writes. With -X
+    security.protocol=SASL_SSL and no user, people sign in as users of the broker, with those users'
+    rights.
     """
     target.check_directories()
     server = open_console(console_target(target), **given)
@@ -97,15 +98,18 @@ def console_command(target: Target, until_eof: bool, **given: Any) -> None:
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(server,), daemon=True).start()
         click.echo(f"console {server.link}")
-        # Pages leave no cycles to speak of, and a collection that looks at all modules costs a
-        # list of a thousand topics more time than the rest of it.
+        # Pages create hardly any cycles, and a full collection costs a list of a thousand topics
+        # more time than everything else.
         gc.freeze()
         gc.set_threshold(COLLECT_AFTER)
         server.run()
 
 
 def open_console(target: "ConsoleTarget", *, listen: str, **given: Any) -> "ConsoleServer":
-    """`given` are the other options; raises `UserError`, also where the extra is missing."""
+    """Opens the console; `given` are the other options.
+
+    Raises `UserError`, also without the extra.
+    """
     import ottla
 
     with needed_for("ottla console"):
@@ -133,7 +137,7 @@ def open_console(target: "ConsoleTarget", *, listen: str, **given: Any) -> "Cons
 
 
 def console_target(target: Target) -> "ConsoleTarget":
-    """What the target of a command is to the console; raises `UserError`."""
+    """Converts a command's target to the console's; raises `UserError`."""
     from dataclasses import replace
 
     from ottla.client.cluster import ClientSettings
@@ -144,11 +148,11 @@ def console_target(target: Target) -> "ConsoleTarget":
     has_sign_in = _is_without_user(settings)
     if has_sign_in and target.is_directory:
         raise UserError(
-            f"{target.text}: people sign in at a broker; name its HOST:PORT, since files are read "
-            "here whatever a user of the broker may see"
+            f"{target.text}: signing in needs a broker; name its HOST:PORT, since files are read "
+            f"here regardless of users' rights"
         )
     if has_sign_in:
-        # The user is the one who signs in; the rest of the settings hold for all of them.
+        # The user is the one who signs in; the other settings apply to everyone.
         settings |= {USER: "-", MECHANISM: settings.get(MECHANISM, "PLAIN")}
     security = parse_security(settings)
     if has_sign_in:
@@ -167,14 +171,14 @@ def console_target(target: Target) -> "ConsoleTarget":
 
 
 def _is_without_user(settings: Mapping[str, str]) -> bool:
-    """Whether the settings ask for a login, and leave open whose."""
+    """Whether the settings require a login but name no user."""
     named = (USER, "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url")
     protocol = settings.get("security.protocol", "").upper()
     return protocol.startswith("SASL") and not any(settings.get(one) for one in named)
 
 
 def _stop_at_eof(server: "ConsoleServer") -> None:
-    """The process that started this one has ended, however it did."""
+    """Stops when the process that started this one has ended, for whatever reason."""
     import sys
 
     sys.stdin.buffer.read()

@@ -1,4 +1,4 @@
-"""`ottla context add|list|show|use|remove`: targets with names, kept in a file of this person's."""
+"""`ottla context add|list|show|use|remove`: named targets, kept in the user's own file."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -56,7 +56,7 @@ def add_command(
 ) -> None:
     """Give TARGET, a data directory or HOST:PORT, the name NAME.
 
-    Then @NAME is a target in every command. Client settings have librdkafka's names.
+    Every command then accepts @NAME as TARGET. Client settings have librdkafka's names.
     """
     if not NAME.fullmatch(name):
         raise UserError(
@@ -86,7 +86,7 @@ def add_command(
 @click.command("list", cls=ExampleCommand, examples=("ottla context list",))
 @json_option
 def list_command(as_json: bool) -> None:
-    """List the contexts; the current one has a star."""
+    """List the contexts; a star marks the current one."""
     contexts = read_contexts()
     if as_json:
         for name in sorted(contexts.known):
@@ -137,7 +137,7 @@ def use_command(name: str | None, is_none: bool) -> None:
 @click.command("remove", cls=ExampleCommand, examples=("ottla context remove prod",))
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def remove_command(names: tuple[str, ...]) -> None:
-    """Forget contexts. What they name is left alone."""
+    """Remove contexts. The brokers and directories that they name are left alone."""
     contexts = read_contexts()
     for name in names:
         contexts.named(name)
@@ -156,7 +156,7 @@ def _fields(contexts: Contexts, one: Context) -> dict[str, object]:
 
 
 def _shown(one: Context) -> list[str]:
-    """The settings, without what must stay secret."""
+    """Returns the settings with secret values hidden."""
     return [
         f"{name}={'(hidden)' if is_secret(name) else value}" for name, value in one.settings.items()
     ]

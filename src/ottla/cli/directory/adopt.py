@@ -1,4 +1,6 @@
-"""`ottla adopt`: what topics are to keep whose settings stayed with the Kafka that wrote them."""
+"""`ottla adopt`: confirms the settings of topics whose settings stayed with the Kafka that wrote
+them.
+"""
 
 import json
 import logging
@@ -41,7 +43,7 @@ EXIT_UNCONFIRMED = 1
 @zookeeper_access_option
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option(
-    "--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults without a question."
+    "--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults without asking."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def adopt_command(
@@ -76,7 +78,7 @@ def adopt_command(
     _check_directories(directories)
     clock = SystemClock()
     with (
-        # What the broker would warn of is what this command is for.
+        # The broker's warnings are about what this command repairs.
         only_logged_from(logging.ERROR, "ottla.broker.adoption.adoption_store"),
         closing(open_broker(directories, given_settings(None, settings), clock=clock)) as broker,
     ):
@@ -116,7 +118,7 @@ def _adopt(broker: "Broker", wanted: "list[Prospect]") -> None:
 
 
 def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: bool) -> None:
-    """Takes quotas, users and ACLs, and the producer ids that are in use."""
+    """Takes over quotas, users and ACLs, and the producer ids that are in use."""
     from ottla.broker.adoption.accepted_settings import accepted_quotas
     from ottla.config.security import STANDARD_AUTHORIZER
 
@@ -138,14 +140,16 @@ def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: boo
         )
         return
     click.echo(
-        f"taken from ZooKeeper: {counted(sum(map(len, kept.values())), 'quota')}, "
+        f"taken over from ZooKeeper: {counted(sum(map(len, kept.values())), 'quota')}, "
         f"{counted(len(users), 'user')} with passwords, {counted(len(cluster.acls), 'ACL')}, and "
         f"that the next producer id is {cluster.next_producer_id}"
     )
     if refused:
-        click.echo(f"not taken, they mean nothing here: {', '.join(refused)}")
+        click.echo(f"not taken over, they have no effect here: {', '.join(refused)}")
     if cluster.acls and broker.authorizer is None:
-        click.echo(f"ACLs hold where the broker has authorizer.class.name={STANDARD_AUTHORIZER}")
+        click.echo(
+            f"ACLs take effect if the broker has authorizer.class.name={STANDARD_AUTHORIZER}"
+        )
 
 
 def _say_what_is_left(left: list[str], wanted_count: int, *, as_json: bool) -> None:
@@ -192,6 +196,6 @@ def _text(one: "Prospect") -> str:
     ]
     if one.refused:
         named = ", ".join(f"{name}={text}" for name, text in sorted(one.refused.items()))
-        what = "not taken, they mean" if one.is_decided else "left as it is, since they mean"
-        lines.append(f"  {what} nothing here: {named}")
+        what = "not taken over, they have" if one.is_decided else "left unchanged, since they have"
+        lines.append(f"  {what} no effect here: {named}")
     return "\n".join(lines)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ottla.cluster.access import Access
 
 TopicSettings = dict[str, dict[str, str]]
-"""The settings of each topic that has its own ones; none for a topic that has the defaults."""
+"""The settings of each topic that has its own; empty for a topic with the defaults."""
 
 TIMEOUT_S = 10.0
 
@@ -46,7 +46,7 @@ _SETTING_LINE = re.compile(r"\s+([a-z.]+)=(.*?) sensitive=(?:true|false) synonym
 
 
 class ZooKeeper(Protocol):
-    """What is asked of ZooKeeper; `kazoo.client.KazooClient` has it."""
+    """The calls that are made to ZooKeeper; `kazoo.client.KazooClient` has them."""
 
     def exists(self, path: str) -> Any: ...
 
@@ -56,7 +56,7 @@ class ZooKeeper(Protocol):
 
 
 def read_topic_settings(path: Path) -> TopicSettings:
-    """Settings by topic out of a file; raises `UserError` naming it."""
+    """Reads settings by topic from a file; raises `UserError` naming it."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -73,7 +73,7 @@ def read_topic_settings(path: Path) -> TopicSettings:
 
 
 def _texts(values: Any, where: str) -> dict[str, str]:
-    """Settings as texts; numbers and booleans may be written as JSON has them."""
+    """Settings as text; numbers and booleans may be written as in JSON."""
     if not isinstance(values, dict):
         raise UserError(f"{where}: its settings must be an object of names and values")
     texts = {}
@@ -86,10 +86,10 @@ def _texts(values: Any, where: str) -> dict[str, str]:
 
 
 def _described(text: str) -> TopicSettings:
-    """What `kafka-configs --describe --entity-type topics` printed.
+    """Parses what `kafka-configs --describe --entity-type topics` printed.
 
-    With `--all` there are also values that the topic only inherits: they are no settings of its
-    own, but were what held for it, so the broker's are taken along, and Kafka's defaults not.
+    With `--all` it also lists values that the topic inherits. They are not the topic's own
+    settings, but they applied to it: the broker's values are taken over, Kafka's defaults are not.
     """
     found: TopicSettings = {}
     topic: dict[str, str] | None = None
@@ -109,19 +109,19 @@ def _described(text: str) -> TopicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """What ZooKeeper keeps of a cluster, as far as it can be kept here, and what it keeps alone."""
+    """What ZooKeeper stores of a cluster: what can be taken over, and the names of what cannot."""
 
     topics: TopicSettings
     quotas: Quotas = field(default_factory=dict)
     next_producer_id: int = 0
-    """After all blocks that its brokers have had."""
+    """The id after all blocks that its brokers were given."""
     credentials: Mapping[tuple[str, str], ScramCredential] = field(default_factory=dict)
     """By user and mechanism."""
     acls: tuple[Acl, ...] = ()
 
 
 def read_zookeeper(address: str, access: "Access | None" = None) -> ClusterSettings:
-    """What the cluster's ZooKeeper says; raises `UserError`.
+    """Reads the settings in the cluster's ZooKeeper; raises `UserError`.
 
     Needs the package kazoo, which the extra `ottla[zookeeper]` installs.
     """
@@ -129,7 +129,7 @@ def read_zookeeper(address: str, access: "Access | None" = None) -> ClusterSetti
         from kazoo.client import KazooClient
         from kazoo.exceptions import AuthFailedError, ConnectionClosedError, KazooException
         from kazoo.handlers.threading import KazooTimeoutError
-    # It logs every try to connect; the last one's reason is raised.
+    # kazoo logs every attempt to connect; the reason of the last one is raised.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     from ottla.cluster.access import Access
 
@@ -157,7 +157,7 @@ def read_zookeeper(address: str, access: "Access | None" = None) -> ClusterSetti
 
 
 def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
-    """Raises `ValueError` for a node that is not what Kafka writes."""
+    """Raises `ValueError` for a node that Kafka would not write."""
     topics = topic_settings_of(zookeeper)
     clients = dict(_client_settings(zookeeper))
     return ClusterSettings(
@@ -178,7 +178,7 @@ def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
 
 
 def _client_settings(zookeeper: ZooKeeper) -> Iterator[tuple[QuotaEntity, dict[str, str]]]:
-    """The settings of users, of client ids, of both together, and of addresses."""
+    """Returns the settings of users, client ids, pairs of both, and addresses."""
     for folder, kind in (("clients", CLIENT_ID), ("users", USER), ("ips", IP)):
         for name in _children(zookeeper, config_path(folder)):
             path, entity = f"{folder}/{name}", {kind: desanitized(name)}
@@ -212,12 +212,11 @@ def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
 
 
 def topic_settings_of(zookeeper: ZooKeeper) -> TopicSettings:
-    """Every topic that the cluster has, with the settings under `/config/topics`.
+    """Returns every topic of the cluster, with its settings under `/config/topics`.
 
-    Where it has none of its own, those of all brokers count that a client has changed; what is in
-    a server.properties ZooKeeper does not know.
-
-    Raises `ValueError` for a node that is not what Kafka writes.
+    For a topic without settings of its own, those that a client changed for all brokers apply;
+    ZooKeeper does not know what is in a server.properties. Raises `ValueError` for a node that
+    Kafka would not write.
     """
     if not zookeeper.exists(TOPICS):
         raise ValueError(f"it has no {TOPICS}; add the chroot to the address, as HOST:PORT/kafka")

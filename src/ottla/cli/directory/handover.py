@@ -1,4 +1,4 @@
-"""`ottla handover`: lets Apache Kafka start on a data directory in KRaft mode."""
+"""`ottla handover`: prepares a data directory for Apache Kafka in KRaft mode."""
 
 import os
 import time
@@ -22,18 +22,18 @@ start Apache Kafka with a server.properties that says
   offsets.topic.replication.factor=1
   transaction.state.log.replication.factor=1
   transaction.state.log.min.isr=1"""
-AUTHORIZER = "  authorizer.class.name={name}, and the super.users that the broker had"
+AUTHORIZER = "  authorizer.class.name={name}, and the super.users of the broker"
 
 
 @click.command("handover", cls=ExampleCommand, examples=("ottla handover data/",))
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written without writing it.")
 def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
     """Write what Apache Kafka needs to start on the log directories DIR in KRaft mode.
 
     The command writes a metadata log with topics, settings, quotas, users, ACLs and leader epochs,
-    or appends the changes to the one that Kafka wrote. Name all directories of the broker, the one
-    for the metadata log first. The broker must have been stopped cleanly.
+    or appends the changes to the one that Kafka wrote. Name all directories of the broker,
+    beginning with the one for the metadata log. The broker must have been stopped cleanly.
     """
     from ottla.base.files import OsFileSystem
     from ottla.broker.adoption.handover import (
@@ -56,7 +56,7 @@ def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
     for line in lines:
         click.echo(line)
     if not lines:
-        click.echo("nothing to write: the metadata log says it all already")
+        click.echo("nothing to write: the metadata log is up to date")
     click.echo(_summary(plan))
     click.echo(
         SERVER_PROPERTIES.format(

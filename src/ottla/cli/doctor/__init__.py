@@ -1,1 +1,1 @@
-"""`ottla doctor`: what is wrong with a broker or its directories, and what repairs it."""
+"""`ottla doctor`: problems of a broker or its directories, and how to fix them."""

@@ -1,4 +1,4 @@
-"""`ottla doctor`: what is wrong with a broker or its directories, and what repairs it."""
+"""`ottla doctor`: problems of a broker or its directories, and how to fix them."""
 
 import json
 import sys
@@ -37,18 +37,17 @@ def doctor_command(
     deep: bool,
     as_json: bool,
 ) -> None:
-    """Check the health of a broker, or of its log directories, and say what repairs them.
+    """Check the health of a broker, or of its log directories, and say how to fix problems.
 
-    TARGET is HOST:PORT, or a directory, after which more directories of the broker may follow.
-
-    Exits with 0 when nothing needs to be done, with 1 when something does. Nothing is written.
+    TARGET is HOST:PORT, or a directory, which more directories of the same broker may follow. Exits
+    with 0 if nothing needs to be done, otherwise with 1. Nothing is written.
     """
     from ottla.base.clock import SystemClock
     from ottla.client.admin import Admin
     from ottla.client.doctor import complaints_of_broker
 
     if more and not target.is_directory:
-        raise UserError(f"{target.text} is a broker, after which no directory is named")
+        raise UserError(f"{target.text} is a broker, which no directory may follow")
     if target.is_directory:
         target.check_directories()
         paths = (*target.directories, *more)
@@ -78,7 +77,7 @@ def _of_directories(
 
 
 def _show(found: "list[Complaint]", target: str, *, as_json: bool) -> None:
-    # A broker and its directory may both complain of the disk.
+    # Both the broker and its directory may report the disk.
     unique = list(dict.fromkeys(found))
     problems = sum(not one.is_note for one in unique)
     notes = len(unique) - problems

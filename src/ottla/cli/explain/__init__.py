@@ -1,1 +1,3 @@
-"""`ottla explain`: why a broker keeps, deletes or compacts data, and what is stuck."""
+"""`ottla explain`: why a broker keeps, deletes or compacts data, and which transactions and
+replicas are stuck.
+"""

@@ -1,4 +1,4 @@
-"""`ottla explain compaction`: how far a topic is compacted, what comes next, what keeps it."""
+"""`ottla explain compaction`: how far a topic is compacted, what is next, and what prevents it."""
 
 from typing import TYPE_CHECKING
 
@@ -27,15 +27,15 @@ ROWS_SHOWN = 12
 def compaction_command(topic: str, **options: object) -> None:
     """Explain how far TOPIC is compacted, what the cleaner would do now, and how to change that.
 
-    TARGET is a data directory, also that of a running broker, or HOST:PORT of a broker on this
+    TARGET is a data directory, even that of a running broker, or HOST:PORT of a broker on this
     machine. Nothing is written.
     """
     chosen = ExplainOptions(**options)  # type: ignore[arg-type]
 
     def refuse(admin: "Admin") -> None:
         raise UserError(
-            f"{admin.address} is not on this machine, or its directories may not be read, and "
-            "how far a log is compacted cannot be asked over the wire; on its machine: "
+            f"{admin.address} is not on this machine, or its directories cannot be read, and "
+            f"brokers do not report how far a log is compacted; on its machine run: "
             f"ottla explain compaction DIR {topic}"
         )
 
@@ -76,7 +76,7 @@ def _show(
     console = new_console()
     backoff_s = directories.broker.log_cleaner_backoff_ms / 1000
     console.print(
-        f"settings from {directories.settings_source}; an idle cleaner looks every {backoff_s:g} s"
+        f"settings from {directories.settings_source}; an idle cleaner checks every {backoff_s:g} s"
     )
     unknown = unknown_text(directories, setting.topic)
     if unknown is not None:
@@ -120,7 +120,7 @@ def _show_segments(console: "Console", status: "CompactionStatus", *, show_all: 
     segments = status.explanation.segments
     columns = ("offsets", "bytes", "first timestamp (UTC)", "largest timestamp (UTC)", "is")
     table = new_table(*columns)
-    # The last ones: what is compacted lies before them.
+    # The last ones: compacted data comes before them.
     shown = segments if show_all else segments[-ROWS_SHOWN:]
     for segment in shown:
         table.add_row(*_cells(segment, status))

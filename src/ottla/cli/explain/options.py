@@ -29,9 +29,9 @@ explain_options = with_options(
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Assume this setting of the topic.",
+        help="Value to assume for a setting of the topic.",
     ),
-    click.option("--at", "at_text", metavar="TIME", help="Assume this time: UTC, or milliseconds."),
+    click.option("--at", "at_text", metavar="TIME", help="Time to assume: UTC, or milliseconds."),
     click.option("--all", "show_all", is_flag=True, help="Show every segment."),
     json_option,
 )
@@ -66,7 +66,9 @@ class ExplainOptions:
         show: "Callable[[Directories, Setting], None]",
         show_remote: "Callable[[Admin], None]",
     ) -> None:
-        """Shows a topic out of its directories; a broker's may be on another machine."""
+        """Explains a topic from its directories, or from a broker that may be on another
+        machine.
+        """
         from ottla.client.admin import Admin
         from ottla.client.doctor import local_directories
 
@@ -83,7 +85,7 @@ class ExplainOptions:
                 show(found, setting)
 
     def read(self) -> "Directories":
-        """The directories that the target names; raises `UserError`."""
+        """Returns the directories that the target names; raises `UserError`."""
         from ottla.diagnosis.directories import read_directories
 
         self.target.check_directories()
@@ -91,7 +93,7 @@ class ExplainOptions:
         return read_directories(self.target.directories, properties=properties, given=self.given)
 
     def chosen(self, logs: "list[ReadOnlyLog]", topic: str) -> "list[ReadOnlyLog]":
-        """The partitions that were asked for; raises `UserError`."""
+        """Returns the requested partitions; raises `UserError`."""
         chosen = [log for log in logs if self.partition in (None, log.partition)]
         if not chosen:
             have = [log.partition for log in logs]
@@ -110,12 +112,12 @@ def _time(text: str) -> int:
 
 
 def unknown_text(directories: "Directories", topic: str) -> str | None:
-    """Why nothing of a topic goes, and what helps; `None` if its settings count."""
+    """Says why nothing of a topic is deleted, and the fix; `None` if its settings apply."""
     reason = directories.unknown.get(topic)
     if reason is None:
         return None
     paths = " ".join(one.path for one in directories.opened)
     return (
         f"nothing of topic {topic} is deleted or compacted, since {reason}: stop the broker "
-        f"and run ottla adopt {paths}; what follows would hold with the defaults"
+        f"and run ottla adopt {paths}; the following would apply with the defaults"
     )

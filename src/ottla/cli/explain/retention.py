@@ -1,5 +1,6 @@
-"""`ottla explain retention`: when each segment of a topic goes, what keeps it, what would change
-that."""
+"""`ottla explain retention`: when each segment of a topic is deleted, what keeps it, and how to
+change that.
+"""
 
 import json
 from dataclasses import asdict
@@ -29,7 +30,7 @@ ROWS_SHOWN = 12
 def retention_command(topic: str, **options: object) -> None:
     """Explain when retention deletes each segment of TOPIC, what keeps it, and how to change that.
 
-    TARGET is a data directory, also that of a running broker, or HOST:PORT of a broker on this
+    TARGET is a data directory, even that of a running broker, or HOST:PORT of a broker on this
     machine. Nothing is written.
     """
     chosen = ExplainOptions(**options)  # type: ignore[arg-type]
@@ -109,7 +110,7 @@ def _show_log(
 
 
 def _worth_showing(segments: "list[ExplainedSegment]") -> "list[ExplainedSegment]":
-    """Those around the first that stays, and the last one."""
+    """Returns the segments around the first that stays, and the last one."""
     if len(segments) <= ROWS_SHOWN:
         return segments
     going = sum(one.verdict.goes for one in segments)
@@ -133,7 +134,7 @@ def _cells(segment: "ExplainedSegment", explained: "ExplainedLog", now_ms: int) 
 
 def _show_changes(console: "Console", segment: "ExplainedSegment", lines: list[str]) -> None:
     if lines:
-        console.print(f"to have the segment at {segment.verdict.base_offset} go now, any of:")
+        console.print(f"to have the segment at {segment.verdict.base_offset} deleted now, any of:")
         for line in lines:
             console.print(f"  - {line}")
 
@@ -142,7 +143,7 @@ def _show_changes(console: "Console", segment: "ExplainedSegment", lines: list[s
 
 
 def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None:
-    """What offsets and settings say, where the files are on another machine."""
+    """Explains from offsets and settings alone, for files on another machine."""
     from ottla.client.admin import MAX_TIMESTAMP
     from ottla.client.reading import EARLIEST, LATEST
     from ottla.diagnosis.retention import judge_remote
@@ -164,8 +165,8 @@ def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None
     }
     if not options.as_json:
         click.echo(
-            f"{admin.address} is not on this machine, or its directories may not be read: "
-            "segments and their times cannot be known over the wire. On its machine: "
+            f"{admin.address} is not on this machine, or its directories cannot be read, and "
+            f"brokers do not report segments and their times. On its machine run: "
             f"ottla explain retention DIR {topic}"
         )
         click.echo(", ".join(f"{name}={value}" for name, value in kept.items()))
@@ -193,11 +194,11 @@ def _remote_text(fields: dict[str, object]) -> str:
     ]
     gone_by_ms = fields["all_gone_by_ms"]
     if isinstance(gone_by_ms, int):
-        parts.append(f"all that is there now is gone by {time_text(gone_by_ms)} at the latest")
+        parts.append(f"all present records are deleted by {time_text(gone_by_ms)} at the latest")
     else:
-        parts.append("time alone does not remove all of it")
+        parts.append("time alone does not remove all records")
     if fields["bytes_over_limit"]:
         parts.append(f"{fields['bytes_over_limit']} bytes above retention.bytes")
     if fields["has_future_timestamp"]:
-        parts.append("a timestamp lies in the future: it keeps its segment and all after it")
+        parts.append("a timestamp is in the future: it keeps its segment and all later ones")
     return "; ".join(parts)

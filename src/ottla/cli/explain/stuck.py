@@ -1,5 +1,6 @@
-"""`ottla explain stuck`: which producer holds the last stable offset back, since when, and what
-frees it; and which replicas are not in sync, and why."""
+"""`ottla explain stuck`: which producer holds the last stable offset back, since when, and how to
+free it; and which replicas are not in sync, and why.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -35,13 +36,11 @@ if TYPE_CHECKING:
 @click.option("--partition", "-p", type=int, help="Partition to read; all by default.")
 @json_option
 def stuck_command(target: Target, topic: str, partition: int | None, as_json: bool) -> None:
-    """Find the open transaction that read_committed consumers of TOPIC wait for, and what ends it.
+    """Find the open transaction that read_committed consumers of TOPIC wait for, and how to end it.
 
-    Brokers are also asked for the replicas of TOPIC that are not in sync, and why: the broker is
-    not up, or the replica is behind, throttled or without a leader.
-
-    TARGET is a data directory, also that of a running broker, or HOST:PORT of a broker. Nothing is
-    written.
+    With brokers, also lists the replicas of TOPIC that are not in sync, and why: the broker is not
+    up, or the replica lags, is throttled or has no leader. TARGET is a data directory, even that of
+    a running broker, or HOST:PORT of a broker. Nothing is written.
     """
     replicas: list[StuckReplica] = []
     if target.is_directory:
@@ -81,7 +80,7 @@ def _at_broker(
         admin = Admin(cluster)
         replicas = stuck_replicas(admin, topic)
         if any(one.why is Why.NO_LEADER for one in replicas):
-            return [], NO_COORDINATOR, replicas  # Nobody can be asked for transactions.
+            return [], NO_COORDINATOR, replicas  # There is no broker to ask for transactions.
         held, view = seen_twice(lambda: admin.held_partitions(topic), admin.coordinator_view)
         return held, view, replicas
 
@@ -153,7 +152,7 @@ def _show_partition(
     first = judged[0]
     console.print(
         f"the transaction of producer {first.holding.producer_id} from offset "
-        f"{first.holding.first_offset} stands in the way: it {verdict_text(first)}"
+        f"{first.holding.first_offset} holds it back: it {verdict_text(first)}"
     )
     console.print("to free the partition:")
     for line in ways_out(first, bootstrap):

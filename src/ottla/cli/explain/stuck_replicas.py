@@ -1,4 +1,6 @@
-"""What `ottla explain stuck` says of replicas that are not in sync: which, why, and what helps."""
+"""What `ottla explain stuck` reports about replicas that are not in sync: which, why, and how to
+fix it.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def replica_fields(one: "StuckReplica", target: str) -> dict[str, Any]:
-    """One object of `--json`."""
+    """Returns one object of `--json`."""
     throttle = one.throttle
     return {
         "type": "replica",
@@ -31,7 +33,7 @@ def replica_fields(one: "StuckReplica", target: str) -> dict[str, Any]:
 
 
 def replica_lines(one: "StuckReplica", target: str) -> list[str]:
-    role = "is to be added, and is not in sync" if one.is_adding else "is not in sync"
+    role = "is being added, and is not in sync" if one.is_adding else "is not in sync"
     return [
         f"{one.place.topic}-{one.place.partition}: the replica of broker {one.broker} {role}: "
         f"{why_text(one)}",
@@ -63,7 +65,7 @@ def why_text(one: "StuckReplica") -> str:
         case Why.CAUGHT_UP:
             return f"it has caught up; leader {one.leader} has not added it yet"
         case Why.UNKNOWN:
-            return "how far it is cannot be seen: its broker does not say where its log ends"
+            return "its progress is unknown: its broker does not report its log end offset"
 
 
 def in_sync_text(one: "StuckReplica") -> str:
@@ -76,12 +78,12 @@ def ways_out(one: "StuckReplica", target: str) -> list[str]:
     match one.why:
         case Why.NOT_UP:
             move = f"ottla cluster drain {target} {one.broker}"
-            return [f"start broker {one.broker}, or have others take its replicas: {move}"]
+            return [f"start broker {one.broker}, or move its replicas to others: {move}"]
         case Why.NO_LEADER:
             elect = f"ottla cluster elect {target} {one.place.topic} --unclean"
             return [
                 f"start a broker that was in sync last: {in_sync_text(one)}",
-                f"or lose the records that the other replicas lack: {elect}",
+                f"or elect another replica, and lose the records that it lacks: {elect}",
             ]
         case Why.DIRECTORY_OFFLINE:
             return [f"repair the disk, and start broker {one.broker} again (its log says why)"]
@@ -92,10 +94,10 @@ def ways_out(one: "StuckReplica", target: str) -> list[str]:
         case Why.BEHIND:
             again = f"ottla cluster status {target} {one.place.topic}"
             return [
-                f"look again whether it comes closer: {again}",
-                f"if not, the log of broker {one.broker} says what its fetches fail with",
+                f"check again whether it catches up: {again}",
+                f"if not, the log of broker {one.broker} says why its fetches fail",
             ]
         case Why.CAUGHT_UP:
-            return ["wait: it joins with the next fetch, when the controller has agreed"]
+            return ["wait: it joins the ISR after its next fetch, once the controller agrees"]
         case Why.UNKNOWN:
-            return [f"look into the log of broker {one.broker}"]
+            return [f"check the log of broker {one.broker}"]

@@ -1,4 +1,4 @@
-"""`ottla groups reset`, `commit` and `delete`: where groups continue, and their end."""
+"""`ottla groups reset`, `commit` and `delete`: set where groups continue, and delete them."""
 
 import sys
 from pathlib import Path
@@ -55,7 +55,12 @@ output_options = with_options(
     metavar="PLACE",
     help="earliest, latest, current, an offset, @TIME such as @2026-01-31T12:00, or an age: 2h.",
 )
-@click.option("--shift", type=int, metavar="N", help="Records to go on by, or back: -100.")
+@click.option(
+    "--shift",
+    type=int,
+    metavar="N",
+    help="Number of records to skip, or with a minus to go back: -100.",
+)
 @click.option(
     "--from-csv",
     "csv_path",
@@ -73,7 +78,8 @@ def reset_command(
     is_executed: bool,
     **options: Any,
 ) -> None:
-    """Set where GROUP continues to read, in all partitions that it has committed or in those named.
+    """Set where GROUP continues to read, in all partitions with committed offsets or in those
+    named.
 
     Prints what would change, and changes it only with --yes. The group must have no
     members. An offset that the log does not have is moved to the nearest end of the log.
@@ -141,7 +147,7 @@ def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quie
     "topics",
     multiple=True,
     metavar="TOPIC[:PARTITION,...]",
-    help="Forget only the offsets of this topic; repeatable.",
+    help="Delete only the offsets of this topic; repeatable.",
 )
 @yes_option
 @quiet_option

@@ -1,4 +1,4 @@
-"""Groups by their names, also while a broker of a cluster does not answer."""
+"""Groups by name, available even while a broker of a cluster does not answer."""
 
 import sys
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class KnownGroups:
-    """The groups that the brokers which answer have; what is missing is said as it is noticed."""
+    """The groups of the brokers that answer; what is missing is reported when it is noticed."""
 
     def __init__(self, admin: "GroupList", *, states: Collection[str] = ()) -> None:
         self._warning_count = 0
@@ -25,10 +25,11 @@ class KnownGroups:
         self.names = [one.group for one in listed]
 
     def matching(self, patterns: Sequence[str]) -> list[str]:
-        """The names that patterns match, all without patterns; raises `UnknownNameError`.
+        """Returns the names that match the patterns, or all without patterns; raises
+        `UnknownNameError`.
 
-        While a broker does not answer, a pattern that matches nothing is a warning: that broker
-        may have the group.
+        While a broker does not answer, a pattern that matches nothing is a warning: that broker may
+        have the group.
         """
         if not self._unreachable or not patterns:
             return matching("group", patterns, self.names)
@@ -41,12 +42,14 @@ class KnownGroups:
         return sorted(found)
 
     def end(self) -> None:
-        """Ends the command with 1 after a warning."""
+        """Exits with 1 after a warning."""
         if self._warning_count:
             sys.exit(EXIT_FAILED)
 
     def check_has(self, group: str) -> None:
-        """Raises `UnknownNameError`, or what kept a broker from saying that it has the group."""
+        """Raises `UnknownNameError`, or the error because of which a broker could not be asked for
+        the group.
+        """
         if group not in self.names:
             raise (
                 self._unreachable[0]

@@ -44,8 +44,8 @@ def list_command(
 ) -> None:
     """List groups with their lag: records to read, and the age of the first of them.
 
-    With -q only the names are printed. Where a broker does not answer, what the others know is
-    listed, and the command ends with 1.
+    With -q only the names are printed. If a broker does not answer, what the others know is listed,
+    and the command exits with 1.
     """
     with target.groups() as admin:
         known = KnownGroups(admin, states=states)
@@ -75,7 +75,7 @@ def _list(admin: "GroupList", names: list[str], known: KnownGroups, as_json: boo
 def _known_lags(
     admin: "GroupList", group: "GroupDescription", now_ms: int, known: KnownGroups
 ) -> "list[PartitionLag] | None":
-    """`None` where the broker that leads a partition does not answer, or refuses."""
+    """Returns `None` if the broker that leads a partition does not answer, or refuses."""
     try:
         return admin.group_lag(group, now_ms=now_ms)
     except (ApiError, RefusalError, UserError) as error:
@@ -113,7 +113,7 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag] | None") -> tuple[ob
 def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
     """Describe groups: members, and for each partition offsets and lag in records and time.
 
-    Where a broker does not answer, what the others know is printed, and the command ends with 1.
+    If a broker does not answer, what the others know is printed, and the command exits with 1.
     """
     now_ms = SystemClock().now_ms()
     with target.groups() as admin:

@@ -1,4 +1,4 @@
-"""`ottla load`: what is new in topics, into tables, with Spark or in this process."""
+"""`ottla load`: loads new records of topics into tables, with Spark or in this process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,10 @@ def load_command(
     """Load new records of topics into Parquet, each record exactly once.
 
     DIR-OR-BOOTSTRAP is a data directory, read directly, or HOST:PORT of a Kafka broker. Run it
-    again to load what was appended since, or use --follow; a load that is killed leaves the table
-    unchanged.
+    again to load newer records, or use --follow; a load that is killed leaves the table unchanged.
 
     --follow keeps the tables of any number of topics fresh. A table that cannot be loaded, or whose
-    topic is not there yet, is tried again with growing pauses, while the others go on.
+    topic does not exist yet, is retried with growing pauses, while the others continue.
 
     With --rerun, records that were loaded before are read again, all of them or a range. Readers
     see the old rows or the new ones, never both.
@@ -78,7 +77,7 @@ def load_command(
             return
         jobs = [open_job(one) for one in places()]
         if not jobs:
-            raise UserError(f"{source} has no topic that fits {given['pattern']}")
+            raise UserError(f"{source} has no topic that matches {given['pattern']}")
         if given["rerun"]:
             _rerun(console, jobs[0], given)
         else:

@@ -34,7 +34,9 @@ def run_follower(
     open_job: "Callable[[LoadPlace], LoadJob]",
     given: Mapping[str, Any],
 ) -> None:
-    """Until a signal stops it; exits with 1 where a table then lacks what could not be loaded."""
+    """Runs until a signal stops it; exits with 1 if a table then lacks records that could not be
+    loaded.
+    """
     from ottla.loading.follow import Follower, Wanted
 
     watcher = _Watcher(as_json=given["as_json"])
@@ -68,10 +70,11 @@ def run_follower(
 
 
 class Leadership:
-    """Whether a broker leads the first partition of a topic; without a broker every topic is ours.
+    """Whether this broker leads the first partition of a topic; without a broker every topic is
+    ours.
 
-    So of the brokers of a cluster one keeps a topic's table. A broker that still believes to lead
-    does no harm: the table's claim, or its log, refuses the second writer. All tables are asked for
+    This way one broker of a cluster keeps a topic's table. A broker that still believes to lead
+    does no harm: the table's claim, or its log, refuses the second writer. All tables are checked
     over one connection, until it fails or the client's settings change, such as its password.
     """
 
@@ -112,13 +115,13 @@ class Leadership:
 
 
 def _stop_at_eof(stop: Stopping) -> None:
-    """The process that has started this one is gone, or wants it to end."""
+    """Stops when the process that started this one is gone, or closes its input."""
     sys.stdin.read()
     stop.set()
 
 
 class _Watcher:
-    """Says what changes: each new error on standard error, and the lag as JSON if asked to."""
+    """Reports changes: each new error on standard error, and the lag as JSON if requested."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -139,12 +142,12 @@ class _Watcher:
 
 
 def _told(status: "FollowStatus") -> tuple[object, ...]:
-    """What is worth a line when it changes: a look that found nothing is not."""
+    """Returns the fields whose change is reported: a look that found nothing is not."""
     return status.lag_records, status.commits, status.errors, status.error, status.is_elsewhere
 
 
 def _serve_metrics(address: str, follower: "Follower", watcher: _Watcher) -> Callable[[], None]:
-    """Returns what ends it; raises `UserError`."""
+    """Serves metrics, and returns a function that ends it; raises `UserError`."""
     from ottla.cli.metrics.http import MetricsServer
     from ottla.cli.metrics.tables import TableCollector
 

@@ -33,7 +33,7 @@ def report_object(report: "LoadReport") -> dict[str, Any]:
 
 
 def status_object(status: "FollowStatus", now_ms: int) -> dict[str, Any]:
-    """How a followed table stands."""
+    """The state of a followed table."""
     if status.is_elsewhere:
         return {"event": "elsewhere", "topic": status.topic, "table": status.into}
     return {

@@ -1,4 +1,4 @@
-"""The options of `ottla load`, and what they come to."""
+"""The options of `ottla load`, and the values that they become."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -31,13 +31,13 @@ with_load_options = with_options(
         "-t",
         "topics",
         multiple=True,
-        help="Topic to load; repeatable. Of several, each has its own table, PATH/TOPIC.",
+        help="Topic to load; repeatable. Each of several has its own table, PATH/TOPIC.",
     ),
     click.option(
         "--pattern",
         metavar="REGEX",
-        help="Topics to load, by a regular expression for their whole names; with --follow those "
-        "made later too. Each has its own table, PATH/TOPIC.",
+        help="Topics to load, by a regular expression for their whole names; with --follow also "
+        "topics created later. Each has its own table, PATH/TOPIC.",
     ),
     click.option(
         "--table",
@@ -99,25 +99,26 @@ with_load_options = with_options(
         "--schema",
         metavar="SCHEMA-OR-FILE",
         help="JSON: 'id bigint, at timestamp', or a JSON Schema (inferred and pinned by the first "
-        "load, if left out). Avro: a file with the schema. Protobuf: a .proto file, or a "
-        "descriptor set. With --registry that of all versions of the subject, if left out. May "
+        "load, if omitted). Avro: a file with the schema. Protobuf: a .proto file, or a "
+        "descriptor set. With --registry that of all versions of the subject, if omitted. It can "
         "grow later.",
     ),
     click.option(
         "--message",
         metavar="NAME",
-        help="Message of the Protobuf schema that values are; its only one, or with --registry "
-        "its first, by default.",
+        help="Message type of Protobuf values; by default the schema's only one, or with "
+        "--registry its first.",
     ),
     click.option(
         "--no-rescued",
         is_flag=True,
-        help="Leave out what the schema of JSON does not name; value._rescued keeps it by default.",
+        help="Drop JSON fields that the schema does not name; by default value._rescued keeps "
+        "them.",
     ),
     click.option(
         "--grow",
         is_flag=True,
-        help="Add columns for JSON fields that the first new records have and the table has not.",
+        help="Add columns for JSON fields that are in the first new records but not in the table.",
     ),
     *registry_options("which values name by id, with --decode avro, json or protobuf"),
     click.option(
@@ -133,16 +134,16 @@ with_load_options = with_options(
     click.option(
         "--key-schema",
         metavar="SCHEMA-OR-FILE",
-        help="Schema of keys, as --schema has it; without one they name theirs in --registry.",
+        help="Schema of keys, in the forms of --schema; by default keys name theirs in --registry.",
     ),
-    click.option("--key-message", metavar="NAME", help="Message of keys that are Protobuf."),
+    click.option("--key-message", metavar="NAME", help="Message type of Protobuf keys."),
     click.option(
         "--key-subject", metavar="NAME", help="Subject of the keys' schemas; TOPIC-key by default."
     ),
     click.option(
         "--header-columns",
         metavar="SCHEMA",
-        help="Headers to have as columns of a struct, header: 'trace string, attempt int'.",
+        help="Headers to load as columns of a struct, header: 'trace string, attempt int'.",
     ),
     click.option("--confluent", is_flag=True, help="Expect a schema registry's five-byte prefix."),
     click.option(
@@ -157,16 +158,16 @@ with_load_options = with_options(
     click.option(
         "--envelope",
         type=click.Choice(["debezium"]),
-        help="What values are wrapped in, with --upsert-by and --decode: rows are those after "
-        "each change. Pinned by the first load.",
+        help="Change format of values, with --upsert-by and --decode: the table has the rows "
+        "after each change. Pinned by the first load.",
     ),
     click.option(
         "--on-error",
         type=click.Choice(["fail", "quarantine", "skip"]),
         default="fail",
         show_default=True,
-        help="Treatment of a value that cannot be decoded: stop, keep it beside the table with "
-        "the reason, or keep only its place and the reason.",
+        help="What to do with a value that cannot be decoded: stop, keep it beside the table with "
+        "the reason, or keep only its position and the reason.",
     ),
     click.option(
         "--partition-by",
@@ -176,7 +177,8 @@ with_load_options = with_options(
     click.option(
         "--partition-field",
         metavar="FIELD",
-        help="By which time: timestamp, the record's (default), or one in the value: value.at.",
+        help="Field with that time: timestamp, the record's (default), or a field of the value: "
+        "value.at.",
     ),
     click.option(
         "--allow-gaps",
@@ -188,7 +190,7 @@ with_load_options = with_options(
         is_flag=True,
         help="Continue after damage in a directory's files; skipped offsets are logged.",
     ),
-    click.option("--min-partitions", type=click.IntRange(min=1), help="Least number of tasks."),
+    click.option("--min-partitions", type=click.IntRange(min=1), help="Minimum number of tasks."),
     engine_option,
     click.option(
         "--metrics",
@@ -197,14 +199,16 @@ with_load_options = with_options(
     ),
     json_option,
     client_config_option("source"),
-    click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input."),
+    click.option(
+        "--until-eof", is_flag=True, hidden=True, help="Exit when standard input is closed."
+    ),
     click.option(
         "--with-leader",
         type=int,
         hidden=True,
         help="Follow only while this broker leads the topic's first partition.",
     ),
-    click.option("--check", is_flag=True, hidden=True, help="End once the options are checked."),
+    click.option("--check", is_flag=True, hidden=True, help="Exit once the options are checked."),
 )
 
 
@@ -221,16 +225,16 @@ _PACKAGES = {"avro": "fastavro", "protobuf": "google.protobuf"}
 
 
 def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
-    """Raises `UserError` for options that have no meaning together."""
+    """Raises `UserError` for options that contradict each other."""
     decode = given["decode"]
     check_places(topics, given)
     several = given["pattern"] or len({*topics, *given["tables"]}) > 1
     if given["metrics"] is not None and not given["follow"]:
-        raise UserError("--metrics shows how tables are followed: add --follow")
+        raise UserError("--metrics reports on followed tables: add --follow")
     if given["rerun"] and (given["follow"] or several):
-        raise UserError("--rerun reads one topic's range once: leave out --follow and other topics")
+        raise UserError("--rerun reads one topic's range once: omit --follow and other topics")
     if given["follow"] and given["end"] is not None:
-        raise UserError("--follow has no end: leave out --to, or --follow")
+        raise UserError("--follow has no end: omit --to, or --follow")
     if given["until_eof"] and given["start"] is not None:
         raise UserError("--from is for a table's first load, and this process may be started again")
     check_key_options(given)
@@ -238,58 +242,61 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         for name, wanted in _OF_DECODED.items():
             if given[name] and (name != "registry" or given["decode_key"] is None):
                 option = "--" + name.replace("_", "-")
-                raise UserError(f"{option} is for values that are decoded: add --decode {wanted}")
+                raise UserError(f"{option} applies to decoded values: add --decode {wanted}")
     if "json" not in (decode, given["decode_key"]) and given["no_rescued"]:
-        raise UserError("--no-rescued is for JSON: add --decode json")
+        raise UserError("--no-rescued applies to JSON: add --decode json")
     if decode in _PACKAGES and given["schema"] is None and given["registry"] is None:
         raise UserError(
             f"--decode {decode} needs the schema that values are written in: --schema FILE, or "
-            "--registry URL-OR-DIRECTORY where each value names its own"
+            f"--registry URL-OR-DIRECTORY if each value names its own"
         )
     if decode != "protobuf" and given["message"] is not None:
-        raise UserError("--message is one of a Protobuf schema: add --decode protobuf")
+        raise UserError("--message names a type of a Protobuf schema: add --decode protobuf")
     if given["subject"] is not None and given["registry"] is None:
         raise UserError("--subject is looked up in a registry: add --registry URL-OR-DIRECTORY")
     for option, name in (("--decode", decode), ("--decode-key", given["decode_key"])):
         if name in _PACKAGES:
-            with needed_for(f"{option} {name}"):  # Before Spark starts, which takes its time.
+            # Checked before Spark starts, which takes a while.
+            with needed_for(f"{option} {name}"):
                 import_module(_PACKAGES[name])
     if given["envelope"] is not None and given["upsert_by"] is None:
-        raise UserError("--envelope is for changes, which are merged: add --upsert-by key")
+        raise UserError("--envelope is for merging changes: add --upsert-by key")
     if given["schema_id"] is not None and not given["confluent"]:
-        raise UserError("--schema-id is what stands in the prefix: add --confluent")
+        raise UserError("--schema-id is the id in the prefix: add --confluent")
     if given["partition_field"] is not None and given["partition_by"] is None:
         raise UserError("--partition-field needs --partition-by hour or day")
 
 
 def check_key_options(given: Mapping[str, Any]) -> None:
-    """Raises `UserError` for options of keys that have no meaning together."""
+    """Raises `UserError` for options of keys that contradict each other."""
     decode = given["decode_key"]
     has_schema = decode in ("json", "avro", "protobuf")
     for name in ("key_schema", "key_message", "key_subject"):
         if given[name] and not has_schema:
             option = "--" + name.replace("_", "-")
-            raise UserError(f"{option} is for keys that are decoded by one: add --decode-key avro")
+            raise UserError(f"{option} applies to keys decoded by a schema: add --decode-key avro")
     if has_schema and given["key_schema"] is None and given["registry"] is None:
         raise UserError(
             f"--decode-key {decode} needs the schema that keys are written in: --key-schema "
-            f"SCHEMA-OR-FILE, or --registry URL-OR-DIRECTORY where each key names its own"
+            f"SCHEMA-OR-FILE, or --registry URL-OR-DIRECTORY if each key names its own"
         )
     if given["key_message"] and decode != "protobuf":
-        raise UserError("--key-message is one of a Protobuf schema: add --decode-key protobuf")
+        raise UserError(
+            "--key-message names a type of a Protobuf schema: add --decode-key protobuf"
+        )
     if given["key_subject"] and (given["registry"] is None or given["key_schema"]):
         raise UserError(
-            "--key-subject is looked up in a registry: add --registry, and leave --key-schema out"
+            "--key-subject is looked up in a registry: add --registry, and omit --key-schema"
         )
 
 
 def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
-    """The options for one topic's load; raises `UserError`."""
+    """Returns the options for one topic's load; raises `UserError`."""
     from ottla.loading.bounds import parse_place
     from ottla.loading.job import LoadOptions
     from ottla.loading.task import OnError
 
-    # A rerun has its own understanding of the two.
+    # A rerun interprets the two differently.
     start, end = (None, None) if given["rerun"] else (given["start"], given["end"])
     return LoadOptions(
         allow_gaps=given["allow_gaps"],
@@ -388,7 +395,7 @@ def _header_columns(schema: str) -> str:
 
 
 def _schema_text(given: str, value_format: "ValueFormat") -> str:
-    """A schema on the line or in a file, as a table has it; raises `UserError`."""
+    """Returns a schema given as text or file, in the form that tables use; raises `UserError`."""
     from ottla.tables.values.decoder import ValueFormat
     from ottla.tables.values.schema import schema_text
 
@@ -414,7 +421,7 @@ def _json_type(schema: str) -> Any:
 
 
 def _text_or_file(text: str) -> str:
-    """A schema that is the name of a file is what is in it."""
+    """Returns the content of the file if the text names one, otherwise the text."""
     try:
         path = Path(text)
         return path.read_text() if text and path.is_file() else text

@@ -1,4 +1,4 @@
-"""Which topics `ottla load` is asked for, and the table that each goes into."""
+"""Which topics `ottla load` reads, and the table that each goes into."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     if not topics and not given["tables"] and not given["pattern"]:
         raise UserError("name a topic to load: ottla load SOURCE TOPIC --into PATH")
     if given["into"] is None and (topics or given["pattern"]):
-        raise UserError("say where the table is to be: --into PATH")
+        raise UserError("name the table's location: --into PATH")
     if given["into"] is not None and not topics and not given["pattern"]:
         raise UserError("--into is for topics that are named without a path: name one, or --table")
     if given["pattern"] and topics:
-        raise UserError("--pattern chooses the topics: leave out the names, or --pattern")
+        raise UserError("--pattern selects the topics: omit the names, or --pattern")
 
 
 def named_places(source: str, topics: Sequence[str], given: Mapping[str, Any]) -> "list[LoadPlace]":
-    """The topics that are named, of which each has its own table; raises `UserError`."""
+    """Returns the named topics, each with its own table; raises `UserError`."""
     from ottla.loading.job import LoadPlace
 
     names = dict.fromkeys(topics)
@@ -39,7 +39,7 @@ def named_places(source: str, topics: Sequence[str], given: Mapping[str, Any]) -
 
 
 def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
-    """The topics that the pattern fits now; raises `UserError`."""
+    """Returns the topics that match the pattern now; raises `UserError`."""
     from ottla.loading.job import LoadPlace
     from ottla.sources.opening import choice_options, open_log
 
@@ -53,7 +53,7 @@ def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
 
 
 def table_pair(text: str) -> tuple[str, str]:
-    """Topic and path of `--table TOPIC=PATH`; raises `UserError`."""
+    """Parses `--table TOPIC=PATH`; raises `UserError`."""
     topic, sign, path = text.partition("=")
     if not (topic and sign and path):
         raise UserError(f"--table takes TOPIC=PATH, such as orders=tables/orders, not {text!r}")

@@ -1,4 +1,4 @@
-"""What `ottla load` shows: a line while it runs, and a report of what it loaded."""
+"""The output of `ottla load`: a line while it runs, and a report of what it loaded."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 SHOWN_START_S = 1.0
-"""A start of Spark that is worth a line, where there was little to load."""
+"""Seconds of Spark's start from which the report mentions it, if there was little to load."""
 
 
 def progress_words(progress: "Progress", engine: str) -> str | None:
-    """What a load is doing; `None` for what is not worth a line."""
+    """Describes what a load is doing; `None` for steps that are not shown."""
     from ottla.loading.job import Step
 
     match progress.step:
@@ -35,7 +35,7 @@ def progress_words(progress: "Progress", engine: str) -> str | None:
 
 
 def show_report(console: "Console", report: "LoadReport") -> None:
-    """What came of it: offsets for each partition, then rows, time and place in a line."""
+    """Prints the result: offsets for each partition, then a line with rows, time and place."""
     if report.nothing_new:
         ends = ", ".join(str(partition.until_offset) for partition in report.partitions)
         console.print(f"nothing new in {report.topic}: {report.into} has all of it (up to {ends})")
@@ -45,7 +45,7 @@ def show_report(console: "Console", report: "LoadReport") -> None:
         if partition.lost is not None:
             console.print(
                 f"partition {partition.partition}: offsets {partition.lost.from_offset:,} to "
-                f"{partition.lost.until_offset - 1:,} had been removed unread"
+                f"{partition.lost.until_offset - 1:,} were deleted before they were loaded"
             )
     if report.quarantined_count:
         console.print(aside_words(report))
@@ -58,12 +58,12 @@ def show_report(console: "Console", report: "LoadReport") -> None:
     console.print(summary(report))
     if report.is_short and report.start_seconds >= SHOWN_START_S:
         console.print(
-            f"{report.start_seconds:.1f} s of that started Spark's Java; {WITHOUT_SPARK}",
+            f"{report.start_seconds:.1f} s of that was spent starting Spark's JVM; {WITHOUT_SPARK}",
         )
 
 
 def show_offsets(console: "Console", title: str, report: "LoadReport") -> None:
-    """A table of what was read of each partition."""
+    """Prints what was read of each partition, as a table."""
     table = new_table("partition", "from offset", "to offset", "rows")
     table.title = title
     for one in report.partitions:
@@ -77,7 +77,7 @@ def show_offsets(console: "Console", title: str, report: "LoadReport") -> None:
 
 
 def commit_line(report: "LoadReport") -> str:
-    """One commit of those that follow each other."""
+    """Returns the line for one commit of a series."""
     aside = f", {report.quarantined_count:,} set aside" if report.quarantined_count else ""
     if report.rescued_count:
         aside += f", {report.rescued_count:,} with fields that no column is named for"
@@ -89,7 +89,7 @@ def commit_line(report: "LoadReport") -> str:
 
 
 def aside_words(report: "LoadReport") -> str:
-    """How many records were no rows, and where it says why."""
+    """Says how many records could not be decoded, and where the reasons are."""
     from ottla.tables.ledger_entries import FileRole
 
     paths = [file.path for file in report.files if file.role is FileRole.QUARANTINE]
@@ -101,8 +101,7 @@ def aside_words(report: "LoadReport") -> str:
 
 
 def summary(report: "LoadReport") -> str:
-    """Rows, time, throughput and place. The rate is that of reading and writing, not of starting
-    Spark."""
+    """Returns rows, time, throughput and place; the rate excludes the start of Spark."""
     from rich.filesize import decimal
 
     rate = ""

@@ -1,4 +1,4 @@
-"""`ottla log check`: whether a log directory is sound, and where it is not."""
+"""`ottla log check`: finds damage in a log directory."""
 
 import json
 import sys
@@ -23,9 +23,9 @@ EXIT_FINDINGS = 1
 def check_command(directory: str, deep: bool, as_json: bool) -> None:
     """Check the log directory or partition's directory DIR.
 
-    Exits with 0 when it is sound, with 1 when it is not: then a line for each finding names the
-    file, the byte and the reason. Lines that begin with "note" are worth knowing, but no damage.
-    Nothing is written; on the directory of a running broker the end of a log may be unfinished.
+    Exits with 0 if it is sound; otherwise prints a line for each finding, with the file, the byte
+    position and the reason, and exits with 1. Lines that begin with "note" are not damage. Nothing
+    is written; in the directory of a running broker the end of a log may be incomplete.
     """
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.directory_check import check

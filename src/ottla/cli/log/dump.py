@@ -1,4 +1,4 @@
-"""`ottla log dump`: what the files of a log hold, as tables or as JSON."""
+"""`ottla log dump`: prints the contents of a log's files, as tables or as JSON."""
 
 import base64
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.rows import Row
 
 ROWS_PER_TABLE = 500
-"""A table is laid out as a whole; a longer listing repeats its heading."""
+"""Rows of one table; a longer listing repeats the heading."""
 
 
 @click.command(
@@ -55,7 +55,7 @@ def write_json(path: str, found: Iterable[Row]) -> None:
 
 
 def json_fields(row: Row) -> dict[str, Any]:
-    """A row's fields as JSON has them: bytes in base64, headers as objects."""
+    """Returns a row's fields for JSON: bytes in base64, headers as objects."""
     values = {one.name: getattr(row, one.name) for one in fields(row)}
     if isinstance(row, rows.RecordRow):
         values["headers"] = [
@@ -70,9 +70,9 @@ def json_bytes(value: bytes | None) -> str | None:
 
 
 class Listing:
-    """A heading for each file, then its rows: tables, and lines for what fits no table.
+    """Prints a heading for each file, then its rows: as tables, or as lines if they fit no table.
 
-    With `deep` a batch is a line too, and its records are indented lines below it.
+    With `deep` each batch is a line, followed by its records as indented lines.
     """
 
     def __init__(self, *, deep: bool) -> None:
@@ -95,9 +95,10 @@ class Listing:
 
 
 def write_table(lines: list[dict[str, str]]) -> None:
-    """Columns that are empty in every line are left out.
+    """Prints rows, without columns that are empty in every row.
 
-    Laid out by hand: a library for tables takes 30 times as long, and a segment has 100,000 rows.
+    It formats them itself: a library for tables takes 30 times as long, and a segment can have
+    100,000 rows.
     """
     names = [name for name in lines[0] if any(line[name] for line in lines)]
     widths = {name: max(len(name), *(len(line[name]) for line in lines)) for name in names}
@@ -120,7 +121,7 @@ def heading_text(path: str, row: Row) -> str:
 
 
 def cells(row: Row) -> dict[str, str]:
-    """Column names and texts; an empty text stands for nothing to say."""
+    """Returns column names and texts; an empty text for a value that does not apply."""
     if isinstance(row, rows.BatchRow):
         return batch_cells(row)
     if isinstance(row, rows.TimeIndexRow):
@@ -160,7 +161,7 @@ def batch_cells(row: rows.BatchRow) -> dict[str, str]:
 
 
 def time_range_text(first_ms: int | None, last_ms: int) -> str:
-    """Both ends; the day is not said twice."""
+    """Returns both ends; the date is not repeated if they share it."""
     if last_ms < 0:
         return ""
     last = time_text(last_ms)
@@ -191,7 +192,7 @@ def batch_text(row: Row) -> str:
 
 
 def record_text(row: Row) -> str:
-    """Sizes are there only where the value itself is not."""
+    """Describes a record; sizes are only shown without the value itself."""
     assert isinstance(row, rows.RecordRow)
     parts = [f"  offset {row.offset}"]
     if row.timestamp >= 0:

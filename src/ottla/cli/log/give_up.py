@@ -1,4 +1,4 @@
-"""`ottla log give-up`: an empty log in place of a partition that is lost."""
+"""`ottla log give-up`: replaces a lost partition by an empty log."""
 
 import click
 
@@ -14,9 +14,9 @@ from ottla.cli.terminal import ExampleCommand, print_json
 def give_up_command(directory: str, partition: str, as_json: bool) -> None:
     """Replace a lost partition of the log directory DIR by an empty one.
 
-    For a partition that a broker refuses because its directory is not there, once it is certain
-    that the directory cannot be put back. Its records stay lost; the empty log begins at the offset
-    at which the lost one ended. No broker may be running on DIR.
+    Use it for a partition that a broker refuses because its directory is missing, if the directory
+    cannot be restored. Its records stay lost; the empty log begins at the offset at which the lost
+    one ended. No broker may be running on DIR.
     """
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.giving_up import give_up

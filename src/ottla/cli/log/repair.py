@@ -1,4 +1,4 @@
-"""`ottla log repair`: the plan of a repair, carried out only on request."""
+"""`ottla log repair`: plans a repair, and carries it out on request."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ STEPS = {
     ActionKind.REBUILD_EPOCHS: "rebuild it from the batches",
     ActionKind.REBUILD_TRANSACTIONS: "rebuild it from the transaction markers",
     ActionKind.REPLACE_SNAPSHOT: "remove it, and take one of the log's end",
-    ActionKind.FINISH_SWAP: "put what compaction finished in its place",
+    ActionKind.FINISH_SWAP: "put the segment that compaction finished in its place",
     ActionKind.ACCEPT_LOSS: "continue without the offsets that are lost",
     ActionKind.WRITE_TOPIC_ID: "write the id that the topic's other partitions have",
     ActionKind.SET_CHECKPOINT: "set {entry}",
@@ -38,17 +38,17 @@ STEPS = {
 )
 @click.argument("directory", metavar="DIR")
 @click.option("--in-place", is_flag=True, help="Repair DIR itself.")
-@click.option("--copy-to", metavar="NEWDIR", help="Copy DIR to NEWDIR, and repair the copy.")
+@click.option("--copy-to", metavar="NEWDIR", help="Copy DIR to NEWDIR and repair the copy.")
 @click.option("--deep", is_flag=True, help="Decompress every batch to find damage.")
-@click.option("--discard", is_flag=True, help="Do not keep the bytes that are cut out.")
+@click.option("--discard", is_flag=True, help="Discard the bytes that are cut out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def repair_command(
     directory: str, in_place: bool, copy_to: str | None, deep: bool, discard: bool, as_json: bool
 ) -> None:
     """Plan the repair of the log directory or partition's directory DIR, and carry it out.
 
-    Without --in-place or --copy-to nothing is written. Exits with 0 when DIR is sound, or is so
-    afterwards, and with 1 otherwise. Bytes cut out of a log are kept in NAME.cut-POSITION.
+    Without --in-place or --copy-to nothing is written. Exits with 0 if DIR is sound or was
+    repaired, otherwise with 1. Bytes cut out of a log are kept in NAME.cut-POSITION.
     """
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.repair import copy_directory
@@ -86,7 +86,7 @@ def show(directory: str, writer: "PlanWriter", *, deep: bool) -> bool:
 
 
 def carry_out(directory: str, writer: "PlanWriter", *, deep: bool, discard: bool) -> bool:
-    """Repairs, and prints what is left; returns whether the directory is sound now."""
+    """Carries out the plan, and prints what is left; returns whether the directory is sound now."""
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.repair import RepairOptions, repair
 
@@ -101,7 +101,7 @@ def carry_out(directory: str, writer: "PlanWriter", *, deep: bool, discard: bool
 
 
 class PlanWriter:
-    """Prints plans, and adds up what they cost."""
+    """Prints plans, and sums up what they cost."""
 
     def __init__(self, *, as_json: bool, discard: bool) -> None:
         self.as_json = as_json
@@ -124,7 +124,7 @@ class PlanWriter:
                 click.echo(f"{finding.text} (no repair is known: restore the file)")
 
     def summary(self) -> str:
-        """What was done, and what is gone."""
+        """Summarizes what was done, and what is lost."""
         size = sum(one.size or 0 for one in self._cuts)
         logs = len({one.path for one in self._cuts})
         done = f"Done: {counted(self._step_count, 'step')}."
@@ -165,7 +165,7 @@ def action_text(action: Action, *, discard: bool) -> str:
 
 
 def lost_text(lost: LostOffsets) -> str:
-    """Which offsets are missing afterwards, as far as is known."""
+    """Says which offsets are missing afterwards, as far as known."""
     if lost.last is None:
         if lost.stated_last is None or lost.stated_last < lost.first:
             text = f"whatever came after offset {lost.first - 1} is lost"
@@ -182,7 +182,7 @@ def lost_text(lost: LostOffsets) -> str:
 
 
 def kept_in(action: Action, *, discard: bool) -> str | None:
-    """Where a person finds what a step takes away."""
+    """Returns where the removed bytes or files of a step are kept."""
     from ottla.storage.diagnosis.repair import cut_path, damaged_path
 
     if discard or action.is_zero or action.kind not in (ActionKind.CUT_OUT, ActionKind.SET_ASIDE):

@@ -1,8 +1,8 @@
 """Samples by metric, in the form that `prometheus_client` writes out.
 
-Writing 10,000 partitions out takes a few tenths of a second of processor time in the thread of the
-scrape, which the interpreter would take from the event loop in pieces of 5 ms. So the samples are
-handed over in pieces of less than 1 ms, with a pause between them in which the loop runs.
+Writing 10,000 partitions takes a few tenths of a second of processor time in the scrape's thread,
+which the interpreter would take from the event loop in slices of 5 ms. So the samples are passed on
+in portions of less than 1 ms, with a pause between them in which the loop runs.
 """
 
 import time
@@ -23,7 +23,7 @@ Row = tuple[str, tuple[str, ...], float]
 
 
 class Families:
-    """What one scrape has found."""
+    """The samples of one scrape."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}
@@ -43,7 +43,7 @@ class Families:
         rows.append(("_sum", (label,), histogram.sum_ms / 1000))
 
     def metrics(self) -> Iterator["Metric"]:
-        """All of them, in the order of the table; each may be gone through once."""
+        """Yields all of them, in the order of the table; each can be iterated once."""
         from prometheus_client.core import Metric
 
         for name, rows in self._rows.items():

@@ -1,7 +1,7 @@
-"""Metrics and health over HTTP, from a thread for each question, beside the broker.
+"""Metrics and health over HTTP, with a thread for each request, beside the broker.
 
-`/metrics` is for Prometheus, `/healthz` says that the process is alive, and `/readyz` whether
-clients are served: not before the directories are recovered, nor when the broker stops or has no
+`/metrics` is for Prometheus, `/healthz` reports that the process is alive, and `/readyz` whether
+clients are served: not before the directories are recovered, nor while the broker stops or has no
 directory left.
 """
 
@@ -17,13 +17,13 @@ PATHS = "/metrics, /healthz and /readyz"
 
 
 class MetricsServer:
-    """Answers from its start until `close`; `serve` gives it a broker in between.
+    """Answers from its creation until `close`; `serve` adds a broker in between.
 
-    `why_not_ready` says what the broker waits for, `None` when it serves clients.
+    `why_not_ready` says what the broker waits for, `None` while it serves clients.
     """
 
     def __init__(self, address: tuple[str, int], why_not_ready: Callable[[], str | None]) -> None:
-        """Raises `UserError` when the extra is missing or the address cannot be had."""
+        """Raises `UserError` if the extra is missing or the address cannot be used."""
         with needed_for("--metrics"):
             from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
         self.registry = CollectorRegistry()
@@ -43,11 +43,11 @@ class MetricsServer:
         self._thread.start()
 
     def serve(self, collector: Any) -> None:
-        """Adds the metrics of a broker, as `prometheus_client` takes a collector."""
+        """Adds the metrics of a broker: a collector for `prometheus_client`."""
         self.registry.register(collector)
 
     def scrape(self, accepted: str) -> tuple[str, bytes]:
-        """The content type that was agreed on, and the metrics in it."""
+        """Returns the negotiated content type, and the metrics in it."""
         from prometheus_client.exposition import choose_encoder
 
         encode, content_type = choose_encoder(accepted)
@@ -90,6 +90,6 @@ def _handler(metrics: MetricsServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """A scrape each few seconds is nothing to log."""
+            """Logs nothing: a scrape every few seconds is not worth a line."""
 
     return Handler

@@ -1,6 +1,6 @@
-"""Every metric that a broker exports: name, kind, labels, meaning, and Kafka's counterpart by JMX.
+"""Every metric that a broker exports: name, kind, labels, meaning, and Kafka's counterpart in JMX.
 
-`docs/metrics.md` is made from these rows, and the collector exports nothing else.
+`docs/metrics.md` is generated from these rows, and the collector exports nothing else.
 """
 
 from dataclasses import dataclass
@@ -85,7 +85,8 @@ SECTIONS = (
             gauge(
                 "offline_partitions",
                 NONE,
-                "Partitions that are not served: their directory is offline, or they need repair.",
+                "Partitions that are not served, because their directory is offline or they need "
+                "repair.",
                 "KafkaController OfflinePartitionsCount",
             ),
         ),
@@ -112,7 +113,7 @@ SECTIONS = (
             counter(
                 "log_rolled_segments",
                 NONE,
-                "Segments that were ended, of logs that are still there.",
+                "Segments that were rolled, of existing logs.",
             ),
             gauge(
                 "log_directory_offline",
@@ -132,31 +133,31 @@ SECTIONS = (
             histogram(
                 "request_duration_seconds",
                 ("api",),
-                "From the receipt of a request until its answer leaves.",
+                "Time from the receipt of a request until its response is sent.",
                 "RequestMetrics TotalTimeMs",
             ),
             histogram(
                 "request_wait_seconds",
                 ("api",),
-                "How long answers waited: fetches for records, joins for members.",
+                "How long responses waited: fetches for records, joins for members.",
                 "RequestMetrics RemoteTimeMs",
             ),
             counter(
                 "request_queue_seconds",
                 ("api",),
-                "How long requests lay in receive buffers until they were read.",
+                "How long requests waited in receive buffers.",
                 "RequestMetrics RequestQueueTimeMs",
             ),
             counter(
                 "request_errors",
                 ("api", "error"),
-                "Error codes in answers; an answer may hold several.",
+                "Error codes in responses; a response can have several.",
                 "RequestMetrics ErrorsPerSec",
             ),
             counter(
                 "loop_busy_seconds",
                 NONE,
-                "Time in which the event loop was at work.",
+                "Time in which the event loop was busy.",
                 "SocketServer NetworkProcessorAvgIdlePercent",
             ),
             gauge(
@@ -204,13 +205,13 @@ SECTIONS = (
             gauge(
                 "throttled_clients",
                 NONE,
-                "Clients that a quota holds back now.",
+                "Clients that are throttled now.",
                 "ClientQuotaManager queue-size",
             ),
             counter(
                 "throttled_requests",
                 NONE,
-                "Requests after which a quota held the client back.",
+                "Requests after which the client was throttled.",
                 "ClientQuotaManager throttle-time",
             ),
         ),
@@ -218,20 +219,20 @@ SECTIONS = (
     Section(
         "Users",
         (
-            gauge("user_connections", ("user",), "Open connections by the principal they are of."),
+            gauge("user_connections", ("user",), "Open connections by principal."),
             gauge(
                 "quota_rate",
                 ("quota", "user", "client_id"),
-                "What clients under a quota do per second: bytes, or of request_percentage "
-                "hundredths of a thread's time. Empty labels: the quota is for all of them. Of "
-                "more than 1000 clients the fastest.",
+                "Rate of clients under a quota: bytes per second, or for request_percentage "
+                "hundredths of a thread's time. Empty labels: the quota applies to all clients. "
+                "Of more than 1000 clients the fastest.",
                 "Produce, Fetch and Request byte-rate, request-time",
             ),
             counter(
                 "denials",
                 ("user",),
-                "What the authorizer denied a principal; from 1000 principals on the rest are "
-                "others.",
+                "Operations that the authorizer denied, by principal; beyond 1000 principals the "
+                "rest are summed up as others.",
             ),
         ),
     ),
@@ -247,7 +248,7 @@ SECTIONS = (
             gauge(
                 "group_state",
                 ("group", "state"),
-                "1 for the state that a group is in.",
+                "1 for the state of a group.",
                 "GroupMetadataManager NumGroupsStable and others",
             ),
             gauge("group_committed_offset", ("group", *PARTITION), "The committed offset."),
@@ -260,7 +261,7 @@ SECTIONS = (
             gauge(
                 "group_lag_seconds",
                 ("group", *PARTITION),
-                "How long ago the log ended at the committed offset, as earlier scrapes saw it.",
+                "How long ago the log ended at the committed offset, according to earlier scrapes.",
             ),
         ),
     ),
@@ -284,7 +285,7 @@ SECTIONS = (
             counter(
                 "retention_deleted_segments",
                 ("rule",),
-                "Segments that went, by the rule that said so.",
+                "Segments that were deleted, by the rule.",
             ),
             counter("retention_deleted_bytes", ("rule",), "Bytes of those segments."),
             counter("retention_passes", NONE, "Passes over all logs."),
@@ -343,7 +344,7 @@ SECTIONS = (
             counter(
                 "events",
                 ("event",),
-                "Events that are logged at INFO level, those included that were summed up.",
+                "Events that are logged at INFO level, including those that were summed up.",
             ),
             gauge("build", ("version",), "1, with the version."),
         ),
@@ -378,7 +379,7 @@ SECTIONS = (
             counter(
                 "isr_shrinks",
                 NONE,
-                "Changes by which replicas have left the ISR.",
+                "Changes by which replicas left the ISR.",
                 "ReplicaManager IsrShrinksPerSec",
             ),
             counter(
@@ -390,8 +391,8 @@ SECTIONS = (
             gauge(
                 "replica_lag",
                 ("topic", "partition", "broker"),
-                "Offsets that a follower of a partition led here is behind; those that are level "
-                "are left out.",
+                "Lag of a follower of a partition led here, in offsets; followers without lag are "
+                "left out.",
                 "FetcherLagMetrics ConsumerLag",
             ),
         ),
@@ -402,17 +403,17 @@ SECTIONS = (
             gauge(
                 "table_lag_records",
                 TABLE,
-                "Offsets of the topic that were not in the table when the log was last asked.",
+                "Offsets of the topic that were not in the table when the log was last checked.",
             ),
             gauge(
                 "table_lag_seconds",
                 TABLE,
                 "Time since the table had all that was in the log; 0 while it has.",
             ),
-            gauge("table_up", TABLE, "1 when the last look at topic and table succeeded."),
+            gauge("table_up", TABLE, "1 if the last check of topic and table succeeded."),
             counter("table_commits", TABLE, "Commits since the process began."),
             counter("table_rows", TABLE, "Rows that these commits brought."),
-            counter("table_errors", TABLE, "Looks that failed, each of which is tried again."),
+            counter("table_errors", TABLE, "Checks that failed; each is retried."),
         ),
     ),
 )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TableCollector:
-    """A collector as `prometheus_client` takes it; `statuses` is called in the scrape's thread."""
+    """A collector for `prometheus_client`; `statuses` is called in the scrape's thread."""
 
     def __init__(self, statuses: "Callable[[], Iterable[FollowStatus]]", clock: Clock) -> None:
         self._statuses = statuses

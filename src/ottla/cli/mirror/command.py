@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.storage.reading.read_damage import Damage
 
 GROUPS_EVERY_S = 10.0
-"""While following: how often groups are asked what they have committed."""
+"""How often committed offsets are fetched while following."""
 
 
 def byte_rate(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -37,7 +37,7 @@ def byte_rate(context: click.Context, parameter: click.Parameter, text: str | No
 
 
 class MirrorCommand(ExampleCommand):
-    """`ottla mirror verify ...` is a command of its own, with arguments of the same kind."""
+    """Dispatches `ottla mirror verify ...`, a command with arguments of the same kind."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
@@ -51,7 +51,7 @@ class MirrorCommand(ExampleCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """What the options of `ottla mirror` say."""
+    """The values of the options of `ottla mirror`."""
 
     topics: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -74,7 +74,7 @@ class CopyOptions:
 
     @property
     def on_damage(self) -> "Callable[[Damage], None] | None":
-        """What becomes of damage in a source that is a directory; `None` raises it."""
+        """Handles damage in a source that is a directory; `None` raises it."""
         return report_skipped if self.skip_damaged else None
 
 
@@ -98,7 +98,7 @@ class CopyOptions:
 @click.option(
     "--allow-gaps",
     is_flag=True,
-    help="Continue although the source deleted records before they were copied; gaps are reported.",
+    help="Continue if the source deleted records before they were copied; gaps are reported.",
 )
 @click.option(
     "--skip-damaged",
@@ -131,10 +131,10 @@ class CopyOptions:
 def mirror_command(source: str, target: str, **options: Any) -> None:
     """Copy topics from SOURCE into TARGET, byte for byte, with their offsets.
 
-    SOURCE is a data directory, Kafka's or Ottla's, also while its broker runs, or several of one
-    broker with commas between them, or HOST:PORT of any Kafka broker. TARGET is a data directory,
+    SOURCE is HOST:PORT of any Kafka broker, or a data directory of Kafka or Ottla, even while its
+    broker runs; separate several directories of one broker by commas. TARGET is a data directory,
     which no broker may use; serve it afterwards with `ottla serve`. Run the command again to copy
-    what was appended since, also after it was killed.
+    newer records, also after it was killed.
 
     `ottla mirror verify SOURCE TARGET` compares the two, batch by batch.
     """
@@ -148,7 +148,7 @@ def mirror_command(source: str, target: str, **options: Any) -> None:
 
 
 def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
-    """Copies, and says what came of it; leaves with 1 when something was refused."""
+    """Copies, and reports the result; exits with 1 if something was refused."""
 
     from ottla.base.clock import SystemClock
     from ottla.cli.mirror.text import Totals, draw, new_line, partition_words, round_words
@@ -173,9 +173,9 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     )
     if given.engine == "spark":
         if given.throttle:
-            raise UserError("--throttle is for one process; leave it or --engine spark out")
+            raise UserError("--throttle works within one process; omit it or --engine spark")
         if given.skip_damaged:
-            raise UserError("--skip-damaged is for one process; leave it or --engine spark out")
+            raise UserError("--skip-damaged works within one process; omit it or --engine spark")
         bulk_with_spark(source, directory, (options, security), console)
     totals = Totals(console, target, is_following=given.follow)
     with (
@@ -232,7 +232,7 @@ def run(
     stop: Stopping,
     totals: "Totals",
 ) -> None:
-    """One round, or rounds until the end is asked for; an absent source is waited for."""
+    """Runs one round, or rounds until it is stopped; waits for a source that is absent."""
     from ottla.client.connection import UnreachableError
 
     while True:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def reproduce(source: str, target: str, given: "CopyOptions") -> None:
-    """Sends, and says what came of it; leaves with 1 when something was refused."""
+    """Sends, and reports the result; exits with 1 if something was refused."""
     from ottla.cli.mirror.command import run
     from ottla.cli.mirror.text import Totals, draw, new_line
     from ottla.cli.settings_files import read_client_settings
@@ -25,7 +25,7 @@ def reproduce(source: str, target: str, given: "CopyOptions") -> None:
     if not all(is_address(one) for one in target.split(",")):
         raise UserError(f"{target}: --mode reproduce sends to a broker; name its HOST:PORT")
     if given.engine != "local":
-        raise UserError("--mode reproduce has one engine, local; leave --engine out")
+        raise UserError("--mode reproduce has one engine, local; omit --engine")
     console = new_console()
     options = ReproduceOptions(
         selection=Selection(topics=given.topics, exclude=given.exclude),

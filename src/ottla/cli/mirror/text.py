@@ -1,4 +1,4 @@
-"""What `ottla mirror` says: a line while it copies, a table of topics, and what was refused."""
+"""The output of `ottla mirror`: a line while it copies, a table of topics, and what was refused."""
 
 import sys
 import time
@@ -19,12 +19,12 @@ EXIT_REFUSED = 1
 
 
 def new_line(console: "Console") -> ProgressLine:
-    """The line that is drawn while a mirror runs."""
+    """Returns the line that shows the progress of a mirror."""
     return ProgressLine(console, "looking at the source", noun="offsets")
 
 
 def draw(line: ProgressLine, report: "PartitionReport") -> None:
-    """How far a partition is in this round."""
+    """Shows the progress of a partition in this round."""
     from rich.filesize import decimal
 
     done, total = report.until_offset - report.from_offset, report.source_end - report.from_offset
@@ -32,7 +32,7 @@ def draw(line: ProgressLine, report: "PartitionReport") -> None:
 
 
 def partition_words(report: "PartitionReport") -> str:
-    """How far a partition is, as `ottla status` says it."""
+    """The progress of a partition, as `ottla status` shows it."""
     from rich.filesize import decimal
 
     return (
@@ -42,7 +42,7 @@ def partition_words(report: "PartitionReport") -> str:
 
 
 def round_words(report: "RoundReport") -> str:
-    """How a mirror stands after a round."""
+    """Describes the state after a round."""
     refused = f", {len(report.refusals)} refused" if report.refusals else ""
     return f"{counted(len(report.partitions), 'partition')} up to date with the source{refused}"
 
@@ -62,7 +62,7 @@ class TopicTotal:
 
 
 class Totals:
-    """Adds rounds up. While following, each round that copied something is a line."""
+    """Sums up rounds. While following, each round that copied something is a line."""
 
     def __init__(self, console: "Console", target: str, *, is_following: bool) -> None:
         self._console = console
@@ -75,7 +75,7 @@ class Totals:
         self._commit_count = 0
         self._held_back = 0
         self.was_stopped = False
-        """Whether somebody ended it in the middle of a round."""
+        """Whether it was stopped during a round."""
 
     def add(self, report: "RoundReport") -> None:
         for one in report.partitions:
@@ -84,7 +84,7 @@ class Totals:
         self._held_back = report.held_back
         self._refusals = report.refusals
         for topic, names in report.unknown_settings.items():
-            self.say_once(f"topic {topic}: settings that are not known here: {', '.join(names)}")
+            self.say_once(f"topic {topic}: unknown settings: {', '.join(names)}")
         for place, reason in report.refusals.items():
             self.say_once(f"{place}: {reason}")
         if self._is_following and report.size:
@@ -98,18 +98,20 @@ class Totals:
         for gap in one.gaps:
             topic.gaps.append((one.partition, gap))
             self.say_once(
-                f"{one.name}: offsets {gap.from_offset:,} to {gap.until_offset - 1:,} had been "
-                "removed from the source; the copy starts after them"
+                f"{one.name}: offsets {gap.from_offset:,} to {gap.until_offset - 1:,} were "
+                f"deleted from the source; the copy starts after them"
             )
 
     def say_once(self, text: str) -> None:
-        """Says a thing on standard error, unless it was said before."""
+        """Prints a message on standard error, unless it was printed before."""
         if text not in self._said:
             self._said.add(text)
             click.echo(f"ottla: {text}", err=True)
 
     def finish(self) -> None:
-        """The table and a last line; leaves with 1 when something is refused, or was cut short."""
+        """Prints the table and a last line; exits with 1 if something was refused or
+        interrupted.
+        """
         table = new_table("topic", "partitions", "new offsets", "bytes", "ends at")
         for name, topic in sorted(self._topics.items()):
             ends = ", ".join(f"{end:,}" for _, end in sorted(topic.ends.items())[:6])

@@ -1,4 +1,4 @@
-"""`ottla mirror verify`: whether a target is its source, batch by batch."""
+"""`ottla mirror verify`: compares a target with its source, batch by batch."""
 
 import contextlib
 import sys
@@ -24,7 +24,7 @@ EXIT_DIFFERENT = 1
 @click.option(
     "--allow-lag",
     is_flag=True,
-    help="Accept a target that lags behind a source that is written to.",
+    help="Accept a target that lags behind a source in use.",
 )
 @click.option(
     "--groups/--no-groups", default=True, help="Compare the committed offsets of consumer groups."
@@ -34,8 +34,8 @@ def verify_command(
 ) -> None:
     """Compare TARGET with SOURCE: offsets, leader epochs and the checksum of every batch.
 
-    Each is a data directory (or several, separated by commas) or HOST:PORT, running or not. Exits
-    with 1 and the first difference of each partition when they differ.
+    Each is a data directory (or several, separated by commas) or HOST:PORT, running or not. If they
+    differ, prints the first difference of each partition, and exits with 1.
     """
     from ottla.mirror.source import Selection
     from ottla.mirror.verify import Verification, VerifyOptions
@@ -62,7 +62,7 @@ def _opened(place: str, config: Path | None) -> "Source":
 
 
 def show(report: "VerifyReport", seconds: float) -> None:
-    """The differences, then what was compared; leaves with 1 when there are any."""
+    """Prints the differences and what was compared; exits with 1 if there are any."""
     from rich.filesize import decimal
 
     for one in report.differences:

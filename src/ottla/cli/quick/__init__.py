@@ -1,1 +1,1 @@
-"""`ottla quick`: a broker for as long as it is wanted, in a temporary directory."""
+"""`ottla quick`: a temporary broker in a temporary directory."""

@@ -1,4 +1,4 @@
-"""What to paste into the common clients to reach a broker."""
+"""Code and commands with which common clients reach a broker."""
 
 CLIENTS = {
     "confluent-kafka": 'Producer({{"bootstrap.servers": "{address}"}})',
@@ -10,9 +10,9 @@ CLIENTS = {
     "franz-go": 'kgo.NewClient(kgo.SeedBrokers("{address}"))',
     "kafkajs": 'new Kafka({{ brokers: ["{address}"] }})',
 }
-"""Client -> a line with the address left out."""
+"""By client: a line with a placeholder for the address."""
 
 
 def settings_lines(address: str) -> dict[str, str]:
-    """One line of code or shell for each client."""
+    """Returns one line of code or shell for each client."""
     return {client: text.format(address=address) for client, text in CLIENTS.items()}

@@ -24,7 +24,7 @@ from ottla.cli.terminal import (
 
 EXIT_NOT_FOUND = 127
 SIGNALLED = 128
-"""What a shell adds to the number of the signal that ended a command."""
+"""Added to the number of a signal that ended a command, as by a shell."""
 
 SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
 
@@ -66,7 +66,7 @@ def quick_command(
     """Run a broker whose data is removed when it ends.
 
     Prints what to paste into the common clients, and runs until SIGTERM or Ctrl-C. With a COMMAND
-    it runs that, with KAFKA_BOOTSTRAP_SERVERS in its environment, and ends with its exit code. -q
+    it runs that, with KAFKA_BOOTSTRAP_SERVERS in its environment, and exits with its exit code. -q
     prints the address only.
     """
     counts = dict(map(_topic, topics))
@@ -82,7 +82,7 @@ def quick_command(
 
 @contextmanager
 def _broker(listen: str, topics: dict[str, int], settings: dict[str, str]) -> Iterator[str]:
-    """The address of a broker; its directory is gone afterwards."""
+    """Yields the address of a broker; its directory is removed afterwards."""
     from ottla.embedded.log import open as open_log
 
     with (
@@ -95,7 +95,7 @@ def _broker(listen: str, topics: dict[str, int], settings: dict[str, str]) -> It
 
 
 def _topic(text: str) -> tuple[str, int]:
-    """NAME or NAME:PARTITIONS; raises `UserError`."""
+    """Parses NAME or NAME:PARTITIONS; raises `UserError`."""
     name, colon, count = text.partition(":")
     if not name or (colon and not (count.isdigit() and int(count))):
         raise UserError(f"--topic takes NAME or NAME:PARTITIONS, such as orders:3, not {text!r}")
@@ -116,7 +116,10 @@ def _print(address: str, *, as_json: bool, is_quiet: bool) -> None:
 
 
 def _run(command: Sequence[str], address: str) -> int:
-    """Its exit code, as a shell has it. Ctrl-C is the command's; SIGTERM is passed on to it."""
+    """Returns the exit code, as a shell would.
+
+    Ctrl-C goes to the command; SIGTERM is passed on to it.
+    """
     environment = {**os.environ, SERVERS: address, "OTTLA_TARGET": address}
     try:
         process = subprocess.Popen(command, env=environment)

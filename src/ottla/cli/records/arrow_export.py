@@ -24,12 +24,12 @@ DECODED = {
     "value": "value",
     "headers": "headers",
 }
-"""Columns of an exported file -> those of `ottla.record.columns`."""
+"""Maps columns of an exported file to those of `ottla.record.columns`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRange:
-    """A topic's ranges of offsets, and where they are read."""
+    """A topic's ranges of offsets, and the source to read them from."""
 
     topic: str
     source: "LogSource"
@@ -37,11 +37,11 @@ class ExportedRange:
 
     @property
     def count(self) -> int:
-        """Offsets; records are at most as many."""
+        """Number of offsets; there are at most as many records."""
         return sum(one.count for one in self.ranges.values())
 
     def batches(self, columns: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
-        """In the schema of `export_schema`, or some of its columns, partition by partition."""
+        """Yields batches of `export_schema`, or of some of its columns, partition by partition."""
         names = export_schema().names if columns is None else columns
         decoded = [DECODED[one] for one in names if one in DECODED] or ["offset"]
         for split in self.source.splits(self.ranges):
@@ -57,7 +57,7 @@ def open_range(
     start: Position,
     until: Position,
 ) -> ExportedRange:
-    """Raises `UserError`, and `UnknownNameError` for a topic that is not there."""
+    """Raises `UserError`, and `UnknownNameError` for a topic that does not exist."""
     source = open_source(target, topic)
     there = {
         one.place: OffsetRange(from_offset=one.start_offset, until_offset=one.end_offset)
@@ -85,7 +85,7 @@ def _is_time(position: Position) -> bool:
 
 
 def open_source(target: Target, topic: str) -> "LogSource":
-    """What reads one topic; raises `UserError`."""
+    """Opens the source of one topic; raises `UserError`."""
     from ottla.sources.opening import open_log, topic_options
 
     text = ",".join(target.directories) or ",".join(
@@ -95,7 +95,7 @@ def open_source(target: Target, topic: str) -> "LogSource":
 
 
 def topics_of(target: Target) -> list[str]:
-    """The names of all topics."""
+    """Returns the names of all topics."""
     if target.is_directory:
         from ottla.storage.reading.read_only_directory import open_for_reading
 
@@ -149,7 +149,7 @@ def _column(batch: "pa.RecordBatch", field: Any, place: TopicPartition) -> Any:
 
 
 def _times(timestamps_ms: Any, kind: Any) -> Any:
-    """Null for no time."""
+    """Converts timestamps; a missing one is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

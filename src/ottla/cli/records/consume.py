@@ -24,24 +24,26 @@ from ottla.cli.terminal import report_remark
 )
 @target_argument(directories=True)
 @click.argument("topics", metavar="TOPIC...", nargs=-1, shell_complete=complete_topics)
-@click.option("--group", "-G", help="Consumer group to read as: prints what is new to it.")
+@click.option(
+    "--group", "-G", help="Consumer group to read as: prints records that the group has not read."
+)
 @reading_options(default_format="value")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Whether records of open and aborted transactions are left out.",
+    help="With read_committed, records of open and aborted transactions are left out.",
 )
 def consume_command(
     target: Target, topics: tuple[str, ...], group: str | None, isolation: str, **given: Any
 ) -> None:
-    """Print the records of topics, as bytes, each value with a line's end.
+    """Print the records of topics: each value as bytes, followed by a newline.
 
-    TARGET is a broker, or a data directory, whose files are read and not written to. TOPIC may be
-    a pattern: 'orders-*', or a regular expression that begins with ^. One partition is printed
-    after the other; with --follow new records then come as they are written. With --group the
-    group's members share the partitions, and what was printed is committed.
+    TARGET is a broker, or a data directory, whose files are only read. TOPIC may be a pattern:
+    'orders-*', or a regular expression that begins with ^. Partitions are printed one after the
+    other; --follow then prints new records as they are written. With --group the group's members
+    share the partitions, and the offsets of printed records are committed.
     """
     plan, printer = parse_plan(topics, given)
     if group is not None:

@@ -1,7 +1,7 @@
-"""What the bytes of keys and values are: text, JSON, hexadecimal, base64, Avro, or by a registry.
+"""Encodings of keys and values: text, JSON, hexadecimal, base64, Avro, or by a schema registry.
 
-One encoding does all four things for its side of a record: bytes to what is printed, to a field of
-`--json`, to what a path of `--where` leads into, and from an input back to bytes.
+An encoding converts bytes to printed text, to a field of `--json` and to the value that a path of
+`--where` refers to, and an input back to bytes.
 """
 
 import base64
@@ -27,7 +27,7 @@ HEX_SUFFIX = "_hex"
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """Of keys or of values. All but `json_field` raise `ValueError` for what is not of it."""
+    """An encoding of keys or values. All but `json_field` raise `ValueError` for data not in it."""
 
     name: str
     decode: Decoder
@@ -36,10 +36,10 @@ class Encoding:
     """From a field's name and bytes to a member of a JSON object; the name says the form."""
     parse: Callable[[bytes], bytes]
     schema_header: str = ""
-    """The header that says by which schema the data was written, if one may."""
+    """The header that may name the schema of the data."""
 
     def framed(self, data: bytes, record: "Record") -> bytes:
-        """The data of a record as the functions take it."""
+        """Returns the data of a record in the form that the functions take."""
         return with_header(data, record.headers, self.schema_header)
 
 
@@ -49,7 +49,7 @@ def field_reader(key: Encoding, value: Encoding) -> FieldReader:
 
 
 def text_field(name: str, data: bytes) -> tuple[str, Any]:
-    """Text where it is UTF-8, and base64 otherwise, under a name that says so."""
+    """Returns UTF-8 as text, and other bytes as base64, under a name that says which."""
     try:
         return name, data.decode()
     except UnicodeDecodeError:
@@ -57,7 +57,7 @@ def text_field(name: str, data: bytes) -> tuple[str, Any]:
 
 
 def json_bytes(value: Any) -> bytes:
-    """One line, as short as JSON can be; what JSON has no form for is text."""
+    """Returns one line of compact JSON; values that JSON cannot represent become text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode()
 
 
@@ -115,9 +115,9 @@ _PLAIN = {one.name: one for one in (TEXT, _JSON, _HEX, _BASE64)}
 def encoding_of(
     side: str, name: str | None, schema: Path | None, registry: "SchemaRegistry | None" = None
 ) -> Encoding:
-    """The encoding of a side, `key` or `value`; raises `UserError`.
+    """Returns the encoding of a side, `key` or `value`; raises `UserError`.
 
-    A schema is Avro's, and without it there is no Avro, but where a registry has what wrote it.
+    A schema option is for Avro, and Avro needs one, unless a registry has the writer's schema.
     """
     schema_option = "--schema" if side == "value" else "--key-schema"
     if name is None and schema is not None:
@@ -125,7 +125,7 @@ def encoding_of(
     if name is None:
         name = "registry" if registry is not None and side == "value" else "text"
     if schema is not None and name != "avro":
-        raise UserError(f"{schema_option} is for avro, and the {side} is {name}; leave one out")
+        raise UserError(f"{schema_option} is for avro, but the {side} is {name}; omit one of them")
     if name in _PLAIN:
         return _PLAIN[name]
     if schema is not None:
@@ -143,7 +143,7 @@ def encoding_of(
 
 
 def avro(path: Path) -> Encoding:
-    """One Avro datum to a value, as `ottla load` reads it; raises `UserError`."""
+    """Returns the decoder for one Avro datum, as in `ottla load`; raises `UserError`."""
     import fastavro
     import fastavro.schema
 

@@ -26,7 +26,7 @@ from ottla.cli.terminal import quiet_option
 @target_argument(directories=True)
 @click.argument("topic", metavar="TOPIC")
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="File to write, replaced when it is whole; - is standard output.")  # fmt: skip
+              help="File to write, replaced once complete; - is standard output.")  # fmt: skip
 @click.option("--as", "kind", type=click.Choice(FORMATS), help="Format; by FILE's name otherwise.")
 @click.option("--partition", "-p", "partitions", multiple=True, type=int, help="Partition.")
 @click.option(
@@ -38,12 +38,13 @@ from ottla.cli.terminal import quiet_option
 def export_command(
     target: Target, topic: str, output: Path, kind: str | None, **given: str
 ) -> None:
-    """Write the committed records of TOPIC to a file, with their places, times and headers.
+    """Write the committed records of TOPIC to a file, with partition, offset, timestamp and
+    headers.
 
-    `ottla import` reads it again. A DuckDB database gets a table named as the topic.
+    `ottla import` reads it again. In a DuckDB database they go into a table with the topic's name.
     """
     if given["as_json"] and str(output) == "-":
-        raise UserError("--json and the records would share standard output; name a file with -o")
+        raise UserError("--json and the records cannot share standard output; name a file with -o")
     now_ms = time.time_ns() // 1_000_000
     form = format_of(str(output), kind)
     written = open_range(

@@ -1,7 +1,7 @@
 """The files of `export` and `import`: Parquet, CSV, JSON lines, Arrow IPC, DuckDB databases.
 
-All but CSV keep a record whole. CSV has text: bytes that are not UTF-8 are base64, in a column of
-their own, and nothing is the same as a null.
+All but CSV preserve a record fully. CSV is text: bytes that are not UTF-8 are base64, in a separate
+column, and empty values are indistinguishable from nulls.
 """
 
 import csv
@@ -46,20 +46,20 @@ ROWS = 4096
 
 
 def format_of(path: str, named: str | None) -> str:
-    """By `--as`, or the file's name; raises `UserError`."""
+    """Returns the format by `--as` or the file's name; raises `UserError`."""
     found = named or SUFFIXES.get(Path(path).suffix.lower())
     if found is None and path == STANDARD_OUTPUT:
-        raise UserError("-o -: standard output has no name that says a format; write --as FORMAT")
+        raise UserError("-o -: standard output has no name to choose a format by; use --as FORMAT")
     if found is None:
         raise UserError(
-            f"{path}: its name says no format; end it in .parquet, .csv, .jsonl, .arrow or "
-            f".duckdb, or write --as FORMAT"
+            f"{path}: its name does not indicate a format; use .parquet, .csv, .jsonl, .arrow or "
+            f".duckdb, or --as FORMAT"
         )
     return found
 
 
 def open_writer(kind: str, path: Path, topic: str) -> AbstractContextManager[Write]:
-    """Writes batches of `export_schema`; the file is there only when all of it is."""
+    """Opens a writer for batches of `export_schema`; the file appears only once it is complete."""
     if kind == "duckdb":
         if str(path) == STANDARD_OUTPUT:
             raise UserError("-o -: a database cannot be written to standard output; name a file")
@@ -75,9 +75,10 @@ def _whole(path: Path, writer: Callable[[BinaryIO, ExitStack], Write]) -> Iterat
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that is there only when all of it is; `-` is standard output. Raises `UserError`.
+    """Opens a file that appears only once it is complete; `-` is standard output.
 
-    A device, a pipe or a link is written to as it is: a file in its place would be another thing.
+    Raises `UserError`. A device, a pipe or a link is written to directly, since a file must not
+    replace it.
     """
     try:
         if str(path) == STANDARD_OUTPUT:
@@ -99,7 +100,7 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
     if path.is_dir():
         raise UserError(f"{path} is a directory; name a file in it")
     if not path.parent.is_dir():
-        raise UserError(f"{path}: there is no directory {path.parent}")
+        raise UserError(f"{path}: directory {path.parent} does not exist")
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with unfinished.open("wb") as file:
@@ -119,7 +120,7 @@ def _parquet_writer(file: BinaryIO, stack: ExitStack) -> Write:
 def _arrow_writer(file: BinaryIO, stack: ExitStack) -> Write:
     import pyarrow as pa
 
-    # One dictionary in a file: the topic's, the same for every batch.
+    # One dictionary per file, the topic's, which is the same for every batch.
     writer = stack.enter_context(pa.ipc.new_file(file, export_schema()))
     return lambda batch: writer.write_batch(batch)
 
@@ -168,7 +169,7 @@ def _csv_writer(file: BinaryIO, stack: ExitStack) -> Write:
 
 
 def _rows(batch: "pa.RecordBatch") -> list[dict[str, Any]]:
-    """Timestamps in milliseconds."""
+    """Yields rows with timestamps in milliseconds."""
     import pyarrow as pa
 
     place = batch.schema.get_field_index("timestamp")
@@ -187,7 +188,7 @@ _WRITERS: dict[str, Callable[[BinaryIO, ExitStack], Write]] = {
 
 @contextmanager
 def _duckdb_writer(path: Path, topic: str) -> Iterator[Write]:
-    """A table named as the topic, replaced when all of it is there."""
+    """Writes a table with the topic's name, which replaces an older one once it is complete."""
     import duckdb
     import pyarrow as pa
 
@@ -215,7 +216,7 @@ def _duckdb_writer(path: Path, topic: str) -> Iterator[Write]:
 
 @contextmanager
 def _gone_after_an_error(files: Sequence[Path]) -> Iterator[None]:
-    """Removes them again if it fails to fill them."""
+    """Removes the files again if filling them fails."""
     try:
         yield
     except BaseException:
@@ -237,7 +238,7 @@ def _duckdb(path: Path, *, read_only: bool) -> Iterator[Any]:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """Quotes a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -245,9 +246,10 @@ def quoted(name: str) -> str:
 
 
 def read_file(kind: str, path: Path, table: str | None) -> Iterator[NewRecord]:
-    """The records of an exported file, or of one with such columns; raises `UserError`.
+    """Reads the records of an exported file, or of one with such columns; raises `UserError`.
 
-    Only `value` need be there. `table` is a DuckDB database's, its only one by default.
+    Only the column `value` is required. `table` is the table of a DuckDB database, by default its
+    only one.
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; name files that `ottla export` wrote")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 COMMIT_S = 1.0
 PATIENCE_S = 30.0
-"""After which a member that was given no partition gives up, unless it follows."""
+"""Seconds after which a member without partitions gives up, unless it follows."""
 
 RESETS = {
     PositionKind.START: "earliest",
@@ -34,11 +34,13 @@ RESETS = {
 def print_as_group(
     target: Target, group: str, plan: ReadPlan, printer: Printer, *, isolation: str
 ) -> None:
-    """Prints what the group has not read yet, and commits it; raises `UserError`."""
+    """Prints what the group has not read yet, and commits its offsets; raises `UserError`."""
     from ottla.client.consumer.consumer import Consumer
 
     if plan.partitions or plan.until is not None:
-        raise UserError("--group reads to the end of what it is given: no --partition, no --until")
+        raise UserError(
+            "--group reads its assigned partitions to the end: omit --partition and --until"
+        )
     settings: dict[str, Any] = {
         **target.settings,
         "enable.auto.commit": False,
@@ -51,7 +53,7 @@ def print_as_group(
         try:
             printer.print_all(reader.entries(), reader.done)
         finally:
-            # What could not be written is read again by the group's next member.
+            # The group's next member reads again what could not be written.
             sys.stdout.flush()
             reader.commit()
 
@@ -71,7 +73,7 @@ class _GroupReader:
         while True:
             found = self._consumer.poll(POLL_S)
             if found is None or time.monotonic() >= self._commit_due_s:
-                yield None  # Flushed first, and committed then.
+                yield None  # Flush first, then commit.
                 self.commit()
             if found is not None:
                 record = Record(
@@ -113,8 +115,8 @@ class _GroupReader:
 def _reset(start: Position) -> str:
     if start.kind not in RESETS:
         raise UserError(
-            "--group continues where it has committed; -o beginning or end says where it begins "
-            "without that, and ottla groups reset moves it"
+            "--group continues at its committed offsets; -o beginning or end sets where it begins "
+            "without them, and ottla groups reset moves it"
         )
     return RESETS[start.kind]
 
@@ -124,7 +126,7 @@ def _place(target: Target) -> str:
     if addresses := target.broker_addresses():
         return ",".join(address_text(*one) for one in addresses)
     if len(target.directories) > 1:
-        raise UserError("--group needs a broker for several directories; ottla serve")
+        raise UserError("--group on several directories needs a broker; run ottla serve")
     return target.directories[0]
 
 

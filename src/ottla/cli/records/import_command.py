@@ -1,4 +1,4 @@
-"""`ottla import`: the records of exported files, or of others with such columns, into a topic."""
+"""`ottla import`: writes the records of exported files, or others with such columns, to a topic."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,12 +29,13 @@ from ottla.cli.terminal import quiet_option
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @click.option("--as", "kind", type=click.Choice(FORMATS), help="Format; by FILE's name otherwise.")
-@click.option("--table", metavar="NAME", help="Table of a DuckDB database.")
+@click.option("--table", metavar="NAME", help="Table of the DuckDB database.")
+@click.option("--keep-partitions", is_flag=True, help="Write to the records' original partitions.")
 @click.option(
-    "--keep-partitions", is_flag=True, help="Write to the partitions that the records were in."
-)
-@click.option(
-    "--from", "version", type=click.Choice(["0.7"]), help="FILE is a log directory of that Kafka."
+    "--from",
+    "version",
+    type=click.Choice(["0.7"]),
+    help="FILE is a log directory of that Kafka version.",
 )
 @click.option(
     "--positions", is_flag=True, help="Keep the positions that were offsets in 0.7 as headers."
@@ -45,11 +46,11 @@ from ottla.cli.terminal import quiet_option
 def import_command(target: Target, topic: str, files: tuple[Path, ...], **given: Any) -> None:
     """Write the records of Parquet, CSV, JSON lines, Arrow or DuckDB files to TOPIC.
 
-    With --from 0.7 the topic of that name is read from a log directory of Kafka 0.7. TOPIC is to
-    have no other records; where an import was interrupted, the next one continues.
+    With --from 0.7 the topic of that name is read from a log directory of Kafka 0.7. TOPIC must
+    have no other records; after an interruption, the next import continues.
 
     Columns are key, value, headers, timestamp and partition, as `ottla export` writes them; all but
-    value may be missing. Offsets are new, and keys choose partitions again.
+    value may be missing. Records get new offsets, and their keys choose the partitions again.
     """
     flow = Flow("imported", is_quiet=given["is_quiet"], as_json=given["as_json"])
     if given["version"] is not None:

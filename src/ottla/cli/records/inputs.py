@@ -1,6 +1,6 @@
-"""What `produce` reads: lines, JSON lines, CSV, Parquet, or a file for each record.
+"""The inputs of `produce`: lines, JSON lines, CSV, Parquet, or a file for each record.
 
-A source of bytes gives `PAUSE` when more may not come for a while: what was read is sent then.
+A source of bytes yields `PAUSE` when it may block for a while, so that what was read is sent.
 """
 
 import csv
@@ -24,7 +24,7 @@ PARQUET_ROWS = 4096
 
 
 class Pause(Enum):
-    """Between two records: the next one may be long in coming."""
+    """Marks a pause between two records: the next one may take long to come."""
 
     PAUSE = "pause"
 
@@ -41,7 +41,7 @@ class InputError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputOptions:
-    """What is done with each line, row or file, whichever the format is."""
+    """How lines, rows or files of any format become records."""
 
     key_encoding: Encoding = TEXT
     value_encoding: Encoding = TEXT
@@ -58,9 +58,10 @@ class InputOptions:
     now_ms: int = 0
 
     def completed(self, record: NewRecord) -> NewRecord:
-        """With what the options say of all records, where the record says nothing itself.
+        """Fills in what the options say, where the record has no value of its own.
 
-        A partition that the options name is for all records: they may come of a larger topic.
+        A partition in the options applies to all records: they may come from a topic with more
+        partitions.
         """
         is_null = self.empty_is_null and not record.value
         return replace(
@@ -80,7 +81,7 @@ Reader = Callable[[str, BinaryIO, InputOptions], Records]
 
 
 def file_records(paths: Iterable[str], options: InputOptions) -> Records:
-    """A record for each file, whose content is its value."""
+    """Yields a record for each file, with its content as value."""
     for path in paths:
         try:
             data = Path(path).read_bytes()
@@ -90,7 +91,7 @@ def file_records(paths: Iterable[str], options: InputOptions) -> Records:
 
 
 def line_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
-    """A record for each line: its value, after its key where there is a separator."""
+    """Yields a record for each line: its value, preceded by its key if there is a separator."""
     between = options.key_separator
     for number, line in _lines(stream, options.separator):
         if isinstance(line, Pause):
@@ -114,7 +115,7 @@ def line_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
 
 
 def json_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
-    """A record for each line, which is an object as `consume --json` prints."""
+    """Yields a record for each line, an object as `consume --json` prints."""
     for number, line in _lines(stream, b"\n"):
         if isinstance(line, Pause):
             yield line
@@ -126,7 +127,7 @@ def json_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
 
 
 def json_value_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
-    """A record for each line, whose value is the line: any JSON document."""
+    """Yields a record for each line, whose value is the line: any JSON document."""
     for number, line in _lines(stream, b"\n"):
         if isinstance(line, Pause):
             yield line
@@ -140,7 +141,7 @@ def json_value_records(name: str, stream: BinaryIO, options: InputOptions) -> Re
 
 
 def csv_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
-    """A record for each row under a line of headings: one column, or all of them as JSON."""
+    """Yields a record for each row below the heading: one column, or all columns as JSON."""
     lines = (line for _, line in _lines(stream, b"\n"))
     texts = (line.decode() + "\n" for line in lines if not isinstance(line, Pause))
     csv.field_size_limit(MAX_CSV_FIELD_SIZE)
@@ -149,14 +150,16 @@ def csv_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
         _check_columns(name, reader.fieldnames or (), options)
         for row in reader:
             if None in row or None in row.values():
-                raise InputError(name, reader.line_num, "another number of columns than headings")
+                raise InputError(
+                    name, reader.line_num, "the number of columns differs from the headings"
+                )
             yield _of_row(name, reader.line_num, row, options)
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(name, reader.line_num, error) from error
 
 
 def parquet_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
-    """A record for each row: one column, or all of them as JSON."""
+    """Yields a record for each row: one column, or all columns as JSON."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -194,7 +197,7 @@ def _row_value(row: Mapping[str, Any], options: InputOptions) -> bytes | None:
 
 
 def _from_row(row: Any, options: InputOptions) -> dict[str, Any]:
-    """Key and timestamp of the columns that are named for them."""
+    """Takes key and timestamp from the columns that are named for them."""
     found: dict[str, Any] = {}
     if options.key_column is not None:
         found["key"] = _cell(_member(row, options.key_column), options.key_encoding)
@@ -245,7 +248,7 @@ def json_words(error: Exception) -> str:
 
 
 def _lines(stream: BinaryIO, separator: bytes) -> Iterator[tuple[int, bytes | Pause]]:
-    """Lines without their ends, numbered from 1; the last one need not have an end."""
+    """Yields lines without their line ends, numbered from 1; the last may lack its line end."""
     number = 0
     rest = b""
     for chunk in _chunks(stream):
@@ -261,7 +264,7 @@ def _lines(stream: BinaryIO, separator: bytes) -> Iterator[tuple[int, bytes | Pa
 
 
 def _chunks(stream: BinaryIO) -> Iterator[bytes | Pause]:
-    """What there is as it comes, with a pause before a read that would wait."""
+    """Yields what is available, with a pause before a read that would block."""
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     while True:
         if _would_wait(stream):
@@ -276,7 +279,7 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes | Pause]:
 
 
 def _would_wait(stream: BinaryIO) -> bool:
-    """Of a pipe or a terminal; a file never does."""
+    """Whether reading a pipe or terminal would block; reading a file never does."""
     try:
         number = stream.fileno()
     except (OSError, ValueError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.record.record import Record
 
 _OF_THE_LOG = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})
-"""What a printed record says of the log that it was in, and a new one has no use for."""
+"""Members of a printed record that describe its log, and are ignored for a new record."""
 
 _BARE = ("key", "value")
 _FORMS = ("", BASE64_SUFFIX, HEX_SUFFIX, "_text")
@@ -33,7 +33,7 @@ _KNOWN = frozenset(
 
 
 def record_object(entry: Entry, key: Encoding, value: Encoding) -> dict[str, Any]:
-    """Timestamps are null in message format v0."""
+    """Returns the object of a record; timestamps are null in message format v0."""
     record = entry.record
     kind = record.timestamp_type
     return {
@@ -117,9 +117,11 @@ def _headers(given: Any) -> Iterator[tuple[str, bytes | None]]:
                     case [str(name), value]:
                         yield name, _bytes_of({"value": value}, "value")
                     case _:
-                        raise ValueError('a header is {"key": "k", "value": "v"} or ["k", "v"]')
+                        raise ValueError(
+                            'a header must be {"key": "k", "value": "v"} or ["k", "v"]'
+                        )
         case _:
-            raise ValueError("headers are a list or an object")
+            raise ValueError("headers must be a list or an object")
 
 
 def _timestamp(found: Mapping[str, Any], now_ms: int) -> int | None:

@@ -1,4 +1,4 @@
-"""A record that is to be written, before it has an offset."""
+"""A record to write, which has no offset yet."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ MAX_CSV_FIELD_SIZE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """Without a partition the key chooses one; without a timestamp it is the time of sending."""
+    """Without a partition the key chooses one; without a timestamp the time of sending is used."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -20,7 +20,7 @@ class NewRecord:
 
     @property
     def size(self) -> int:
-        """Bytes of key and value."""
+        """Size of key and value in bytes."""
         return len(self.key or b"") + len(self.value or b"")
 
     def without_partition(self) -> "NewRecord":

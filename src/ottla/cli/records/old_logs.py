@@ -14,7 +14,7 @@ from ottla.storage.reading.kafka_07 import OldMessage, old_messages, old_partiti
 
 
 class OldRecords:
-    """A `RecordSource` of a directory of Kafka 0.7; offsets are positions, as there."""
+    """A `RecordSource` for a directory of Kafka 0.7; offsets are byte positions, as there."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -23,7 +23,7 @@ class OldRecords:
 
     @staticmethod
     def found_at(directory: str) -> "OldRecords | None":
-        """`None` where there is no log directory of Kafka 0.7."""
+        """Returns `None` if there is no log directory of Kafka 0.7."""
         found = OldRecords(directory) if os.path.isdir(directory) else None
         return found if found is not None and found._partitions else None
 
@@ -46,7 +46,7 @@ class OldRecords:
         return OffsetRange(from_offset=first.position, until_offset=last.next_position)
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        raise UserError("messages of Kafka 0.7 have no times; name positions, or earliest")
+        raise UserError("messages of Kafka 0.7 have no timestamps; name positions, or earliest")
 
     def records(self, place: TopicPartition, wanted: OffsetRange) -> Iterator[Record]:
         for one in self._messages(place):
@@ -60,9 +60,9 @@ class OldRecords:
 def old_records(
     target: Target, topic: str, directory: str, *, may_create: bool, with_positions: bool
 ) -> Iterator[NewRecord]:
-    """The messages of a topic that the target does not have yet; raises `UserError`.
+    """Returns the messages of a topic that the target does not have yet; raises `UserError`.
 
-    The target is asked now, and is free again when this returns.
+    The target is queried immediately, and is no longer in use when this returns.
     """
     from ottla.client.importing_07 import (
         POSITION_HEADER,
@@ -75,7 +75,7 @@ def old_records(
     numbers = old_topic_partitions(file_system, directory, topic)
     with target.open(may_create=may_create) as cluster:
         if not may_create and topic not in cluster.topic_names():
-            raise UserError(f"there is no topic {topic}; --create makes it")
+            raise UserError(f"there is no topic {topic}; --create creates it")
         prepare_topic(cluster, topic, numbers)
         left = [
             (number, messages_left(cluster, file_system, directory, TopicPartition(topic, number)))

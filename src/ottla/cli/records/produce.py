@@ -1,4 +1,4 @@
-"""`ottla produce`: lines, JSON, CSV, Parquet and files as records of a topic."""
+"""`ottla produce`: writes lines, JSON, CSV, Parquet and files as records to a topic."""
 
 import sys
 import time
@@ -48,8 +48,8 @@ sending_options = with_options(
         type=click.Choice(ACKS),
         default="all",
         show_default=True,
-        help="Replicas that must have a record: with all none is lost or written twice, with 0 no "
-        "broker answers.",
+        help="Replicas that must acknowledge a record: with all, no record is lost or duplicated; "
+        "with 0 there is no acknowledgement.",
     ),
     click.option(
         "--compression", "-z", type=click.Choice(COMPRESSIONS), default="none", help="Codec."
@@ -58,7 +58,7 @@ sending_options = with_options(
         "--transaction", is_flag=True, help="Write all records, or none, in one transaction."
     ),
     click.option("--transactional-id", metavar="ID", help="The transaction's id; implies it."),
-    click.option("--create", is_flag=True, help="Create the topic if there is none."),
+    click.option("--create", is_flag=True, help="Create the topic if it does not exist."),
     click.option(
         "-o",
         "settings",
@@ -82,11 +82,11 @@ sending_options = with_options(
 @click.argument("topic", metavar="TOPIC")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @with_options(
-    _kind("json", "Read JSON lines as `consume --json` prints: key, value, headers, ..."),
+    _kind("json", "Read JSON lines as printed by `consume --json`: key, value, headers, ..."),
     _kind("json-value", "Read JSON lines, each of which is a value."),
     _kind("csv", "Read CSV with a line of headings; each row is a JSON value."),
     _kind("parquet", "Read Parquet files; each row is a JSON value."),
-    _kind("files", "Read a record from each FILE, whole."),
+    _kind("files", "Read each FILE as one record."),
     click.option("--key-separator", "-K", metavar="TEXT", help="Text between key and value."),
     click.option(
         "--separator", "-D", metavar="TEXT", help="Text between records, instead of newlines."
@@ -98,7 +98,7 @@ sending_options = with_options(
     click.option("--key-column", metavar="NAME", help="Column, or path in JSON, of the key."),
     click.option("--value-column", metavar="NAME", help="Column of the value."),
     click.option("--timestamp-column", metavar="NAME", help="Column of the time."),
-    click.option("--null", "-Z", is_flag=True, help="Write empty values as nulls (tombstones)."),
+    click.option("--null", "-Z", is_flag=True, help="Write empty values as null (tombstones)."),
     click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second."),
     click.option(
         "--repeat", type=click.IntRange(1), default=1, help="Times to send the whole input."
@@ -115,8 +115,8 @@ sending_options = with_options(
 def produce_command(target: Target, topic: str, files: tuple[str, ...], **given: Any) -> None:
     """Write records to TOPIC: each line of the FILEs, or of standard input, is a value.
 
-    A key chooses the partition, as for every Kafka client. Lines that come slowly are sent as they
-    come. Where an input is wrong, what stands before it has been sent, unless it is one
+    A key chooses the partition, as for every Kafka client. Lines that arrive slowly are sent at
+    once. If an input is invalid, the records before it have been sent, unless all are one
     transaction.
     """
     options = _input_options(given)
@@ -128,7 +128,7 @@ def produce_command(target: Target, topic: str, files: tuple[str, ...], **given:
 def send_all(
     target: Target, topic: str, records: Records, flow: Flow, given: dict[str, Any]
 ) -> None:
-    """Sends records, shows how many, and says so at the end; raises `UserError`."""
+    """Sends records, shows their number, and prints a summary; raises `UserError`."""
     from ottla.cli.records.sending import RecordSender, Written, record_sender
 
     settings = _producer_settings(given)
@@ -212,14 +212,16 @@ def _bytes(text: str) -> bytes:
 
 
 def _headers(given: Sequence[str]) -> Headers:
-    """`NAME=VALUE`; a name alone has a null."""
+    """Parses `NAME=VALUE`; a name alone has a null value."""
     pairs = [one.partition("=") for one in given]
     return tuple((name, _bytes(value) if equals else None) for name, equals, value in pairs)
 
 
 def _repeated(kind: str, files: Sequence[str], options: InputOptions, times: int) -> Records:
     if times > 1 and (not files or "-" in files):
-        raise UserError("--repeat reads its input again; name FILEs, standard input is gone then")
+        raise UserError(
+            "--repeat reads its input again; name FILEs, since standard input can be read only once"
+        )
     for _ in range(times):
         yield from _records(kind, files, options)
 
@@ -227,7 +229,7 @@ def _repeated(kind: str, files: Sequence[str], options: InputOptions, times: int
 def _records(kind: str, files: Sequence[str], options: InputOptions) -> Records:
     if kind == "files":
         if not files:
-            raise UserError("--files sends each FILE as a record; name some")
+            raise UserError("--files sends each FILE as a record; name one or more")
         yield from inputs.file_records(files, options)
         return
     for path in files or ("-",):
@@ -237,7 +239,7 @@ def _records(kind: str, files: Sequence[str], options: InputOptions) -> Records:
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """A file, or standard input for `-`, with the name to call it by."""
+    """Opens a file, or standard input for `-`, and returns it with a name for messages."""
     if path == "-" and sys.stdin is None:
         raise UserError("standard input is closed; name files to send")
     if path == "-":
@@ -252,7 +254,7 @@ def _opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def _paced(records: Records, rate: float | None) -> Records:
-    """At most so many records a second; each is sent when it is due."""
+    """Yields at most this many records per second, each when it is due."""
     if rate is None:
         yield from records
         return

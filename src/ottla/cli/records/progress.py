@@ -1,4 +1,4 @@
-"""Progress of many records: a line on a screen after a second, and a summary or a JSON object."""
+"""Progress of many records: a line on a terminal after a second, and a summary or a JSON object."""
 
 import sys
 import time
@@ -23,19 +23,21 @@ report_option = click.option(
     is_flag=True,
     help="Print one JSON object of what was done.",
 )
-"""Of commands that move records; `produce` has the second name alone, for `--json` is an input."""
+"""Options of commands that move records; `produce` has only the second name, since its `--json`
+is an input format.
+"""
 
 
 @dataclass(slots=True)
 class Flow:
-    """Counts records and bytes. The line is there only where standard error is a screen."""
+    """Counts records and bytes. The line is shown only if standard error is a terminal."""
 
     verb: str
     is_quiet: bool = False
     as_json: bool = False
     """Whether the summary is an object on standard output."""
     total: int | None = None
-    """Records in all, where that is known."""
+    """Total number of records, if known."""
     count: int = 0
     size: int = 0
     _began: float = field(default_factory=time.monotonic)
@@ -50,7 +52,7 @@ class Flow:
             self.show()
 
     def show(self) -> None:
-        """Draws the line again, when it is time to."""
+        """Draws the line again, when it is due."""
         now = time.monotonic()
         if self.is_quiet or now - self._began < FIRST_S or now - self._shown < STEP_S:
             return
@@ -65,18 +67,20 @@ class Flow:
         return f"[{'#' * filled}{'.' * (WIDTH - filled)}] "
 
     def text(self) -> str:
-        """As in: produced 1,000 records (12.3 KiB) in 0.5 s."""
+        """Example: produced 1,000 records (12.3 KiB) in 0.5 s."""
         seconds = time.monotonic() - self._began
         records = counted(f"{self.count:,}", "record")
         return f"{self.verb} {records} ({size_text(self.size)}) in {seconds:.1f} s"
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Removes the line."""
         if self._shown:
             draw_over("")
 
     def finish(self, where: str, fields: Mapping[str, Any]) -> None:
-        """The summary: a sentence on standard error, or with `fields` an object of `--json`."""
+        """Prints the summary: a sentence on standard error, or with `fields` an object of
+        `--json`.
+        """
         if not self.as_json:
             self.stop(where)
             return
@@ -85,7 +89,7 @@ class Flow:
         print_json({**fields, "records": self.count, "size": self.size, "seconds": seconds})
 
     def stop(self, where: str) -> None:
-        """The same where a command ends before its end: a sentence in any case."""
+        """Prints the summary if a command ends early: a sentence in any case."""
         self.clear()
         if not self.is_quiet:
             click.echo(f"{self.text()}{where}", err=True)

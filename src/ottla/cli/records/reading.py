@@ -1,4 +1,6 @@
-"""What `consume` and `records` have in common: which records, in which order, and how printed."""
+"""What `consume` and `records` share: which records to read, in which order, and how to print
+them.
+"""
 
 import re
 import sys
@@ -37,7 +39,7 @@ IDLE_S = 0.1
 """How long `--follow` waits before it looks again."""
 
 MATCH, PLAIN = b"\x1b[01;31m", b"\x1b[m"
-"""As grep does."""
+"""The escape sequences that grep uses."""
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -59,7 +61,12 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
         ),
         click.option("--until", metavar="POSITION", help="End of the range, exclusive."),
         click.option(
-            "--number", "-n", "-c", "count", type=click.IntRange(1), help="Records to print."
+            "--number",
+            "-n",
+            "-c",
+            "count",
+            type=click.IntRange(1),
+            help="Maximum number of records to print.",
         ),
         click.option("--follow", "-f", "is_following", is_flag=True, help="Wait for new records."),
         click.option(
@@ -118,7 +125,9 @@ schema_options = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """Which records of which topics. Without `until` to the end as it is at the beginning."""
+    """Which records of which topics to read; without `until`, to the end at the time of the
+    start.
+    """
 
     topics: Sequence[str]
     partitions: Sequence[int] = ()
@@ -130,7 +139,7 @@ class ReadPlan:
 
 
 def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, "Printer"]:
-    """The options of a command as values; raises `UserError`."""
+    """Converts the options of a command to values; raises `UserError`."""
     now_ms = round(time.time() * 1000)
     registry = _registry(given)
     style = Style(
@@ -140,7 +149,7 @@ def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, 
         separator=_separator(given["key_separator"]),
     )
     if given["is_following"] and given["is_ending"]:
-        raise UserError("--follow waits at the end, and --exit ends there; leave one out")
+        raise UserError("--follow and --exit exclude each other")
     until = given["until"]
     plan = ReadPlan(
         topics=topics,
@@ -175,7 +184,7 @@ def _position(option: str, text: str | None, now_ms: int) -> Position | None:
 
 
 def chosen_places(source: RecordSource, plan: ReadPlan) -> list[TopicPartition]:
-    """The partitions to read, in order; raises `UnknownNameError` for what is not there."""
+    """Returns the partitions to read, in order; raises `UnknownNameError` for missing ones."""
     if not plan.topics:
         raise UserError("name a topic, or a pattern such as 'orders-*' or '^orders-[0-9]+$'")
     names = [name for one in plan.topics for name in _matching(source, one)]
@@ -187,7 +196,7 @@ def chosen_places(source: RecordSource, plan: ReadPlan) -> list[TopicPartition]:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name is a pattern of names: of a shell, or a regular expression."""
+    """Whether a name is a pattern of names: a shell pattern or a regular expression."""
     return _TOPIC_NAME.fullmatch(name) is None
 
 
@@ -204,13 +213,13 @@ def _matching(source: RecordSource, name: str) -> list[str]:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """A regular expression begins with `^`, as for kcat; anything else is a shell's pattern."""
+    """A regular expression begins with `^`, as in kcat; anything else is a shell pattern."""
     if not pattern.startswith("^"):
         return fnmatchcase(name, pattern)
     try:
         return re.search(pattern, name) is not None
     except re.error as error:
-        raise UserError(f"{pattern} is no regular expression: {error}") from error
+        raise UserError(f"{pattern} is not a valid regular expression: {error}") from error
 
 
 def _chosen_partitions(topic: str, there: list[int], wanted: Sequence[int]) -> Sequence[int]:
@@ -222,9 +231,9 @@ def _chosen_partitions(topic: str, there: list[int], wanted: Sequence[int]) -> S
 
 
 def entries(source: RecordSource, plan: ReadPlan) -> Iterator[Entry | None]:
-    """The records that pass the filter, partition by partition, and then as they come.
+    """Yields the records that pass the filter, partition by partition, and then as they arrive.
 
-    `None` stands where there are no more for now.
+    `None` marks that there are no more for now.
     """
     for entry in _read(source, plan):
         if entry is None or plan.filter is None or plan.filter(plan.fields, entry):
@@ -233,7 +242,7 @@ def entries(source: RecordSource, plan: ReadPlan) -> Iterator[Entry | None]:
 
 def _read(source: RecordSource, plan: ReadPlan) -> Iterator[Entry | None]:
     if PositionKind.STORED in (plan.start.kind, plan.until and plan.until.kind):
-        raise UserError("-o stored: what is stored is a group's; name it with --group")
+        raise UserError("-o stored refers to a group's offsets; name it with --group")
     places = chosen_places(source, plan)
     there = source.bounds(places)
     following = _resolved(source, plan.start, there, is_start=True)
@@ -272,10 +281,10 @@ def _resolved(
 
 
 class Printer:
-    """Writes records to standard output as bytes, and what matches `--grep` in red on a screen."""
+    """Writes records to standard output as bytes; on a terminal, matches of `--grep` are red."""
 
     def __init__(self, piece: Piece, grep: str | None = None, count: int | None = None) -> None:
-        """At most `count` records are printed."""
+        """Prints at most `count` records."""
         self._piece = piece
         self._grep = None if grep is None else _pattern(grep)
         self._count = count
@@ -283,9 +292,9 @@ class Printer:
     def print_all(
         self, found: Iterator[Entry | None], on_done: Callable[[Entry], None] = lambda _: None
     ) -> None:
-        """To the end, or until nobody reads: `BrokenPipeError`.
+        """Prints to the end, or until standard output is closed: `BrokenPipeError`.
 
-        `on_done` is called with what was printed, and with what `--grep` leaves out.
+        `on_done` is called with each record that was printed or left out by `--grep`.
         """
         out = sys.stdout.buffer
         grep, left = self._grep, self._count

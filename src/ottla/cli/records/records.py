@@ -1,4 +1,4 @@
-"""`ottla records`: the records of a data directory, with no broker and without writing to it."""
+"""`ottla records`: prints the records of a data directory, without a broker and without writing."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ from ottla.cli.terminal import report_remark, report_skipped
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_uncommitted",
     show_default=True,
-    help="Whether records of open and aborted transactions are left out.",
+    help="With read_committed, records of open and aborted transactions are left out.",
 )
 @click.option(
     "--skip-damaged", is_flag=True, help="Continue after damage; skipped offsets go to stderr."
@@ -47,11 +47,11 @@ def records_command(
     """Print the records of topics from the files in TARGET, a data directory.
 
     Works while a broker runs on the directory, and never writes to it. Control records are left
-    out. A log directory of Kafka 0.7 is read too; its offsets are positions. Exits with 1 where the
-    log is damaged. TOPIC may be a pattern: 'orders-*', '^orders-[0-9]'.
+    out. A log directory of Kafka 0.7 can be read too; its offsets are byte positions. Exits with 1
+    if the log is damaged. TOPIC may be a pattern: 'orders-*', '^orders-[0-9]'.
     """
     if not target.is_directory:
-        raise UserError(f"records reads files; of a broker: ottla consume {target.text} TOPIC")
+        raise UserError(f"records reads files; for a broker use: ottla consume {target.text} TOPIC")
     plan, printer = parse_plan((*topics, *more_topics), given)
     if old := OldRecords.found_at(target.directories[0]):
         printer.print_all(entries(old, plan))

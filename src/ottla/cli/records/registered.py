@@ -1,4 +1,4 @@
-"""Keys and values by the schema in a registry that each names: Avro, Protobuf or JSON."""
+"""Keys and values that name their schema in a registry: Avro, Protobuf or JSON."""
 
 import json
 from collections.abc import Callable
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from ottla.schema_registry.registry import SchemaRegistry
 
 Reader = Callable[[bytes, int], Any]
-"""From data and the position after its framing to what an application would have."""
+"""Decodes data, from the position after its framing, to an application's value."""
 
 
 def registered(side: str, registry: "SchemaRegistry") -> Encoding:
-    """Data by the schema whose id precedes it, or whose GUID a header has; none is made here.
+    """Decodes data by the schema whose id precedes it, or whose GUID is in a header; cannot encode.
 
-    Raises `UserError` when it is read, and no registry can be asked.
+    Raises `UserError` when data is read and the registry cannot be reached.
     """
 
     @cache
     def written(schema: int | str) -> tuple[Reader | None, str]:
-        """What reads it, or why nothing does: the registry is asked once for either."""
+        """Returns the reader of a schema, or why there is none: the registry is asked once for
+        either.
+        """
         try:
             if isinstance(schema, int):
                 found = registry.schema(schema)
@@ -44,14 +46,14 @@ def registered(side: str, registry: "SchemaRegistry") -> Encoding:
         return read(data, found.start)
 
     def parse(data: bytes) -> bytes:
-        raise ValueError("a value is not registered from here: give --schema")
+        raise ValueError("schemas are not registered from here: give --schema")
 
     header = VALUE_HEADER if side == "value" else KEY_HEADER
     return decoded_encoding("registry", decode, parse, header)
 
 
 def _reader_of(schema: RegisteredSchema) -> Reader:
-    """Raises `UserError` for what is no schema."""
+    """Raises `UserError` for an invalid schema."""
     if schema.kind == JSON:
         return lambda data, start: json.loads(data[start:])
     if schema.kind == AVRO:

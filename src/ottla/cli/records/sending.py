@@ -1,4 +1,4 @@
-"""Records of a command into a topic, through `ottla.Producer`."""
+"""Sends the records of a command to a topic, through `ottla.Producer`."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from ottla.client.producing.sending import Sending
 from ottla.client.target import Target
 
 GRACE_S = 2.0
-"""For what is on its way when a command is interrupted."""
+"""Seconds to wait for records in flight when a command is interrupted."""
 
 DEFAULTS = {
     "batch.size": "262144",
     "delivery.timeout.ms": "30000",
-    # A batch that waits for more is sent by `flush` when the input pauses.
+    # When the input pauses, `flush` sends incomplete batches.
     "linger.ms": "100",
-    # The topic's max.message.bytes says how large a record may be.
+    # The topic's max.message.bytes limits the size of a record.
     "max.request.size": str(2**31 - 1),
 }
 
@@ -27,7 +27,7 @@ DEFAULTS = {
 class Written:
     """The records of a command in one partition: how many, the first offset, and the end.
 
-    Other producers' records may lie in between. The offsets are -1 where no broker answers.
+    Other producers' records may be in between. The offsets are -1 without acknowledgements.
     """
 
     partition: int
@@ -43,10 +43,10 @@ class Written:
 
 
 class RecordSender:
-    """Sends records to one topic; the first that is refused raises its error.
+    """Sends records to one topic; the first refusal raises its error.
 
-    `written` says what has been acknowledged where, if that is wanted; `kept` are how many records,
-    and of how many bytes, in all.
+    `written` has what was acknowledged by partition, if requested; `kept` are the number and bytes
+    of records in total.
     """
 
     def __init__(self, producer: Producer, topic: str, written: dict[int, Written] | None) -> None:
@@ -58,7 +58,7 @@ class RecordSender:
         self.has_failed = False
 
     def send(self, record: NewRecord) -> None:
-        """May return before the record is acknowledged, or sent."""
+        """Sends a record; may return before it is acknowledged, or even sent."""
         sending = self._producer.send(
             self._topic,
             record.value,
@@ -71,7 +71,7 @@ class RecordSender:
         self._take_answers()
 
     def flush(self) -> None:
-        """Returns when all is acknowledged."""
+        """Returns once all records are acknowledged."""
         self._producer.flush()
         self._take_answers()
 
@@ -90,7 +90,7 @@ class RecordSender:
                 here.add(sent.offset)
 
     def count_rest(self) -> None:
-        """Of a producer that is closed: what else was acknowledged, after the first refusal."""
+        """Counts what a closed producer still got acknowledged after the first refusal."""
         sizes = [size for one, size in self._unanswered if one.done() and one.exception() is None]
         self.kept += len(sizes)
         self.kept_size += sum(sizes)
@@ -105,13 +105,13 @@ def record_sender(
 ) -> Iterator[RecordSender]:
     """Sends what is left at the end of the `with` block; raises `UserError`.
 
-    With a transactional id all is one transaction, which an exception aborts. Without one, what was
-    sent before an exception stays.
+    With a transactional id all records are one transaction, which an exception aborts. Without one,
+    records sent before an exception stay.
     """
     producer = Producer(target, settings={**DEFAULTS, **settings})
     sender = RecordSender(producer, topic, written)
     try:
-        producer.partitions_for(topic)  # So that a topic's absence comes before any input.
+        producer.partitions_for(topic)  # A missing topic is reported before any input is read.
         if settings.get("transactional.id"):
             with producer.transaction():
                 yield sender

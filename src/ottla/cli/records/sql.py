@@ -1,4 +1,4 @@
-"""`ottla sql`: a query over topics, by DuckDB. A topic is a table, read when the query names it."""
+"""`ottla sql`: queries topics with DuckDB. A topic is a table, read when the query names it."""
 
 import json
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROWS = 4096
 SHOWN_ROWS = 1000
-"""Rows of a table for people, who see them only when all of them are there."""
+"""Maximum rows of a printed table, which is shown only once it is complete."""
 
 _COLUMNS = {
     "text": "try(decode({0}))",
@@ -54,7 +54,7 @@ _COLUMNS = {
     type=click.Choice(list(_COLUMNS)),
     default="text",
     show_default=True,
-    help="Type of values: text and json are null where bytes are none, raw is a blob.",
+    help="Type of values: text and json are null for bytes that are neither, raw is a blob.",
 )
 @quiet_option
 def sql_command(
@@ -65,16 +65,17 @@ def sql_command(
     value_as: str,
     is_quiet: bool,
 ) -> None:
-    """Ask a question of topics in SQL.
+    """Query topics in SQL.
 
     Each topic is a table with the columns topic, partition, offset, timestamp, key, value and
-    headers. Only topics that QUERY names are read, to their ends as they are now, and of these only
-    what bounds on partition, offset and timestamp and a LIMIT leave. A name with dots or dashes
-    stands in double quotes; offset is a keyword, so write orders.offset. Needs duckdb.
+    headers. Only topics that QUERY names are read, up to their current ends, and only the rows
+    within bounds on partition, offset and timestamp, and within a LIMIT. Put a name with dots or
+    dashes in double quotes; offset is a keyword, so write orders.offset. Needs duckdb.
     """
     import duckdb
 
-    with needed_for("ottla sql"):  # Within a query nothing would say how to install them.
+    # A failing import during a query would not say how to install them.
+    with needed_for("ottla sql"):
         import numpy  # noqa: F401
         import pyarrow  # noqa: F401
 
@@ -103,7 +104,7 @@ def sql_command(
 
 
 def _interruptible(database: Any, ask: Callable[[], int]) -> int:
-    """DuckDB hears no signal while it works: another thread waits for it, and this one listens."""
+    """Runs a query so that Ctrl-C works: DuckDB ignores signals, so another thread waits for it."""
     with ThreadPoolExecutor(1) as pool:
         try:
             return pool.submit(ask).result()
@@ -113,18 +114,18 @@ def _interruptible(database: Any, ask: Callable[[], int]) -> int:
 
 
 def _line_of(message: str) -> str:
-    """DuckDB's first line, with the columns that it takes for meant from those that follow."""
+    """Returns DuckDB's error line, with the following columns that it suggests."""
     first, *more = message.splitlines()
     return "; ".join((first, *(one for one in more if one.startswith("Candidate"))))
 
 
 def _tables(database: Any, query: str) -> set[str]:
-    """The tables that a query names and does not define itself."""
+    """Returns the tables that a query names and does not define itself."""
     ((text,),) = database.execute("select json_serialize_sql(?::varchar)", [query]).fetchall()
     parsed = json.loads(text)
     if parsed.get("error"):
         if parsed["error_type"] == "not implemented":
-            raise UserError("sql: a query is one select; topics are read, and never changed")
+            raise UserError("sql: a query must be a single select, since topics cannot be changed")
         raise UserError(f"sql: {parsed['error_message'].partition(chr(10))[0]}{_hint(query)}")
     named: set[str] = set()
     defined: set[str] = set()
@@ -148,7 +149,7 @@ def _hint(query: str) -> str:
 
 
 def _no_files(database: Any) -> None:
-    """From here on a query reads topics, and no file of this computer."""
+    """From here on a query can read topics, but no file of this computer."""
     database.execute("set enable_external_access = false")
     database.execute("set lock_configuration = true")
 
@@ -160,7 +161,7 @@ def _register(database: Any, target: Target, topic: str, value_as: str) -> None:
     try:
         found = open_range(target, topic, start=FROM_START, until=end)
     except UnknownNameError:
-        # SQL's names do not distinguish capitals.
+        # SQL's names are case-insensitive.
         known = topics_of(target)
         same = [name for name in known if name.lower() == topic.lower()]
         if not same:

@@ -1,13 +1,12 @@
-r"""`--format`: how a record is printed.
-
-A name (`value`, `line`, `json`), kcat's letters, or Python's fields:
+r"""The templates of `--format`. A template is a name (`value`, `line`, `json`), kcat's letters, or
+Python's fields:
 
     %t topic  %p partition  %o offset  %T timestamp in ms  %k key  %s or %v value  %h headers
     %K %S %V  sizes of key and value, -1 for null     %R size of the value in 4 bytes     %% percent
     {topic} {partition} {offset:>8} {timestamp:%H:%M} {key} {value.customer.id} {header.trace}
 
-With letters nothing is added: end the format with \n. With fields each record is a line. Where
-there is a letter, braces are text. In both \n, \r, \t, \\ and \xHH are what they are in Python.
+With letters nothing is added: end the format with \n. With fields each record is a line. In a
+format with letters, braces are text. In both \n, \r, \t, \\ and \xHH mean the same as in Python.
 """
 
 import re
@@ -34,11 +33,11 @@ _BRACED = re.compile(rb"\{[A-Za-z_.][^{}]*\}")
 _ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\", b"0": b"\0", b"e": b"\x1b"}
 _NO_LINE = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
-"""What would break a line or its columns."""
+"""Characters that would break a line or its columns."""
 
 
 class UnreadableError(RefusalError):
-    """A record whose key or value is not of the encoding that was asked for."""
+    """A record's key or value is not in the requested encoding."""
 
     def __init__(self, entry: Entry, side: str, encoding: Encoding, reason: object) -> None:
         place = f"{entry.topic}-{entry.partition} at offset {entry.record.offset}"
@@ -50,7 +49,7 @@ class UnreadableError(RefusalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How keys, values and nulls are printed; `separator` stands between a key and a value."""
+    """How keys, values and nulls are printed; `separator` is between key and value."""
 
     key: Encoding = TEXT
     value: Encoding = TEXT
@@ -59,7 +58,10 @@ class Style:
 
 
 def parse_template(text: str, style: Style) -> Piece:
-    """What prints a record; raises `UserError`. It raises `UnreadableError`."""
+    """Returns the function that prints a record; raises `UserError`.
+
+    The function raises `UnreadableError`.
+    """
     pieces = _Pieces(style)
     match text:
         case "value":
@@ -74,7 +76,7 @@ def parse_template(text: str, style: Style) -> Piece:
     if "{" in text:
         return _joined([*pieces.fields(text), _constant(b"\n")])
     raise UserError(
-        f"--format {text!r} prints nothing of a record; write {', '.join(NAMED)}, "
+        f"--format {text!r} has no field of a record; use {', '.join(NAMED)}, "
         f"kcat's letters such as '%k: %s\\n', or fields such as '{{key}}: {{value}}'"
     )
 
@@ -88,7 +90,7 @@ def _constant(data: bytes) -> Piece:
 
 
 def unescaped(data: bytes) -> bytes:
-    r"""With `\n`, `\t`, `\x1b` and the like as the bytes that they stand for."""
+    r"""Replaces `\n`, `\t`, `\x1b` and the like by the bytes that they stand for."""
 
     def byte(found: re.Match[bytes]) -> bytes:
         if found[1] is not None:
@@ -99,7 +101,7 @@ def unescaped(data: bytes) -> bytes:
 
 
 class _Pieces:
-    """Makes the parts of a template."""
+    """Creates the parts of a template."""
 
     def __init__(self, style: Style) -> None:
         self._style = style
@@ -120,14 +122,14 @@ class _Pieces:
             raise UnreadableError(entry, side, encoding, error) from error
 
     def values(self) -> Piece:
-        """Values alone, or after their keys, each with a line's end."""
+        """Prints values, or keys and values, each followed by a newline."""
         if self._style.separator is None:
             return lambda entry: self.value(entry) + b"\n"
         between = self._style.separator
         return lambda entry: self.key(entry) + between + self.value(entry) + b"\n"
 
     def line(self, entry: Entry) -> bytes:
-        """For people: place, time, key, value and headers, with bytes that are no text escaped."""
+        """Prints place, time, key, value and headers for people, with non-text bytes escaped."""
         record = entry.record
         when = "-"
         if record.timestamp_type is not None:
@@ -177,7 +179,7 @@ class _Pieces:
             case b"%":
                 return _constant(b"%")
         raise UserError(
-            f"--format: there is no letter %{letter.decode(errors='replace')}; "
+            f"--format: unknown letter %{letter.decode(errors='replace')}; "
             f"there are %t %p %o %T %k %s %v %h %K %S %V %R %%"
         )
 
@@ -200,12 +202,12 @@ class _Pieces:
 
     def _field(self, name: str, form: str, conversion: str | None) -> Piece:
         if conversion is not None:
-            raise UserError(f"--format: {{{name}!{conversion}}}: write {{{name}}} only")
+            raise UserError(f"--format: {{{name}!{conversion}}}: use only {{{name}}}")
         if name == "timestamp_ms":
             return lambda entry: _formed(entry.record.timestamp_ms, form)
         field, end = parse_field(name)
         if end != len(name):
-            raise UserError(f"--format: {{{name}}} is no field; write such as {{value.id}}")
+            raise UserError(f"--format: {{{name}}} is not a field; use one such as {{value.id}}")
         if form:
             _try_form(field, form)
         elif (plain := self._plain(field)) is not None:
@@ -213,7 +215,7 @@ class _Pieces:
         return lambda entry: _formed(self._text(entry, field), form)
 
     def _plain(self, field: Field) -> Piece | None:
-        """For whole keys and values, which are printed as they are, text or not."""
+        """Returns whole keys and values, which are printed unchanged, text or not."""
         if field.steps:
             return None
         return {"key": self.key, "value": self.value, "headers": self._headers}.get(field.root)
@@ -240,7 +242,7 @@ def _formed(value: Any, form: str) -> bytes:
     try:
         text = format(value, form)
     except ValueError:
-        # A number's form, and what is there is text: such as a JSON member that is missing.
+        # The form is for numbers, but the value is a text, such as for a missing JSON member.
         text = str(value)
     return text.encode("utf-8", "surrogateescape")
 
@@ -258,7 +260,7 @@ def _size(data: bytes | None) -> int:
 
 
 def _time(timestamp_ms: int) -> datetime | str:
-    """A number too large for a date stays a number."""
+    """Formats a time; a number too large for a date stays a number."""
     try:
         return _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:

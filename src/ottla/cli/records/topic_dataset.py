@@ -1,7 +1,7 @@
-"""A topic as DuckDB asks a dataset of pyarrow: for some columns of the rows that pass a filter.
+"""A topic as DuckDB queries a dataset of pyarrow: some columns of the rows that pass a filter.
 
-Each scan reads only the partitions and offsets in which the filter may hold, decodes only the
-columns that it needs, and reads on only while rows are taken.
+Each scan reads only the partitions and offsets in which the filter may match, decodes only the
+columns that it needs, and reads on only while rows are consumed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +21,16 @@ from ottla.sources.pruning import Condition, prune
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME_MS = 1 << 47
-"""Beyond what a date can be."""
+"""A timestamp beyond any date."""
 
 
 Ranges = dict[TopicPartition, OffsetRange]
 
 
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
-    """`open_source` is called for each scan: DuckDB may run several at once."""
+    """A dataset for DuckDB; `open_source` is called for each scan, since several may run at
+    once.
+    """
 
     def __init__(self, topic: str, ranges: Ranges, open_source: Callable[[], LogSource]) -> None:
         self._topic = topic
@@ -49,7 +51,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of one scan, read as they are taken."""
+    """The rows of one scan, read as they are consumed."""
 
     exported: ExportedRange
     columns: list[str]
@@ -64,7 +66,7 @@ class Scan:
         if self.filter is None:
             yield from self.exported.batches(self.columns)
             return
-        # Arrow names the columns of a filter to nobody.
+        # Arrow does not expose the column names of a filter.
         needed = [one for one in export_schema().names if one in self.columns or self._asks(one)]
         for batch in self.exported.batches(needed):
             yield batch.filter(self.filter).select(self.columns)
@@ -74,10 +76,10 @@ class Scan:
 
 
 def ranges_that_may_match(exported: ExportedRange, condition: Any) -> Ranges:
-    """The ranges outside which a filter holds for no record.
+    """Returns the ranges outside which a filter matches no record.
 
-    Arrow judges whether a filter can hold where something is known of the rows, as of a file of a
-    partitioned dataset; what it cannot judge is kept.
+    Arrow decides whether a filter can match rows of which something is known, as for a file of a
+    partitioned dataset; ranges that it cannot decide are kept.
     """
     may_hold = Judge(condition)
     kept = {}
@@ -93,7 +95,7 @@ def ranges_that_may_match(exported: ExportedRange, condition: Any) -> Ranges:
 
 
 class Judge:
-    """Whether a filter may hold for a row of which something is known."""
+    """Decides whether a filter may match a row of which something is known."""
 
     def __init__(self, condition: Any) -> None:
         self._condition = condition
@@ -109,7 +111,7 @@ class Judge:
 
 
 def _cut(may_hold: Judge, place: TopicPartition, wanted: OffsetRange) -> OffsetRange | None:
-    """The part in which the filter may hold; `None` where it holds nowhere."""
+    """Returns the part in which the filter may match, or `None`."""
     here, offset = pc.field("partition") == place.partition, pc.field("offset")
     last = wanted.until_offset - 1
 
@@ -124,7 +126,9 @@ def _cut(may_hold: Judge, place: TopicPartition, wanted: OffsetRange) -> OffsetR
 
 
 def _least_time(may_hold: Judge) -> datetime | None:
-    """The time before which no record passes; `None` where records without a time may pass."""
+    """Returns the time before which no record matches; `None` if records without a time may
+    match.
+    """
     column = pc.field("timestamp")
     kind = export_schema().field("timestamp").type
 
@@ -138,7 +142,9 @@ def _least_time(may_hold: Judge) -> datetime | None:
 
 
 def _least(first: int, last: int, holds: Callable[[int], bool]) -> int:
-    """The least number for which `holds`, of which all larger ones do; `last` is not asked."""
+    """Returns the smallest number for which `holds`, given that it holds for all larger ones, up
+    to `last`.
+    """
     while first < last:
         middle = (first + last) // 2
         if holds(middle):

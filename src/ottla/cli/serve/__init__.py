@@ -1,1 +1,1 @@
-"""`ottla serve`: the broker, with its metrics and its progress at the start."""
+"""`ottla serve`: the broker, with its metrics and its startup progress."""

@@ -1,4 +1,6 @@
-"""`ottla serve --background`: the same command in a process of its own, once it is ready."""
+"""`ottla serve --background`: runs the command in a separate process, and returns once it is
+ready.
+"""
 
 import select
 import subprocess
@@ -17,10 +19,10 @@ LOOK_S = 1.0
 
 
 def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
-    """Starts `ottla serve ARGUMENTS` apart from this terminal, and waits until it is ready.
+    """Starts `ottla serve ARGUMENTS` detached from this terminal, and waits until it is ready.
 
-    Prints its line; what it writes later goes to the end of `log_path`. Exits as it does where it
-    never gets ready. Ctrl-C until then stops it.
+    Prints its ready line; its later output is appended to `log_path`. If it never gets ready, exits
+    with its exit code. Ctrl-C until then stops it.
     """
     with log_path.open("ab") as log:
         begins = log.tell()
@@ -29,7 +31,7 @@ def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,  # Ctrl-C and the end of the terminal are not its own
+            start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
             text=True,
         )
     assert process.stdout is not None
@@ -51,7 +53,7 @@ def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
 
 
 def _ready_line(stdout: IO[str], log_path: Path, begins: int) -> str:
-    """Waits for the broker's first line; a terminal shows what it logged last meanwhile."""
+    """Waits for the broker's first line; a terminal shows its latest log line meanwhile."""
     has_line = False
     while sys.stderr.isatty() and not select.select([stdout], [], [], LOOK_S)[0]:
         if words := _last_line(log_path, begins):
@@ -70,6 +72,6 @@ def _last_line(path: Path, begins: int) -> str:
 
 
 def log_path_of(directory: str) -> Path:
-    """Beside the directory: only Kafka's files belong in it."""
+    """Returns a path beside the directory, in which only Kafka's files belong."""
     path = Path(directory).absolute()
     return path.with_name(f"{path.name}.log")

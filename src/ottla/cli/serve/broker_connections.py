@@ -1,7 +1,8 @@
-"""How a broker reaches the others of its cluster: over TLS, and logged in, where they listen so.
+"""Connections to the other brokers of a cluster: with TLS and a login, if their listener requires
+them.
 
-It shows them what its own listener has: keystore, truststore, and name and password of the
-listener's `sasl.jaas.config`. Kafka's counterpart: `ChannelBuilders.clientChannelBuilder`.
+This broker presents what its own listener has: keystore, truststore, and the user name and password
+of the listener's `sasl.jaas.config`. Kafka's counterpart: `ChannelBuilders.clientChannelBuilder`.
 """
 
 import logging
@@ -29,9 +30,9 @@ MECHANISM = "sasl.mechanism.inter.broker.protocol"
 
 
 class BrokerConnections:
-    """Connects; settings and files that have changed hold for the next connection.
+    """Connects to brokers; changed settings and files apply to the next connection.
 
-    A broker that refuses the login or the certificate is named once, until another answer comes.
+    A broker that refuses the login or the certificate is logged once, until the result changes.
     """
 
     def __init__(
@@ -73,13 +74,15 @@ class BrokerConnections:
 
 
 def _is_of_tls(error: UnreachableError) -> bool:
-    from ssl import SSLError  # not loaded before where no listener has TLS
+    from ssl import SSLError  # imported only if a listener has TLS
 
     return isinstance(error.__cause__, SSLError)
 
 
 def broker_security(config: BrokerConfig, listener: Listener) -> Security:
-    """What this broker shows to others, whose listener has the same name; raises `SettingError`."""
+    """Returns what this broker presents to brokers whose listener has the same name; raises
+    `SettingError`.
+    """
     own = config.of_listener(listener.name)
     security = Security(
         protocol=listener.protocol,
@@ -108,13 +111,15 @@ def _with_login(security: Security, config: BrokerConfig, listener: Listener) ->
         raise _error(
             MECHANISM,
             f"{MECHANISM}={mechanism}: must be one of sasl.enabled.mechanisms "
-            f"({', '.join(config.sasl_enabled_mechanisms)}), since other brokers log in by it too",
+            f"({', '.join(config.sasl_enabled_mechanisms)}), since other brokers log in with it "
+            f"too",
         )
     if mechanism == OAUTHBEARER:
         url = config.sasl_oauthbearer_token_endpoint_url or ""
         if not url.startswith(FILE):
             raise _error(
-                TOKEN_URL, f"{TOKEN_URL}={url}: a token is read from a file here, as file:///PATH"
+                TOKEN_URL,
+                f"{TOKEN_URL}={url}: a token can only be read from a file, as file:///PATH",
             )
         return replace(security, mechanism=mechanism, token_file=url.removeprefix(FILE))
     jaas = jaas_of(config.given, listener.name, mechanism)

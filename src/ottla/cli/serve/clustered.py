@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNSAFE_WITHOUT: Final = frozenset({"zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"})
-"""Settings that may not be skipped: who gives them relies on them."""
+"""Security settings that must not be ignored silently."""
 
 
 class Clustered:
-    """A broker and its cluster, from `join` to `close`."""
+    """A broker and its cluster, from `open_broker` to `close`."""
 
     def __init__(self, config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
-        """Raises `UserError` for settings with which no broker can be in a cluster."""
+        """Raises `UserError` for settings with which a broker cannot be in a cluster."""
         _check(config)
         self._config = config
         self._paths = paths
@@ -63,7 +63,7 @@ class Clustered:
     def open_broker(
         self, values: Mapping[str, str], progress: RecoveryProgress, on_event: OnEvent
     ) -> Broker:
-        """Joins the cluster, and opens the directories as the broker that this is there."""
+        """Joins the cluster, and opens the directories with the broker id that it has there."""
         self._cluster.join()
         try:
             return open_member(
@@ -85,7 +85,7 @@ class Clustered:
         server: "Server",
         lock: AbstractContextManager[object],
     ) -> None:
-        """Registers the broker, whose server listens."""
+        """Registers the broker, once its server listens."""
         own = inter_broker_listener(broker.config, listeners)
         control = _control_listener(broker.config, listeners) or own
         timeout_s = self._config.replica_socket_timeout_ms / 1000
@@ -103,19 +103,20 @@ class Clustered:
         self._cluster.start(broker, place)
 
     def table_source(self, addresses: Sequence[Address]) -> "TableSource":
-        """Brokers themselves: directories here have part of the partitions, and more than what is
-        committed."""
+        """Loads through brokers: directories here have some of the partitions, and uncommitted
+        records.
+        """
         from ottla.cli.serve.tables import TableSource
 
         texts = (address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
         return TableSource(",".join(texts), self._cluster.broker_id)
 
     def before_last_answer(self, finish: Callable[[], None]) -> None:
-        """What is called while the server still answers, once others lead what they can lead."""
+        """Called while the server still answers, after leaderships were handed over."""
         self._finish = finish
 
     def stop(self, server: "Server") -> None:
-        """Has others lead first, while the server still serves, and then ends it; once."""
+        """Hands leaderships over while the server still serves, then stops the broker; once."""
         if not self._is_stopping:
             self._is_stopping = True
 
@@ -131,13 +132,13 @@ class Clustered:
 
 
 def _control_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener | None:
-    """`client_listeners` has seen to it that a name is one of them."""
+    """`client_listeners` has checked that a listener has that name."""
     wanted = (config.control_plane_listener_name or "").upper()
     return next((one for one in listeners if one.name == wanted), None)
 
 
 def _endpoint(listener: Listener, address: Address) -> Endpoint:
-    """Where others find a listener; its address is that on which it listens now."""
+    """Returns a listener's advertised endpoint, or the address on which it listens."""
     host, port = listener.advertised or address
     if host in (EVERY_ADDRESS, "::"):
         host = socket.getfqdn()
@@ -147,7 +148,7 @@ def _endpoint(listener: Listener, address: Address) -> Endpoint:
 
 
 def _check(config: BrokerConfig) -> None:
-    """Raises `UserError` for what brokers of a cluster cannot do here."""
+    """Raises `UserError` for settings that brokers of a cluster do not support here."""
     listeners = client_listeners(config)
     listener = inter_broker_listener(config, listeners)
     wanted = config.security_inter_broker_protocol
@@ -163,6 +164,6 @@ def _check(config: BrokerConfig) -> None:
     for name in UNSAFE_WITHOUT & config.given.keys():
         if config.given[name].strip().lower() == "true":
             raise UserError(
-                f"{name}=true: revoked certificates are not looked for; leave the setting out, and "
-                "let only brokers reach ZooKeeper"
+                f"{name}=true: certificates are not checked for revocation; remove the setting, "
+                f"and let only brokers reach ZooKeeper"
             )

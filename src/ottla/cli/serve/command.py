@@ -1,4 +1,4 @@
-"""`ottla serve`: a data directory, served to Kafka clients until a signal stops it."""
+"""`ottla serve`: serves a data directory to Kafka clients until a signal stops it."""
 
 import logging
 import os
@@ -42,7 +42,7 @@ PROTOCOL_MAP = "listener.security.protocol.map"
 
 
 class ServeCommand(ExampleCommand):
-    """Keeps its arguments as they were given, for a process in the background."""
+    """Keeps its arguments as given, for a process in the background."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[ARGUMENTS] = [one for one in args if one != "--background"]
@@ -87,12 +87,15 @@ class ServeCommand(ExampleCommand):
     help="Address to listen on; repeatable. Default: the file's listeners, or 127.0.0.1:9092.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
-@click.option("--background", is_flag=True, help="Return once it is ready; ottla stop stops it.")
+@click.option(
+    "--background", is_flag=True, help="Return once the broker is ready; ottla stop stops it."
+)
 @click.option(
     "--schema-registry",
     "registry_address",
     metavar="HOST:PORT",
-    help="Serve a schema registry for development too, with its schemas in the topic _schemas.",
+    help="Also serve a schema registry for development, which stores schemas in the topic "
+    "_schemas.",
 )
 @click.option(
     "--table",
@@ -116,11 +119,11 @@ def serve_command(
     observing: Observing,
     **given: Any,
 ) -> None:
-    """Serve the data directory DIR, which is made if missing, to every Kafka client.
+    """Serve the data directory DIR, which is created if missing, to Kafka clients.
 
-    DIR is log.dirs of --config by default, without a file ./ottla-data. The command prints
-    "ready HOST:PORT ..." once the broker answers. SIGTERM and SIGINT stop it cleanly.
-    Settings may also be in the environment: KAFKA_LOG_RETENTION_MS, or OTTLA_LOG_RETENTION_MS, is
+    DIR is log.dirs of --config by default, or ./ottla-data without a file. The command prints
+    "ready HOST:PORT ..." once the broker answers. SIGTERM and SIGINT stop it cleanly. Settings may
+    also be in the environment: KAFKA_LOG_RETENTION_MS, or OTTLA_LOG_RETENTION_MS, is
     log.retention.ms.
     """
     from ottla.cli.serve.background import log_path_of, serve_in_background
@@ -130,7 +133,7 @@ def serve_command(
     beside = Beside(registry_address, tables, given.pop("table_options"))
     values = serve_settings(**given)
     config = broker_config(values)
-    # The directory of the command line counts before that of the environment.
+    # The directory on the command line takes precedence over that of the environment.
     asked = (directory,) if directory is not None else data_dirs
     if directory is not None and _is_given("data_dirs"):
         asked = (directory, *data_dirs)
@@ -147,7 +150,7 @@ def serve_command(
 def serve_settings(
     config_file: Path | None, listen: tuple[str, ...], settings: tuple[str, ...]
 ) -> dict[str, str]:
-    """The file's, over which the environment's count, and over them those of the command line."""
+    """Merges settings: the environment overrides the file, and the command line overrides both."""
     from ottla.cli.serve.environment import settings_in
 
     values = {**given_settings(config_file, ()), **settings_in(os.environ)}
@@ -164,7 +167,7 @@ def serve(
     observing: Observing,
     beside: "Beside",
 ) -> None:
-    """Until a signal stops it."""
+    """Serves until a signal stops it."""
     from ottla.base.files import OsFileSystem
     from ottla.config.group_coordinator import with_local_defaults
     from ottla.config.listeners import client_listeners
@@ -189,7 +192,7 @@ def serve(
     values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
     place = _place_of(config, paths, clock)
     broker = place.open_broker(values, progress, events)
-    listeners = client_listeners(broker.config)  # as clients have changed them, if they have
+    listeners = client_listeners(broker.config)  # as changed by clients
     lock = threading.RLock()
     embedding = Embedding(lock=lock, upkeep=Collector())
     server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=embedding)
@@ -238,7 +241,7 @@ def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What runs beside the broker, if it is asked for."""
+    """Optional services that run beside the broker."""
 
     registry_address: str | None = None
     tables: tuple[str, ...] = ()
@@ -247,7 +250,7 @@ class Beside:
     def check(self) -> None:
         """Raises `UserError`."""
         if self.table_options is not None and not self.tables:
-            raise UserError("--table-options is for tables: add --table TOPIC=PATH")
+            raise UserError("--table-options applies to tables: add --table TOPIC=PATH")
         if self.tables:
             from ottla.cli.serve.tables import directories_source
 
@@ -256,7 +259,7 @@ class Beside:
     def start_registry(
         self, stack: ExitStack, listeners: Sequence["Listener"], server: "Server"
     ) -> None:
-        """Until the stack is closed; raises `UserError`."""
+        """Runs until the stack is closed; raises `UserError`."""
         if self.registry_address is None:
             return
         from ottla.cli.serve.schema_registry import ServedRegistry
@@ -272,7 +275,7 @@ class Beside:
         notes: "OwnerNotes",
         metrics: "ServedMetrics | None",
     ) -> None:
-        """Until the stack is closed; raises `UserError`."""
+        """Runs until the stack is closed; raises `UserError`."""
         if not self.tables:
             return
         from ottla.cli.serve.tables import ServedTables
@@ -291,7 +294,7 @@ class Beside:
 
 
 class Alone:
-    """The place of a broker that is in no cluster; `Clustered` is the other one."""
+    """The counterpart of `Clustered` for a broker without a cluster."""
 
     def __init__(self, paths: Sequence[str], clock: "Clock") -> None:
         self._paths = paths
@@ -313,36 +316,37 @@ class Alone:
         server: "Server",
         lock: AbstractContextManager[object],
     ) -> None:
-        """Nobody is to know of it."""
+        """Does nothing: the broker is registered nowhere."""
 
     def table_source(self, addresses: Sequence["Address"]) -> "TableSource":
-        """Where tables of its topics are loaded from."""
+        """Where tables of the broker's topics are loaded from."""
         from ottla.cli.serve.tables import directories_source
 
         return directories_source(self._paths)
 
     def before_last_answer(self, finish: Callable[[], None]) -> None:
-        """Files may be read after it."""
+        """Does nothing; files may be read after it."""
 
     def stop(self, server: "Server") -> None:
         server.stop()
 
     def close(self) -> None:
-        """Nobody has known of it."""
+        """Does nothing: the broker is registered nowhere."""
 
 
 def _place_of(config: "BrokerConfig", paths: Sequence[str], clock: "Clock") -> "Alone | Clustered":
     if not config.zookeeper_connect:
         return Alone(paths, clock)
-    # A broker alone does without these modules.
+    # A broker without a cluster does not need these modules.
     from ottla.cli.serve.clustered import Clustered
 
     return Clustered(config, paths, clock)
 
 
 def _check(config: "BrokerConfig") -> None:
-    """Raises `UserError` for keys and certificates that cannot serve; warns of what the settings
-    ask and one broker cannot give."""
+    """Raises `UserError` for unusable keys and certificates; warns of settings that a single
+    broker cannot fulfil.
+    """
     from ottla.config.one_broker import shortfalls
     from ottla.server.acceptors import check_tls
 
@@ -350,13 +354,13 @@ def _check(config: "BrokerConfig") -> None:
     for shortfall in shortfalls(config):
         logger.warning("%s", shortfall)
     for name in config.mistaken_super_users:
-        logger.warning("super.users: nobody is called %s; write User:alice;User:bob", name)
+        logger.warning("super.users: %s is not a principal; use User:alice;User:bob", name)
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
 
 
 def machine_clock() -> "Clock":
-    """The machine's, unless the caller of the command passes another as click's `obj`."""
+    """The machine's clock, unless the caller passes another one as click's `obj`."""
     from ottla.base.clock import SystemClock
 
     return click.get_current_context().obj or SystemClock()
@@ -365,7 +369,7 @@ def machine_clock() -> "Clock":
 def listener_settings(
     addresses: Sequence[tuple[str, int]], values: Mapping[str, str]
 ) -> dict[str, str]:
-    """Listeners at these addresses in place of those that the settings have."""
+    """Replaces the listeners of the settings by listeners at these addresses."""
     names = ["PLAINTEXT", *(f"PLAINTEXT_{number}" for number in range(2, len(addresses) + 1))]
     texts = [
         f"{name}://{address_text(*address)}" for name, address in zip(names, addresses, strict=True)
@@ -380,6 +384,6 @@ def listener_settings(
 
 
 def _is_given(parameter: str) -> bool:
-    """Whether an option is on the command line, and not in the environment."""
+    """Whether an option was given on the command line, and not by the environment."""
     source = click.get_current_context().get_parameter_source(parameter)
     return source is ParameterSource.COMMANDLINE

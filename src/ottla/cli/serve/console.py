@@ -1,7 +1,7 @@
-"""`ottla serve --console`: the console in a process of its own, which ends with the broker's.
+"""`ottla serve --console`: runs the console in a separate process, which ends with the broker's.
 
-In the broker's process its searches would hold up the broker. It asks like any client, so that it
-shows and does what a user of the broker may; where the broker has users people sign in.
+In the broker's process its searches would block the broker. It is an ordinary client, so it shows
+and does only what a user of the broker may; if the broker has users, people sign in.
 """
 
 import subprocess
@@ -24,7 +24,9 @@ GOODBYE_S = 10
 
 
 def check_console(listen: str) -> None:
-    """Before the broker starts; raises `UserError` for no address, or without the extra."""
+    """Called before the broker starts; raises `UserError` for an invalid address, or without the
+    extra.
+    """
     parse_address(listen)
     with needed_for("ottla serve --console"):
         for name in NEEDED:
@@ -33,7 +35,7 @@ def check_console(listen: str) -> None:
 
 
 class ConsoleProcess:
-    """Runs from when it is made until `close`, or until this process ends, however it does."""
+    """Runs from its creation until `close`, or until this process ends for any reason."""
 
     def __init__(
         self,
@@ -50,11 +52,11 @@ class ConsoleProcess:
         command += ["--until-eof", *(["--allow-writes"] if allows_writes else [])]
         if protocol != WITHOUT_TLS[0]:
             command += ["-X", f"security.protocol={protocol}"]
-        # Its link goes where logs go: a reader of the output expects "ready" and no more.
+        # The link goes to the log: readers of the output expect only the "ready" line.
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno())
 
     def close(self) -> None:
-        """The console ends with its input."""
+        """Closes the console's input, upon which it ends."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -67,7 +69,9 @@ class ConsoleProcess:
 def _chosen(
     listeners: Sequence["Listener"], addresses: Sequence[tuple[str, int]]
 ) -> tuple[str, tuple[str, int]]:
-    """The listener that the console asks: with TLS it would need to know whom to believe."""
+    """Returns the listener that the console uses: without TLS, for which it would need a CA
+    certificate.
+    """
     known = {
         listener.protocol: address
         for listener, address in reversed(list(zip(listeners, addresses, strict=True)))
@@ -77,6 +81,6 @@ def _chosen(
             return protocol, known[protocol]
     address = address_text(*addresses[0])
     raise UserError(
-        "--console asks a listener without TLS, and there is none; run ottla console "
+        "--console needs a listener without TLS, and there is none; run ottla console "
         f"{address} -X security.protocol={listeners[0].protocol} -X ssl.ca.location=FILE"
     )

@@ -1,4 +1,4 @@
-"""`ottla status` and `ottla stop`: the broker that runs on a data directory."""
+"""`ottla status` and `ottla stop`: for the broker that runs on a data directory."""
 
 import os
 import signal
@@ -36,10 +36,10 @@ directory_argument = click.argument("directory", metavar="[DIR]", default=DEFAUL
 @json_option
 @quiet_option
 def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
-    """Say which process runs on the data directory DIR, and its addresses.
+    """Show which process runs on the data directory DIR, and its addresses.
 
-    Of a broker that recovers its logs, and of a mirror, it says how far it is. DIR is ./ottla-data
-    by default. Exits with 1 when no process does. -q prints the addresses only.
+    For a broker that recovers its logs, and for a mirror, shows the progress. DIR is ./ottla-data
+    by default. Exits with 1 if no process runs there. -q prints only the addresses.
     """
     owner = _owner(directory)
     if as_json:
@@ -81,13 +81,13 @@ def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
     metavar="TIME",
     default="60s",
     show_default=True,
-    help="Time to wait for a clean end, after which the command ends with 124.",
+    help="Time to wait for a clean stop; the command exits with 124 when it is over.",
 )
 @quiet_option
 def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
-    """Stop the `ottla serve` that runs on the data directory DIR, cleanly, and wait for its end.
+    """Stop the `ottla serve` on the data directory DIR cleanly, and wait until it has ended.
 
-    DIR is ./ottla-data by default. Exits with 1 when no process runs there.
+    DIR is ./ottla-data by default. Exits with 1 if no process runs there.
     """
     patience_s = parse_seconds("--timeout", timeout)
     owner = _owner(directory)
@@ -96,7 +96,7 @@ def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
         sys.exit(1)
     if owner.command != "serve":
         raise UserError(
-            f"{directory} is in use by {owner.text}, which is no ottla serve; end that program"
+            f"{directory} is in use by {owner.text}, which is not ottla serve; stop that program"
         )
     with suppress(ProcessLookupError):
         os.kill(owner.pid, signal.SIGTERM)
@@ -108,7 +108,7 @@ def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
 
 
 def _table_fields(noted: Mapping[str, Any]) -> dict[str, Any]:
-    """How a table stands that `ottla serve --table` keeps fresh."""
+    """The state of a table that `ottla serve --table` keeps fresh."""
     is_behind = noted["lag_records"] or noted["error"] is not None
     lag_ms = SystemClock().now_ms() - noted["complete_ms"] if is_behind else 0
     return {
@@ -135,7 +135,7 @@ def _owner(directory: str) -> Owner | None:
 
 
 def _ended(directory: str, pid: int, patience_s: float) -> bool:
-    """Whether another process, or none, holds the directory before the time is over."""
+    """Whether the process releases the directory in time."""
     begin = time.monotonic()
     is_said = False
     while True:

@@ -1,7 +1,7 @@
 """Settings of a broker in the environment, as Kafka's Docker images read them.
 
 `KAFKA_LOG_RETENTION_MS` is `log.retention.ms`: `_` stands for a dot, `__` for `_` and `___` for
-`-`. `OTTLA_LOG_RETENTION_MS` is the same, and counts before it.
+`-`. `OTTLA_LOG_RETENTION_MS` is the same, and takes precedence.
 """
 
 import logging
@@ -29,11 +29,11 @@ NOT_SETTINGS = frozenset(
         "VERSION",
     ]
 )
-"""What the images and other programs call KAFKA_..., and is no setting of a broker."""
+"""Variables KAFKA_... of the images and other programs that are not broker settings."""
 
 
 def settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """By Kafka's names. A name after KAFKA_ that no broker has is logged, and left out."""
+    """Returns settings by Kafka's names. An unknown name after KAFKA_ is logged, and ignored."""
     found: dict[str, str] = {}
     for prefix in ("KAFKA_", "OTTLA_"):
         for variable, text in environment.items():
@@ -49,7 +49,7 @@ def settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def setting_name(rest: str) -> str:
-    """What a variable's name after its prefix stands for."""
+    """Returns the setting's name for a variable's name without its prefix."""
     text = rest.lower().replace("___", "-").replace("__", "\0")
     return text.replace("_", ".").replace("\0", "_")
 
@@ -60,6 +60,6 @@ def _known(name: str) -> str | None:
 
     if name in broker_settings() or is_without_effect(name):
         return name
-    # The variable OTTLA_X is ottla.x also where the setting itself begins with ottla.
+    # OTTLA_X is also ottla.x, for settings whose names begin with ottla.
     own = f"ottla.{name}"
     return own if own in broker_settings() else None

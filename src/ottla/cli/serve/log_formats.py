@@ -1,4 +1,4 @@
-"""How `ottla serve` writes its log: lines for people, or one JSON object for each."""
+"""Formats of the log of `ottla serve`: lines for people, or a JSON object per message."""
 
 import json
 import logging
@@ -10,11 +10,11 @@ from ottla.base.events import kind_of
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-"""For `-q`, without an option, `-v`, and `-vv`."""
+"""Levels for `-q`, no option, `-v`, and `-vv`."""
 
 
 class JsonFormatter(logging.Formatter):
-    """`time`, `level`, `logger`, `message`; of an event its kind, `event`, and its fields."""
+    """`time`, `level`, `logger`, `message`; for an event also its kind, `event`, and its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
@@ -37,7 +37,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LineFormatter(logging.Formatter):
-    """A line for each message: names that clients give may hold ends of lines."""
+    """One line per message: names from clients may contain newlines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         record.message = _CONTROLS.sub(
@@ -47,7 +47,7 @@ class LineFormatter(logging.Formatter):
 
 
 def set_up_logging(verbosity: int, *, as_json: bool) -> None:
-    """To standard error; `verbosity` is -1 for `-q`, and the number of `-v` otherwise."""
+    """Logs to standard error; `verbosity` is -1 for `-q`, and otherwise the number of `-v`."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter(TEXT_FORMAT))
     level = LEVELS[min(max(verbosity + 1, 0), len(LEVELS) - 1)]

@@ -1,4 +1,4 @@
-"""The options of `ottla serve` for those who watch it: what it logs, and its metrics."""
+"""The options of `ottla serve` for monitoring: its log, and its metrics."""
 
 import functools
 import logging
@@ -38,7 +38,7 @@ class Observing:
     log_requests: str | None
 
     def set_up_logging(self) -> None:
-        """Raises `UserError` for a filter of requests that makes no sense."""
+        """Raises `UserError` for an invalid filter of requests."""
         if self.console is not None:
             from ottla.cli.serve.console import check_console
 
@@ -50,7 +50,7 @@ class Observing:
         set_up_logging(-1 if self.quiet else self.verbose, as_json=self.log_format == "json")
 
     def observe(self, broker: "Broker", server: "Server", events: "EventLog") -> None:
-        """Logs how the directories were found, and from now on what was asked for."""
+        """Logs the state of the directories, and starts what the options ask for."""
         for directory in broker.directories.online:
             how = "stopped cleanly before" if directory.was_clean_stop else "recovered"
             logger.info("%s: %d logs, %s", directory.path, len(directory.logs), how)
@@ -103,8 +103,10 @@ _OPTIONS = (
         metavar="[HOST:PORT]",
         help=f"Show the broker in a browser, at {CONSOLE_ADDRESS} by default; see ottla console.",
     ),
-    click.option("--console-writes", is_flag=True, help="Allow the console to change things."),
-    click.option("--metrics-internal", is_flag=True, help="Metrics of internal topics too."),
+    click.option("--console-writes", is_flag=True, help="Allow the console to make changes."),
+    click.option(
+        "--metrics-internal", is_flag=True, help="Also export metrics of internal topics."
+    ),
     click.option("--verbose", "-v", count=True, help="Log at INFO level; -vv: at DEBUG level."),
     click.option("--quiet", "-q", is_flag=True, help="Log errors only."),
     click.option(
@@ -119,7 +121,7 @@ _OPTIONS = (
         is_flag=False,
         flag_value="",
         metavar="FILTER",
-        help="Log requests as they are answered: all, or those of a filter such as "
+        help="Log answered requests: all, or those that match a filter such as "
         "Fetch,Produce,client=loader*,host=10.*,slower=100,errors.",
     ),
 )
@@ -137,7 +139,7 @@ def observing_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _job_totals(broker: "Broker", server: "Server") -> dict[str, int]:
-    """What the log sums up, beside events."""
+    """The totals that the log reports, beside events."""
     with server.lock:
         logs = [log for one in broker.directories for log in one.logs.values()]
         going = broker.retention.totals

@@ -10,21 +10,21 @@ INTERVAL_MS = 1000.0
 
 
 class RecoveryProgress:
-    """Called with every step, prints one per second; a shorter start prints nothing.
+    """Called with every step, prints one per second; a short start prints nothing.
 
-    Steps may come from several threads; of two at once one is shown too many, at worst.
+    Steps may come from several threads; simultaneous steps may print a line too many.
     """
 
     def __init__(self, clock: Clock, note: Callable[[str], None] | None = None) -> None:
-        """`note` is given each step of a start that is shown."""
+        """`note` is called with each step that is shown."""
         self._clock = clock
         self._note = note
         self.step = ""
-        """The last one."""
+        """The last step."""
         self._shown_ms = clock.monotonic_ms()
 
     def begin_stop(self) -> None:
-        """The first second begins now: a stop is not part of what came before it."""
+        """Starts the first second now, since a stop is not part of what came before it."""
         self._note = None
         self._shown_ms = self._clock.monotonic_ms()
 

@@ -20,7 +20,7 @@ TOPIC_SETTINGS = {"cleanup.policy": "compact"}
 
 
 class BrokerSchemaLog:
-    """The topic of schemas at a broker; it is made when it is first needed."""
+    """The topic of schemas on a broker; it is created when first needed."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -77,8 +77,8 @@ class ServedRegistry:
         plain = next((at for one, at in pairs if one.protocol == PLAINTEXT), None)
         if plain is None:
             raise UserError(
-                "--schema-registry asks the broker as a client without a login: add a listener "
-                "for it, such as PLAINTEXT://127.0.0.1:9092"
+                "--schema-registry connects to the broker without a login: add a listener for it, "
+                "such as PLAINTEXT://127.0.0.1:9092"
             )
         with needed_for("--schema-registry"):
             import avro  # noqa: F401

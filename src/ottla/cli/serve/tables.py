@@ -1,13 +1,13 @@
 """`ottla serve --table`: tables that a process beside the broker keeps fresh.
 
-It is `ottla load --follow --engine local` over the broker's directories: it reads segment files,
-so neither the loop nor the broker's lock knows of it, and it commits what is left after the broker
-has answered its last client. A thread takes the lines in which it says how far it is, and starts
-another one where it dies.
+The process is `ottla load --follow --engine local` on the broker's directories. It reads segment
+files, so it needs neither the loop nor the broker's lock, and it commits the rest after the broker
+has answered its last client. A thread reads the lines in which it reports its state, and restarts
+it if it dies.
 
-A broker of a cluster may hold a few of a topic's partitions, and records that are not committed
-yet. There the process reads through the brokers, and only tables of topics whose first partition
-this broker leads; another broker's process takes a table over where that leadership moves.
+A broker of a cluster may have only some of a topic's partitions, and records that are not committed
+yet. There the process reads through the brokers, and only loads topics whose first partition this
+broker leads; when that leadership moves, another broker's process takes the table over.
 """
 
 import json
@@ -33,7 +33,7 @@ GOODBYE_S = 30.0
 
 
 class ServedTables:
-    """Runs from when it is made until `close`, or until this process ends, however it does."""
+    """Runs from its creation until `close`, or until this process ends for any reason."""
 
     def __init__(
         self,
@@ -53,16 +53,16 @@ class ServedTables:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that loads now."""
+        """The id of the loading process."""
         process = self._process
         return None if process is None else process.pid
 
     def statuses(self) -> list[FollowStatus]:
-        """How each table stands, as far as it was heard."""
+        """The state of each table, as last reported."""
         return list(self._statuses.values())
 
     def close(self) -> None:
-        """Has what is left committed, and waits for that; may be called again."""
+        """Waits until the rest is committed; may be called again."""
         with self._lock:
             self._stopping.set()
             process = self._process
@@ -71,7 +71,7 @@ class ServedTables:
             try:
                 process.wait(GOODBYE_S)
             except subprocess.TimeoutExpired:
-                logger.warning("tables: their last commit takes too long, and is left out")
+                logger.warning("tables: the last commit takes too long, and is abandoned")
                 process.kill()
         self._thread.join()
 
@@ -91,7 +91,7 @@ class ServedTables:
             self._pause_s = min(2 * self._pause_s, LAST_PAUSE_S)
 
     def _begin(self) -> "subprocess.Popen[str] | None":
-        """Starts the process, unless this is to end; raises `OSError`."""
+        """Starts the process, unless this is closing; raises `OSError`."""
         with self._lock:
             if self._stopping.is_set():
                 return None
@@ -101,12 +101,12 @@ class ServedTables:
                 stdout=subprocess.PIPE,
                 text=True,
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C is for the broker, which ends this.
+                start_new_session=True,  # Ctrl-C is for the broker, which then stops this process.
             )
             return self._process
 
     def _watch(self, process: "subprocess.Popen[str]") -> str:
-        """Hears what the process says until it ends; returns how that was."""
+        """Reads the process's reports until it ends; returns how it ended."""
         assert process.stdout is not None
         with process.stdout as lines:
             self._hear(lines)
@@ -114,7 +114,7 @@ class ServedTables:
         with suppress(OSError):
             _end_input(process)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
-        return f"the process that loads {how}"
+        return f"the loading process {how}"
 
     def _hear(self, lines: IO[str]) -> None:
         for line in lines:
@@ -157,12 +157,12 @@ class TableSource:
 
 
 def directories_source(paths: Sequence[str]) -> TableSource:
-    """Of a broker that is alone."""
+    """The source for a broker without a cluster."""
     return TableSource(",".join(os.path.abspath(one) for one in paths))
 
 
 def loading_command(pairs: Sequence[str], source: TableSource, options: str) -> list[str]:
-    """What loads those tables, by options of `ottla load`; raises `UserError`."""
+    """Returns the command that loads the tables, by options of `ottla load`; raises `UserError`."""
     with needed_for("--table"):
         if find_spec("deltalake") is None:
             raise ModuleNotFoundError("deltalake", name="deltalake")
@@ -179,7 +179,7 @@ def loading_command(pairs: Sequence[str], source: TableSource, options: str) -> 
 
 
 def _checked(text: str, command: Sequence[str]) -> list[str]:
-    """The options in a text, after the command that will have them has looked at them."""
+    """Splits the options in a text, after the load command has checked them."""
     try:
         options = shlex.split(text)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""`ottla snapshot`: a data directory kept as it is, brought back, and branched off."""
+"""`ottla snapshot`: creates, restores and branches snapshots of a data directory."""

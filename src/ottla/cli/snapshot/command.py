@@ -35,7 +35,7 @@ at_option = click.option(
     "places",
     multiple=True,
     metavar="PLACE",
-    help="Where records end: TOPIC-PARTITION:OFFSET (repeatable), @TIME such as "
+    help="Where to cut records off: TOPIC-PARTITION:OFFSET (repeatable), @TIME such as "
     "@2026-01-31T12:00, or an age such as 2h.",
 )
 output_options = with_options(json_option, quiet_option)
@@ -56,11 +56,11 @@ output_options = with_options(json_option, quiet_option)
 def create_command(
     target: Target, name: str | None, place: str | None, as_json: bool, is_quiet: bool
 ) -> None:
-    """Keep the data directory TARGET as it is now, as snapshot NAME, by default the time.
+    """Create a snapshot of the data directory TARGET; NAME is by default the time.
 
-    A snapshot is a data directory too, which ottla and Apache Kafka open. It shares ended segments
-    with TARGET by hard links, and has copies of all else. A broker may write meanwhile: the
-    snapshot is what a kill at one instant would have left, recovered.
+    A snapshot is a data directory too, which ottla and Apache Kafka can open. It shares rolled
+    segments with TARGET by hard links, and has copies of all else. A broker may write meanwhile:
+    the snapshot has the state of one instant, recovered as after a kill.
     """
     snapshots = _snapshots(target, place)
     now_ms = SystemClock().now_ms()
@@ -86,9 +86,10 @@ def create_command(
 @place_option
 @output_options
 def list_command(target: Target, place: str | None, as_json: bool, is_quiet: bool) -> None:
-    """List the snapshots of the data directory TARGET, the oldest first. Times are UTC.
+    """List the snapshots of the data directory TARGET, oldest first. Times are UTC.
 
-    OWN is what deleting the snapshot frees; the rest is shared with TARGET or other snapshots.
+    OWN is the size that deleting the snapshot frees; the rest is shared with TARGET or other
+    snapshots.
     """
     snapshots = _snapshots(target, place)
     found = snapshots.find_all()
@@ -134,15 +135,15 @@ def restore_command(
 ) -> None:
     """Restore the data directory TARGET from snapshot NAME.
 
-    What is in TARGET now becomes another snapshot. At a terminal the command asks first. Stop the
-    broker before. With --at records from a place on are left out, and groups that have read
-    further are named.
+    The current state of TARGET becomes another snapshot. At a terminal the command asks first. Stop
+    the broker before. With --at, records from a place on are left out, and groups that have read
+    further are listed.
     """
     now_ms = SystemClock().now_ms()
     ends = parse_ends(places, now_ms)
     snapshots = _snapshots(target, place)
     snapshots.find(name)
-    confirm(f"Bring {snapshots.directory} back to {name}?", is_confirmed=how["is_confirmed"])
+    confirm(f"Restore {snapshots.directory} from {name}?", is_confirmed=how["is_confirmed"])
     kept = snapshots.free_name(f"before-restore-{_time_name(now_ms)}")
     with CopyProgress("copying", is_quiet=how["is_quiet"]) as progress:
         before = snapshots.restore(
@@ -153,7 +154,7 @@ def restore_command(
         fields = {"directory": snapshots.directory, "restored": name, "kept": kept_name}
         print_json(fields | ends.fields())
     elif not how["is_quiet"]:
-        was = f"; what was there is snapshot {before.name}" if before else ""
+        was = f"; its previous state is snapshot {before.name}" if before else ""
         click.echo(f"{snapshots.directory} is as in snapshot {name}{was}")
         ends.write()
 
@@ -180,10 +181,10 @@ def branch_command(
     places: tuple[str, ...],
     **how: bool,
 ) -> None:
-    """Make a data directory, DIR, from snapshot NAME of TARGET, with its offsets and groups.
+    """Create a data directory, DIR, from snapshot NAME of TARGET, with its offsets and groups.
 
-    Afterwards each goes its own way: what is written to one is not seen in the other. With --at
-    records from a place on are left out, and groups that have read further are named.
+    Afterwards they are independent: writes to one do not affect the other. With --at, records from
+    a place on are left out, and groups that have read further are listed.
     """
     ends = parse_ends(places, SystemClock().now_ms())
     snapshots = _snapshots(target, place)
@@ -228,11 +229,10 @@ def delete_command(
 def _snapshots(target: Target, place: str | None) -> Snapshots:
     if not target.is_directory:
         raise UserError(
-            f"{target.text} is a broker, and snapshots are of a data directory; name that of the "
-            "broker"
+            f"{target.text} is a broker, but snapshots need a data directory; name the broker's"
         )
     if len(target.directories) > 1:
-        raise UserError("a snapshot is of one data directory; name each by itself")
+        raise UserError("a snapshot is of one data directory; name one at a time")
     return Snapshots(OsFileSystem(), target.directories[0], place)
 
 
@@ -254,7 +254,7 @@ def _created(
 
 
 def _recover(directory: str) -> None:
-    """Opens and closes a directory that a crash left."""
+    """Opens and closes a directory that a crash left, to recover it."""
     from ottla.cli.opening import open_directories
 
     with open_directories([directory], AT_REST):

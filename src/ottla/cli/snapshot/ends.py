@@ -1,4 +1,4 @@
-"""`--at`: where the records of a branched or restored directory end."""
+"""`--at`: the ends of the logs of a branched or restored directory."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _OFFSET = re.compile(r"(.+)-(\d+):(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitBeyond:
-    """A group that has read more than is left."""
+    """A group whose committed offset is beyond the new end."""
 
     group: str
     place: TopicPartition
@@ -31,16 +31,16 @@ class CommitBeyond:
 
 @dataclass(slots=True)
 class Ends:
-    """What `--at` says, and what came of it once `cut` was called."""
+    """The ends that `--at` asks for, and the result after `cut`."""
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     timestamp_ms: int | None = None
-    """Of the first record to go, in all other partitions."""
+    """Timestamp of the first record to remove, in all other partitions."""
     cuts: "list[Cut]" = field(default_factory=list)
     beyond: list[CommitBeyond] = field(default_factory=list)
 
     def cut(self, path: str) -> None:
-        """Cuts the logs of a directory that no process has; it is stopped cleanly again."""
+        """Cuts the logs of a directory that no process uses; leaves it cleanly stopped."""
         if not self.offsets and self.timestamp_ms is None:
             return
         from ottla.embedded.cutting import cut_logs, offsets_at_time
@@ -54,7 +54,7 @@ class Ends:
             self.beyond = _commits_beyond(log, self.cuts)
 
     def fields(self) -> dict[str, object]:
-        """What the commands' JSON says of it."""
+        """The result for the commands' JSON."""
         return {
             "ends": [
                 {"topic": one.place.topic, "partition": one.place.partition,
@@ -69,7 +69,7 @@ class Ends:
         }  # fmt: skip
 
     def write(self) -> None:
-        """The same as sentences."""
+        """Prints the result as sentences."""
         for cut in self.cuts:
             why = ""
             if cut.end < cut.wanted:
@@ -96,11 +96,11 @@ def parse_ends(places: Sequence[str], now_ms: int) -> Ends:
         place = parse_place("--at", text, now_ms) if is_time else None
         if place is None or place.kind is not ResetKind.TIME:
             raise UserError(
-                f"--at {text}: it is TOPIC-PARTITION:OFFSET, @TIME such as @2026-01-31T12:00, "
+                f"--at {text}: use TOPIC-PARTITION:OFFSET, @TIME such as @2026-01-31T12:00, "
                 "or an age such as 2h"
             )
         if ends.timestamp_ms is not None:
-            raise UserError("--at takes one time for all partitions, and an offset for each")
+            raise UserError("--at takes one time for all partitions, or an offset for each")
         ends.timestamp_ms = place.number
     return ends
 

@@ -1,4 +1,6 @@
-"""A line about a copy that takes more than a second; nothing where standard error is no screen."""
+"""A line about a copy that takes more than a second; nothing if standard error is not a
+terminal.
+"""
 
 import sys
 import time
@@ -11,7 +13,7 @@ STEP_S = 0.2
 
 
 class CopyProgress:
-    """Used in a `with` statement, which takes the line away."""
+    """Used in a `with` statement, which removes the line."""
 
     def __init__(self, verb: str, *, is_quiet: bool) -> None:
         self._verb = verb
@@ -27,7 +29,7 @@ class CopyProgress:
             draw_over("")
 
     def show(self, done: int, total: int) -> None:
-        """Draws the line again, when it is time to."""
+        """Draws the line again, when it is due."""
         if not self._is_shown or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + STEP_S

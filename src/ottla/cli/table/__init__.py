@@ -1,1 +1,1 @@
-"""`ottla table` and `ottla audit`: tables that `ottla load` filled."""
+"""`ottla table` and `ottla audit`: for tables that `ottla load` filled."""

@@ -1,4 +1,4 @@
-"""`ottla audit`: whether a table that was loaded holds exactly what the log does."""
+"""`ottla audit`: compares a loaded table with the log."""
 
 import json
 import sys
@@ -39,22 +39,22 @@ DIFFERENCES_SHOWN = 20
 @click.option(
     "--all", "compare_all", is_flag=True, help="Compare every row instead of a sample of files."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed that chooses the sample of files.")
+@click.option("--seed", default=0, show_default=True, help="Seed for choosing the sample of files.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
-    "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged reads."
+    "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged would read."
 )
 @registry_config_option
 @client_config_option("source")
 def audit_command(
     source: str, topic_argument: str | None, topic: str | None, table: str, **given: Any
 ) -> None:
-    """Prove that a table equals its log, or name the first difference.
+    """Verify that a table equals its log, or report the first difference.
 
     The audit checks that commits follow each other without gap or overlap, that the files are those
-    of the ledger, that the log has the same records and batches as when they were loaded, and
-    that rows equal records, in a sample of files or with --all in every file. Exits with 0 when all
-    is equal, and with 1 when something differs or the log is damaged. Nothing is written.
+    of the ledger, that the log has the same records and batches as when they were loaded, and that
+    rows equal records, in a sample of files or with --all in every file. Exits with 0 if all is
+    equal, and with 1 if something differs or the log is damaged. Nothing is written.
     """
     from ottla.loading.auditing.audit import audit
     from ottla.sources.opening import open_log, topic_options

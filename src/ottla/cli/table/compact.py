@@ -1,4 +1,4 @@
-"""`ottla table compact`: few large files of many small ones."""
+"""`ottla table compact`: merges small files into few large ones."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ MEGABYTE = 1024 * 1024
 @click.option(
     "--sort-by",
     type=click.Choice(["key", "timestamp"]),
-    help="Sort the rows of each partition, so that readers skip files by their bounds.",
+    help="Sort the rows of each partition, so that readers can skip files by their bounds.",
 )
 @engine_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -48,7 +48,7 @@ def compact_command(path: str, engine: str, **given: Any) -> None:
     from ottla.loading.sorting import SortColumn
 
     console = new_console()
-    # The older name of the option.
+    # Former name of the option.
     megabytes = given["target_mb"]
     options = CompactOptions(
         target_size=megabytes * MEGABYTE
@@ -106,7 +106,7 @@ def _text(report: "CompactReport") -> str:
     from ottla.tables.ledger_entries import total_size
 
     if report.commit_id is None:
-        return f"nothing to do: {report.table} has no files that could go together, or be sorted"
+        return f"nothing to do: {report.table} has no files to merge or sort"
     rows = sum(file.row_count for file in report.after)
     before, after = (total_size(some) for some in (report.before, report.after))
     return (

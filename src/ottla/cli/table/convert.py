@@ -1,4 +1,4 @@
-"""`ottla table convert`: a table of the former format as a Delta table."""
+"""`ottla table convert`: converts a table of the former format to a Delta table."""
 
 import click
 
@@ -8,10 +8,9 @@ from ottla.cli.terminal import ExampleCommand, counted
 @click.command("convert", cls=ExampleCommand, examples=("ottla table convert tables/orders",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 def convert_command(path: str) -> None:
-    """Make a Delta table of a table that an earlier ottla loaded. No row is copied.
-
-    Its commits become the ledger's entries, and one commit of Delta Lake names its files. A
-    conversion that is killed is completed by the next one.
+    """Convert a table that an earlier ottla loaded to a Delta table. No row is copied. Its commits
+    become entries of the ledger, and one Delta Lake commit lists its files. If a conversion is
+    killed, the next one completes it.
     """
     from ottla.tables.conversion import convert
 

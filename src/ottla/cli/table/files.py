@@ -1,4 +1,4 @@
-"""`ottla table files`: the paths that another engine is given."""
+"""`ottla table files`: prints the paths of a table's files for another engine."""
 
 import json
 from typing import TYPE_CHECKING
@@ -24,8 +24,8 @@ def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> 
     """Print the paths of the table's current files, one per line.
 
     Engines that read Delta tables need only TABLE. Other files in the directory belong to killed
-    commits, or were replaced: a reader that takes all of data/ can see rows twice. With --long and
-    --json, a file is there once for each partition in it.
+    commits, or were replaced: a reader of all files in data/ can see rows twice. With --long and
+    --json, a file is listed once for each partition in it.
     """
     import ottla.table
     from ottla.tables.ledger_entries import FileRole

@@ -1,4 +1,4 @@
-"""`ottla table history`: what each commit did to a table."""
+"""`ottla table history`: prints what each commit did to a table."""
 
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,12 @@ COMMITS_SHOWN = 20
     "--limit",
     "-n",
     type=click.IntRange(min=1),
-    help=f"Number of commits, the last ones; by default {COMMITS_SHOWN}, with --json all.",
+    help=f"Number of latest commits to print; by default {COMMITS_SHOWN}, with --json all.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def history_command(path: str, limit: int | None, as_json: bool) -> None:
-    """List the commits of a table: versions, what was read of the log, and how files changed.
-
-    A version can be read again (ottla.table.dataset(TABLE, version=...)) while its files are there.
+    """List the commits of a table: versions, offsets that were read, and how files changed. A
+    version can be read again (ottla.table.dataset(TABLE, version=...)) while its files exist.
     """
     from ottla.tables.table_directory import TableDirectory
 

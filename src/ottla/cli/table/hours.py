@@ -1,4 +1,4 @@
-"""`ottla table hours`: until when a table has all that was appended."""
+"""`ottla table hours`: lists the hours for which a table is complete."""
 
 import sys
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ def hours_command(path: str, hour: str | None, as_json: bool) -> None:
     elif hours:
         _show(hours)
     else:
-        click.echo("no hour is complete yet: no load has come up to the log's end")
+        click.echo("no hour is complete yet: no load has reached the log's end")
 
 
 def _answer(wanted: str, hours: "list[CompleteHour]") -> None:

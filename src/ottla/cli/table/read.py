@@ -1,4 +1,4 @@
-"""`ottla table read`: rows of a table on the screen, or for another program."""
+"""`ottla table read`: prints rows of a table, for people or other programs."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_jso
 
 ROWS_SHOWN = 20
 COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
-"""On a screen, unless others are asked for."""
+"""Columns shown by default on a terminal."""
 
 
 @click.command("read", cls=ExampleCommand, examples=("ottla table read tables/orders --limit 10",))
@@ -33,7 +33,7 @@ COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
     "--json", "as_json", is_flag=True, help="Print one JSON object per line, bytes in base64."
 )
 def read_command(path: str, columns: str | None, limit: int | None, as_json: bool) -> None:
-    """Print rows of a table, by partition and offset as its files have them.
+    """Print rows of a table, in the order of partitions and offsets in its files.
 
     Needs neither Spark nor Java.
     """

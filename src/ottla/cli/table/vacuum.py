@@ -1,4 +1,4 @@
-"""`ottla table vacuum`: files that reruns and compactions replaced, removed."""
+"""`ottla table vacuum`: removes files that reruns and compactions replaced."""
 
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Keep files that were replaced in the last HOURS: readers may still use them.",
 )
-@click.option("--dry-run", is_flag=True, help="List the files, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="List the files without removing them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the files.")
 def vacuum_command(path: str, keep_hours: float, dry_run: bool, as_json: bool) -> None:
     """Remove files that reruns and compactions replaced, and files that killed commits left.
 
-    Current files of the table stay. Whole hours count: half an hour counts as one.
+    Current files of the table stay. HOURS are whole hours: half an hour counts as one.
     """
     from ottla.base.clock import SystemClock
     from ottla.tables.vacuum import HOUR_MS, vacuum

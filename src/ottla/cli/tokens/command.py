@@ -22,7 +22,7 @@ secret_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     required=True,
-    help="File with the token's secret, as ottla tokens create wrote it.",
+    help="File with the token's secret, as written by ottla tokens create.",
 )
 
 
@@ -64,9 +64,9 @@ def list_command(target: Target, owners: tuple[str, ...], as_json: bool) -> None
     examples=("ottla tokens create localhost:9092 --renewer spark --secret-file job.token",),
 )
 @target_argument()
-@click.option("--owner", metavar="USER", help="User that the token acts for; by default you.")
+@click.option("--owner", metavar="USER", help="User that the token acts for; by default yourself.")
 @click.option("--renewer", "renewers", multiple=True, metavar="USER", help="Repeatable.")
-@click.option("--lifetime", metavar="TIME", help="Longest time that it is valid, such as 24h.")
+@click.option("--lifetime", metavar="TIME", help="Maximum lifetime, such as 24h.")
 @click.option(
     "--secret-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -98,7 +98,7 @@ def create_command(
     if not is_quiet:
         click.echo(
             f"valid for {token.owner} until {second_text(token.expires_ms)}; log in by SCRAM with "
-            f"the id as name and the secret in {secret_file} as password",
+            f"the id as user name and the secret in {secret_file} as password",
             err=True,
         )
 
@@ -128,9 +128,9 @@ def renew_command(target: Target, secret_file: Path, period: str | None) -> None
 )
 @target_argument()
 @secret_option
-@click.option("--in", "period", metavar="TIME", help="Time from now; by default at once.")
+@click.option("--in", "period", metavar="TIME", help="Time from now; by default immediately.")
 def expire_command(target: Target, secret_file: Path, period: str | None) -> None:
-    """End a token, at once or after a time."""
+    """Expire a token, immediately or after a time."""
     from ottla.client.administration.security import SecurityAdmin
 
     period_ms = -1 if period is None else int(parse_seconds("--in", period) * 1000)
@@ -145,7 +145,7 @@ def _secret(path: Path) -> bytes:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name the token's file") from error
     except (binascii.Error, ValueError) as error:
-        raise UserError(f"{path}: no token's secret in base64") from error
+        raise UserError(f"{path}: does not hold a token's secret in base64") from error
 
 
 def _fields(one: "DelegationToken") -> dict[str, object]:

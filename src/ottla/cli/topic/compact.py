@@ -1,4 +1,4 @@
-"""`ottla compact`: one pass over a compacted topic, now, on this machine or with Spark."""
+"""`ottla compact`: one pass over a compacted topic, on this machine or with Spark."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "data_dirs",
     multiple=True,
     metavar="DIR",
-    help="Log directory that no broker serves; name all of a broker's directories.",
+    help="Log directory that no broker serves; name all directories of the broker.",
 )
 @click.option("--topic", "-t", "named", metavar="TOPIC", help="Topic to compact.")
 @click.option(
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="Where to compact; the result has the same bytes. Spark spreads the keys over a cluster.",
+    help="Where to compact; the resulting bytes are the same. Spark spreads the keys over a "
+    "cluster.",
 )
 @broker_config_option
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
@@ -68,7 +69,7 @@ def compact_command(
         check_directory(path)
     # No other thread may compact meanwhile.
     log = open_directories(list(paths), {**values, "log.cleaner.enable": "false"})
-    # A pass that fails raises too, and is not tried again: the cleaner need not log it.
+    # A pass that fails also raises here, and is not retried, so the cleaner need not log it.
     once = only_logged_from(logging.CRITICAL, "ottla.broker.log_jobs.cleaner")
     with log, once, _engine(engine) as chosen:
         for one in log.compact(topic, chosen):
@@ -85,7 +86,7 @@ def _engine(name: str) -> "Iterator[Engine | None]":
     from ottla.spark.compact import SparkEngine
     from ottla.spark.session import SessionSettings, spark_session
 
-    # An error in a task is reported in one line, by us.
+    # We report an error of a task in one line.
     with spark_session(None, SessionSettings(log_level="OFF")) as spark:
         yield SparkEngine(spark)
 

@@ -1,1 +1,1 @@
-"""`ottla topics` and `delete-records`: what topics hold, and changes to them."""
+"""`ottla topics` and `delete-records`: show and change topics."""

@@ -39,7 +39,7 @@ settings_option = click.option(
 @click.option("--replicas", "-r", type=click.IntRange(1), metavar="N", help="Replicas of each.")
 @settings_option
 @click.option("--if-missing", is_flag=True, help="Skip topics that exist.")
-@click.option("--dry-run", is_flag=True, help="Check what would be made, and make nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the request without creating anything.")
 @quiet_option
 def create_command(
     target: Target,
@@ -49,9 +49,8 @@ def create_command(
     is_quiet: bool,
     **how: Any,
 ) -> None:
-    """Create topics NAME. Settings that are not given have the broker's defaults.
-
-    A data directory is made if it is missing. Times and sizes may be written as 7d and 1Gi.
+    """Create topics NAME. Settings that are not given have the broker's defaults. A data directory
+    is created if it is missing. Times and sizes may be written as 7d and 1Gi.
     """
     from ottla.config.topic import TopicConfig
 
@@ -120,14 +119,14 @@ def alter_command(
 @click.argument("name", metavar="NAME", shell_complete=complete_topics)
 @click.argument("count", metavar="PARTITIONS", type=click.IntRange(1))
 @click.option(
-    "--dry-run", is_flag=True, help="Check whether the topic can grow, and change nothing."
+    "--dry-run", is_flag=True, help="Check whether the topic can grow without changing anything."
 )
 @quiet_option
 def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet: bool) -> None:
-    """Grow the topic NAME to PARTITIONS partitions in all.
+    """Increase the partitions of the topic NAME to PARTITIONS.
 
-    Records with a key then go to other partitions than before, so that the order of a key's records
-    holds within its old partition, and within its new one.
+    Keys may then map to other partitions than before, so the order of a key's records is only kept
+    within its old partition, and within its new one.
     """
     with target.admin() as admin:
         before = len(admin.partitions([name])[name])
@@ -142,7 +141,7 @@ def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet:
 @click.argument(
     "patterns", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics
 )
-@click.option("--if-there", is_flag=True, help="Ignore names that match nothing.")
+@click.option("--if-there", is_flag=True, help="Ignore names without a match.")
 @yes_option
 @quiet_option
 def delete_command(
@@ -176,7 +175,7 @@ def _chosen(admin: "Admin", patterns: tuple[str, ...], if_there: bool) -> list[s
 
 
 def topic_changes(settings: tuple[str, ...]) -> dict[str, str]:
-    """The settings of `-o`, in which times and sizes are as people write them."""
+    """Returns the settings of `-o`, in which times and sizes may have units."""
     pairs = [parse_setting(one, EXAMPLE) for one in settings]
     return {name: setting_value(name, value) for name, value in pairs}
 
@@ -184,7 +183,7 @@ def topic_changes(settings: tuple[str, ...]) -> dict[str, str]:
 def check_settings(
     values: dict[str, str], config: object, only_names: tuple[str, ...] = ()
 ) -> None:
-    """Raises `SettingError` for a name or value that is wrong, with the right one."""
+    """Raises `SettingError` for an invalid name or value, with a valid one."""
     from ottla.config.setting import settings_of, unknown_setting, with_values
 
     rows = settings_of(type(config))

@@ -1,4 +1,4 @@
-"""`ottla delete-records`: a topic's records before a place are deleted."""
+"""`ottla delete-records`: deletes a topic's records before a place."""
 
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--partition", "-p", "partitions", type=int, multiple=True, help="Partition; all by default."
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted without deleting it.")
 @yes_option
 @json_option
 @quiet_option
@@ -58,7 +58,7 @@ def delete_records_command(
 ) -> None:
     """Delete the records of TOPIC before PLACE. At a terminal the command asks first.
 
-    Consumers that have not read them find the first record that is left.
+    Consumers that have not read them continue at the first remaining record.
     """
     from ottla.diagnosis.offset_reset import parse_place
 
@@ -94,7 +94,7 @@ def delete_records_command(
 def _planned(
     admin: "Admin", topic: str, partitions: tuple[int, ...], reset: "Reset"
 ) -> "list[PlannedOffset]":
-    """Where partitions are to begin, those that change nothing left out."""
+    """Returns the partitions' new log start offsets, without those that do not change."""
     from ottla.diagnosis.offset_reset import ResetKind, plan_reset
 
     there = admin.partitions([topic])[topic]
@@ -105,7 +105,7 @@ def _planned(
     bounds = admin.bounds(places)
     last = max((end for _, end in bounds.values()), default=0)
     if reset.kind is ResetKind.OFFSET and reset.number > last:
-        # A digit too many must not delete everything.
+        # A mistyped digit must not delete everything.
         raise UserError(
             f"--before {reset.number}: {topic} ends at offset {last}; "
             "--before latest deletes all of its records"

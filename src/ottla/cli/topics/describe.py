@@ -1,4 +1,4 @@
-"""`ottla topics describe`: partitions, settings that are a topic's own, and who produces."""
+"""`ottla topics describe`: partitions, overridden settings, and producers."""
 
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,9 @@ WINDOW_S = 300.0
 )
 @json_option
 def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
-    """Describe topics: partitions, offsets, sizes, settings, and who produces to them.
+    """Describe topics: partitions, offsets, sizes, settings, and active producers.
 
-    Only producers with a producer id are known, such as idempotent ones.
+    Only producers with a producer id, such as idempotent ones, are listed.
     """
     now_ms = SystemClock().now_ms()
     with target.topics() as admin:

@@ -1,4 +1,4 @@
-"""`ottla topics list`: every topic with its size, its rate, and how long records stay."""
+"""`ottla topics list`: every topic with its size, rate and retention."""
 
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ NO_TOPICS = "there are no topics; ottla topics create {target} NAME makes one"
     metavar="TIME",
     default="5m",
     show_default=True,
-    help="Time over which records/s is the mean.",
+    help="Time over which records/s are averaged.",
 )
 @json_option
 @quiet_option
@@ -92,7 +92,7 @@ def _row(one: "TopicActivity", settings: dict[str, str], window_s: float) -> tup
 
 
 def fields_of(one: "TopicActivity", settings: dict[str, str], window_s: float) -> dict[str, object]:
-    """One object of `--json`."""
+    """Returns one object of `--json`."""
     return {
         "topic": one.topic.name,
         "topic_id": None if one.topic.topic_id is None else uuid_text(one.topic.topic_id),

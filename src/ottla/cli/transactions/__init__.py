@@ -1,1 +1,1 @@
-"""`ottla transactions`: a broker's transactions, and an end for those that hang."""
+"""`ottla transactions`: shows transactions, and aborts hanging ones."""

@@ -1,4 +1,6 @@
-"""`ottla transactions find-hanging` and `abort`: what no coordinator will end, and its end."""
+"""`ottla transactions find-hanging` and `abort`: finds transactions that no coordinator will
+end, and aborts them.
+"""
 
 import json
 import sys
@@ -26,9 +28,8 @@ EXIT_FOUND = 1
 @click.option("--topic", "-t", help="Topic to search; all by default.")
 @json_option
 def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> None:
-    """Find transactions that are open in a partition, and that no coordinator will end.
-
-    Exits with 1 when there are any.
+    """Find transactions that are open in a partition, and that no coordinator will end. Exits with
+    1 if there are any.
     """
     from ottla.base.clock import SystemClock
     from ottla.client.admin import Admin
@@ -82,8 +83,8 @@ def abort_command(
     """Abort a transaction.
 
     With --transactional-id the coordinator aborts it in all partitions, and fences its producer.
-    With --topic, --partition and --start-offset the marker is written to that partition only: for
-    a transaction that hangs, which no coordinator knows.
+    With --topic, --partition and --start-offset the marker is written to that partition only; use
+    this for a hanging transaction, which no coordinator knows.
     """
     from ottla.client.admin import Admin
     from ottla.client.stuck import abort_by_id

@@ -61,7 +61,7 @@ def list_command(
 @click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
 @json_option
 def describe_command(target: Target, transactional_ids: tuple[str, ...], as_json: bool) -> None:
-    """Describe transactional ids: state, begin, timeout and partitions."""
+    """Describe transactional ids: state, start time, timeout and partitions."""
     from ottla.base.clock import SystemClock
 
     with target.transactions() as known:

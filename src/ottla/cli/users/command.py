@@ -29,7 +29,7 @@ mechanism_option = click.option(
 @target_argument()
 @json_option
 def list_command(target: Target, as_json: bool) -> None:
-    """List the users that have passwords, and of which mechanisms."""
+    """List the users that have passwords, with the mechanisms."""
     with target.security() as known:
         users = known.describe_user_scram_credentials()
     if as_json:
@@ -63,7 +63,7 @@ def list_command(target: Target, as_json: bool) -> None:
     type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
     metavar="FILE",
     help=f"File whose first line is the password, - for standard input; without it the variable "
-    f"{PASSWORD_VARIABLE}, or a question.",
+    f"{PASSWORD_VARIABLE} or a prompt.",
 )
 @mechanism_option
 @click.option(
@@ -71,7 +71,7 @@ def list_command(target: Target, as_json: bool) -> None:
     type=click.IntRange(4096, 16384),
     default=4096,
     show_default=True,
-    help="Rounds of the hash.",
+    help="Number of hash iterations.",
 )
 @zookeeper_access_option
 @quiet_option
@@ -83,9 +83,9 @@ def set_command(
     iterations: int,
     **more: Any,
 ) -> None:
-    """Set a user's password; on a data directory it is there before the broker first starts.
+    """Set a user's password; in a data directory it can be set before the broker first starts.
 
-    zookeeper://HOST:PORT/CHROOT is the place of a cluster's users, before its first broker starts.
+    Use zookeeper://HOST:PORT/CHROOT as TARGET before a cluster's first broker starts.
     """
     from ottla.client.administration.security import SecurityAdmin
     from ottla.client.administration.security_values import UserScramCredentialUpsertion
@@ -116,7 +116,7 @@ def set_command(
 @mechanism_option
 @quiet_option
 def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_quiet: bool) -> None:
-    """Remove a user's passwords: of the mechanisms named, or all."""
+    """Remove a user's passwords, for the named mechanisms or for all."""
     from ottla.client.administration.security import SecurityAdmin
     from ottla.client.administration.security_values import UserScramCredentialDeletion
 
@@ -134,7 +134,7 @@ def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_qu
 
 
 def _password(path: Path | None) -> str:
-    """Never an argument, which every user of the machine could see."""
+    """Never an argument, since every user of the machine could see it."""
     password: str
     if path is not None:
         try:

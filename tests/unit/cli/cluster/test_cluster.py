@@ -56,8 +56,8 @@ def test_partitions_that_are_where_they_are_to_be_are_not_moved(
 ) -> None:
     broker = here.json("cluster", "status", "TARGET")[1]["broker"]
     reassign = ("cluster", "reassign", "TARGET")
-    assert here.lines(*reassign) == ["nothing is on its way"]
-    assert here.lines(*reassign, "--cancel") == ["nothing is on its way"]
+    assert here.lines(*reassign) == ["no moves are under way"]
+    assert here.lines(*reassign, "--cancel") == ["no moves are under way"]
     assert here.lines(*reassign, "orders", "--to", str(broker)) == ["nothing is to be moved"]
     plan = tmp_path / "plan.json"
     rows = [{"topic": "orders", "partition": 0, "replicas": [broker]}]
@@ -70,10 +70,10 @@ def test_partitions_that_are_where_they_are_to_be_are_not_moved(
     ("words", "reason"),
     [
         (("orders", "--to", "one"), "--to one: name brokers by their ids, such as 1,2,3"),
-        (("orders", "--to", "99"), "--to 99: broker 99 is not up; up are"),
-        (("--replicas", "1"), "name the topics to move; '*' is all of them"),
+        (("orders", "--to", "99"), "--to 99: broker 99 is not up; brokers that are up:"),
+        (("--replicas", "1"), "name the topics to move; '*' means all of them"),
         (("orders", "--replicas", "2"), "orders-0: 2 replicas need as many brokers"),
-        (("--plan", "PLAN"), "is no plan of moves"),
+        (("--plan", "PLAN"), "is not a plan of moves"),
     ],
 )
 def test_a_move_that_cannot_be_is_one_line(

@@ -172,8 +172,8 @@ def test_a_setting_that_decides_and_means_nothing_here_leaves_the_topic_as_it_is
     file.write_text(json.dumps({"kept": settings, "plain": {"remote.storage.enable": "true"}}))
     result = run(directory, "--config", file)
     assert result.exit_code == 1
-    assert "left as it is, since they mean nothing here: cleanup.policy=shred" in result.output
-    assert "not taken, they mean nothing here: remote.storage.enable=true" in result.output
+    assert "left unchanged, since they have no effect here: cleanup.policy=shred" in result.output
+    assert "not taken over, they have no effect here: remote.storage.enable=true" in result.output
     assert overrides(directory) == {"plain": {}}
 
 
@@ -330,9 +330,9 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
     result = run(directory, "--zookeeper", "somewhere:2181")
     assert result.exit_code == 0
     assert "and that the next producer id is 3000" in result.output
-    assert "mean nothing here: controller_mutation_rate of user u" in result.output
+    assert "have no effect here: controller_mutation_rate of user u" in result.output
     assert "1 user with passwords, 1 ACL" in result.output
-    assert "ACLs hold where the broker has authorizer.class.name=org" in result.output
+    assert "ACLs take effect if the broker has authorizer.class.name=org" in result.output
     broker = open_broker(directory)
     assert broker.security.state.acls == (ACL,)
     assert broker.security.state.credentials == {("alice", "SCRAM-SHA-256"): CREDENTIAL}

@@ -36,7 +36,7 @@ def test_what_was_written_and_how_to_start_is_told(data: Path) -> None:
     assert "  controller.quorum.voters=7@localhost:9093" in lines
     assert f"  log.dirs={data}" in lines
     again = run(data)
-    assert again.output.startswith("nothing to write: the metadata log says it all already\n")
+    assert again.output.startswith("nothing to write: the metadata log is up to date\n")
 
 
 def test_a_dry_run_writes_nothing(data: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_person_is_told_in_a_table(log: Log, tmp_path: Path) -> None:
     rows = [" ".join(line.split()) for line in lines]
     assert "0 170 2023-11-13 16:13:20 at the next check retention.ms" in rows
     assert "1 (active) 170 2023-11-14 13:13:20 2023-11-15 13:13:20 within retention.ms" in rows
-    assert "to have the segment at 1 go now, any of:" in rows
+    assert "to have the segment at 1 deleted now, any of:" in rows
 
 
 def test_of_many_segments_those_around_the_first_that_stays_are_shown(
@@ -156,8 +156,8 @@ def test_a_broker_on_another_machine_tells_what_it_can(
     assert found["all_gone_by_ms"] == NOW_MS - 9 * HOUR + DAY + 1
     assert found["bytes_over_limit"] == 140
     text = run("t", "-b", address, "--at", NOW_MS).output
-    assert "segments and their times cannot be known over the wire" in text
-    assert "gone by 2023-11-15 13:13:20.001 at the latest; 140 bytes above" in text
+    assert "brokers do not report segments and their times" in text
+    assert "deleted by 2023-11-15 13:13:20.001 at the latest; 140 bytes above" in text
 
 
 @pytest.mark.usefixtures("without_pauses")

@@ -174,7 +174,7 @@ def test_a_person_is_told_who_and_since_when_and_what_to_do(log: Log, tmp_path: 
     rows = [" ".join(line.split()) for line in lines]
     assert "8/3 0 2023-11-14 22:13:20 2023-11-14 22:13:20 hanging shop" in rows
     assert lines[-3:] == [
-        "the transaction of producer 8 from offset 0 stands in the way: it hangs, no coordinator "
+        "the transaction of producer 8 from offset 0 holds it back: it hangs, no coordinator "
         "will end it (transactional id shop, CompleteCommit)",
         "to free the partition:",
         "  - ottla transactions abort HOST:PORT --topic t --partition 0 --start-offset 0",

@@ -57,7 +57,7 @@ def judged(
         ({}, Why.BEHIND, "it is 10 offsets behind"),
         ({"throttle": THROTTLE}, Why.THROTTLED, "throttled to 10.0 KiB/s by follower.replication"),
         ({"ends": {1: 100, 3: 100}}, Why.CAUGHT_UP, "leader 1 has not added it yet"),
-        ({"ends": {1: 100}}, Why.UNKNOWN, "its broker does not say where its log ends"),
+        ({"ends": {1: 100}}, Why.UNKNOWN, "its broker does not report its log end offset"),
     ],
 )
 def test_each_reason_has_a_sentence_and_a_way_out(facts: dict, why: Why, sentence: str) -> None:
@@ -71,7 +71,7 @@ def test_each_reason_has_a_sentence_and_a_way_out(facts: dict, why: Why, sentenc
 
 def test_a_replica_that_a_move_adds_is_named_so() -> None:
     (first, *_) = replica_lines(judged(adding=(3,)), "host:9092")
-    assert "broker 3 is to be added, and is not in sync" in first
+    assert "broker 3 is being added, and is not in sync" in first
 
 
 def test_a_throttle_does_not_explain_a_replica_that_has_all() -> None:

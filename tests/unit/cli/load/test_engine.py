@@ -120,8 +120,10 @@ finally:
     assert "10 rows in" in done.stdout
 
 
-def test_a_short_load_says_what_the_start_of_java_took_and_how_to_avoid_it() -> None:
-    assert "7.5 s of that started Spark's Java; add --engine local" in shown(report_of(1000, 7.5))
+def test_a_short_load_says_how_long_java_took_to_start_and_how_to_avoid_it() -> None:
+    assert "7.5 s of that was spent starting Spark's JVM; add --engine local" in shown(
+        report_of(1000, 7.5)
+    )
     assert "Java" not in shown(report_of(5_000_000, 7.5))
     assert "Java" not in shown(report_of(1000, 0.01))
 

@@ -98,6 +98,6 @@ def test_a_gap_and_a_refusal_are_told_once(capsys: pytest.CaptureFixture[str]) -
     assert left.value.code == 1
     said = capsys.readouterr()
     assert said.err.splitlines() == [
-        "ottla: t-0: offsets 2 to 4 had been removed from the source; the copy starts after them",
+        "ottla: t-0: offsets 2 to 4 were deleted from the source; the copy starts after them",
         "ottla: t-0: it cannot be",
     ]

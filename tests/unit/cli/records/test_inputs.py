@@ -107,7 +107,7 @@ def test_json_lines_of_other_shapes() -> None:
         (b'{"valeu": 1}', "no member 'valeu'; with --json-value"),
         (b'{"partition": -1}', "partition is a number from 0"),
         (b'{"timestamp_ms": true}', "a timestamp is milliseconds"),
-        (b'{"headers": [1]}', "a header is"),
+        (b'{"headers": [1]}', "a header must be"),
         (b'{"value_base64": "%"}', "input, line 1"),
     ],
 )
@@ -138,7 +138,7 @@ def test_csv_rows_become_json_or_one_column() -> None:
     assert large.value == 200_000 * b"x"
     with pytest.raises(UserError, match="there is no column nam; there are id, name"):
         read(csv_records, data, value_column="nam")
-    with pytest.raises(InputError, match="another number of columns"):
+    with pytest.raises(InputError, match="the number of columns differs"):
         read(csv_records, b"a,b\n1\n")
 
 

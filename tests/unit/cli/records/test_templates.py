@@ -95,10 +95,10 @@ def test_encodings_of_values() -> None:
 @pytest.mark.parametrize(
     ("template", "told"),
     [
-        ("hello", "prints nothing of a record"),
-        ("%z", "there is no letter %z"),
+        ("hello", "has no field of a record"),
+        ("%z", "unknown letter %z"),
         ("{colour}", "there is no field 'colour'"),
-        ("{value.__class__!r}", "write {value.__class__} only"),
+        ("{value.__class__!r}", "use only {value.__class__}"),
         ("{offset:zz}", "{offset:zz}"),
         ("{key", "expected '}'"),
     ],

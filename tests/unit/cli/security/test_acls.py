@@ -55,7 +55,7 @@ def test_rules_are_added_listed_and_removed(directory: Administered) -> None:
         (
             "acls add TARGET User:ana --role consumer --cluster",
             2,
-            "--role consumer is about topic and group, not cluster",
+            "--role consumer applies to topic and group, not cluster",
         ),
         ("acls remove TARGET User:ana --topic t", 1, "there is no ACL of User:ana like that"),
         ("acls add TARGET User:ana idempotent-write --topic t", 2, "Operation IDEMPOTENT_WRITE"),

@@ -56,7 +56,7 @@ def test_what_is_wrong_is_one_line(tokens: Any, tmp_path: Path) -> None:
     wrong.write_text("?")
     for name, path, words in (
         ("create", there, "the file exists; name a new one"),
-        ("renew", wrong, "no token's secret in base64"),
+        ("renew", wrong, "does not hold a token's secret in base64"),
         ("renew", tmp_path / "none", "name the token's file"),
         ("expire", there, "DELEGATION_TOKEN_NOT_FOUND"),
     ):

@@ -81,7 +81,8 @@ def test_without_a_login_a_broker_shows_its_certificate_alone() -> None:
                 "sasl_mechanism_inter_broker_protocol": "OAUTHBEARER",
                 "sasl_oauthbearer_token_endpoint_url": "https://issuer/token",
             },
-            "sasl.oauthbearer.token.endpoint.url=https://issuer/token: a token is read from a file",
+            "sasl.oauthbearer.token.endpoint.url=https://issuer/token: "
+            "a token can only be read from a file",
         ),
     ],
 )

@@ -45,8 +45,8 @@ def test_a_truststore_for_zookeeper_that_is_none_is_named(tmp_path: Path) -> Non
     [
         ("inter.broker.protocol.version=4.0", "set one from 0.10.0 to 3.9"),
         ("broker.id.generation.enable=false", "broker.id is not given"),
-        ("zookeeper.set.acl=true", "nobody is logged in to ZooKeeper"),
-        ("zookeeper.ssl.crl.enable=true", "revoked certificates are not looked for"),
+        ("zookeeper.set.acl=true", "needs a login to ZooKeeper"),
+        ("zookeeper.ssl.crl.enable=true", "certificates are not checked for revocation"),
         (
             "security.inter.broker.protocol=SASL_SSL",
             "no listener has that protocol; set inter.broker.listener.name to the one over which "

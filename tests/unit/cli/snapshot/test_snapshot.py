@@ -60,7 +60,7 @@ def test_a_restored_directory_is_as_it_was_and_what_was_there_is_kept(
     stopped.lines("snapshot", "create", "TARGET", "a")
     append(stopped.target)
     assert (
-        "what was there is snapshot before-restore-"
+        "its previous state is snapshot before-restore-"
         in stopped.lines("snapshot", "restore", "TARGET", "a")[0]
     )
     assert state(stopped.target) == (100, 40)
@@ -128,7 +128,7 @@ def test_what_cannot_be_done_is_one_line(stopped: Administered) -> None:
         (("create", "TARGET", "a"), 1, "there is a snapshot a"),
         (("create", "TARGET", "../a"), 2, "is no name of a snapshot"),
         (("create", f"{stopped.target}.snapshots"), 2, "it holds no log"),
-        (("create", "localhost:9092"), 2, "name that of the broker"),
+        (("create", "localhost:9092"), 2, "name the broker's"),
         (("list", f"{stopped.target}.none"), 2, "there is no such directory"),
         (("restore", "TARGET", "b"), 1, "there is no snapshot b"),
         (("branch", "TARGET", "A", "x"), 1, "there is no snapshot A"),
@@ -207,8 +207,8 @@ def test_an_end_that_cannot_be_leaves_nothing(stopped: Administered, tmp_path: P
     for place, code, part in [
         ("orders-0:101", 1, "orders-0 has offsets 0 to 100, and cannot end at 101"),
         ("order-0:1", 1, "there is no partition order-0; did you mean orders-0"),
-        ("latest", 2, "--at latest: it is TOPIC-PARTITION:OFFSET, @TIME"),
-        ("soon", 2, "--at soon: it is TOPIC-PARTITION:OFFSET, @TIME"),
+        ("latest", 2, "--at latest: use TOPIC-PARTITION:OFFSET, @TIME"),
+        ("soon", 2, "--at soon: use TOPIC-PARTITION:OFFSET, @TIME"),
     ]:
         found, text = stopped.end(
             "snapshot", "branch", "TARGET", "a", f"{tmp_path}/b", "--at", place

@@ -1,1 +1,1 @@
-"""Metrics of a running broker: where the values come from, and for how long they are served."""
+"""Metrics of a running broker: how they are collected, and how long they are served."""

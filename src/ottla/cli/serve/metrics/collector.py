@@ -1,7 +1,8 @@
-"""What one scrape reads of a running broker, in slices between which clients are served.
+"""Collects one scrape of a running broker, in slices between which clients are served.
 
-The counts are plain integers that the loop keeps. A scrape reads them in its own thread, under the
-broker's lock for 2 ms at a time; topics and groups may come and go between two slices.
+The counters are plain integers that the loop maintains. A scrape reads them in its own thread,
+under the broker's lock for 2 ms at a time; topics and groups may appear or disappear between two
+slices.
 """
 
 import time
@@ -34,12 +35,12 @@ SLICE_S = 0.002
 PAUSE_S = 0.001
 
 Steps = Iterator[None]
-"""Work that may be interrupted wherever it yields."""
+"""Work that may be interrupted at each yield."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """A broker that is served. `has_internal_topics`: those are exported too."""
+    """A broker that is served. `has_internal_topics`: whether those are exported too."""
 
     broker: Broker
     server: Server
@@ -52,7 +53,7 @@ class Collected:
 
 
 class BrokerCollector:
-    """A collector as `prometheus_client` takes it."""
+    """A collector for `prometheus_client`."""
 
     def __init__(self, collected: Collected) -> None:
         self._of = collected

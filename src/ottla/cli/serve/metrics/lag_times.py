@@ -1,8 +1,8 @@
-"""How long a group lags in time, from the log ends that earlier scrapes have seen.
+"""The lag of groups in time, derived from the log ends that earlier scrapes have seen.
 
-A record's own timestamp would cost a read from the disk for each partition and scrape. Instead each
-scrape notes where a log that a group lags in ends; the group has come to where the log ended at
-some time between two of them, which is interpolated.
+Reading a record's own timestamp would cost a disk read for each partition and scrape. Instead each
+scrape notes the end of each log in which a group lags; the time at which the log ended at the
+group's offset lies between two scrapes, and is interpolated.
 """
 
 from bisect import bisect_right
@@ -12,12 +12,14 @@ from collections.abc import Collection
 from ottla.base.partitions import TopicPartition
 
 KEPT = 120
-"""Ends of a log that are kept: two hours of scrapes each minute, of which every second one is
-dropped when there are more."""
+"""Log ends that are kept: two hours of scrapes per minute.
+
+When there are more, every second one is dropped.
+"""
 
 
 _End = tuple[int, float, float]
-"""Where a log ended, and when that was seen first and last."""
+"""A log end offset, and when it was seen first and last."""
 
 
 class LagTimes:
@@ -38,7 +40,7 @@ class LagTimes:
             self._seen[where].append(last)
 
     def lag_s(self, where: TopicPartition, offset: int, now_s: float) -> float:
-        """0 for a group that is at the end; at most the time since the first scrape."""
+        """Returns 0 for a group that is at the end; at most the time since the first scrape."""
         seen = self._seen.get(where)
         if not seen or offset >= seen[-1][0]:
             return 0.0
@@ -50,6 +52,6 @@ class LagTimes:
         return now_s - reached_s
 
     def keep_only(self, known: Collection[TopicPartition]) -> None:
-        """Forgets the partitions that no group has committed to any more."""
+        """Forgets partitions without committed offsets."""
         for where in self._seen.keys() - known:
             del self._seen[where]

@@ -1,4 +1,6 @@
-"""The metrics of one `ottla serve`: on from before the directories are recovered to the stop."""
+"""The metrics of one `ottla serve`, served from before the recovery of the directories until it
+stops.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class ServedMetrics:
-    """`progress` is the last step of the start, which `/readyz` names until clients are served."""
+    """`progress` is the last step of the startup, which `/readyz` reports until clients are
+    served.
+    """
 
     def __init__(
         self,
@@ -38,7 +42,7 @@ class ServedMetrics:
         self.close = self._server.close
 
     def serve(self, broker: Broker, server: Server) -> None:
-        """The directories are open."""
+        """Called when the directories are open."""
         self._of = Collected(
             broker=broker,
             server=server,
@@ -52,11 +56,11 @@ class ServedMetrics:
         self._server.serve(BrokerCollector(self._of))
 
     def serve_tables(self, statuses: "Callable[[], Iterable[FollowStatus]]") -> None:
-        """Adds the lag of tables that are filled beside the broker."""
+        """Adds the lag of tables that are kept fresh beside the broker."""
         self._server.serve(TableCollector(statuses, self._clock))
 
     def why_not_ready(self) -> str | None:
-        """Why clients are not served, if they are not."""
+        """Why clients are not served; `None` if they are."""
         of = self._of
         if of is None:
             return self._progress() or "starting"
