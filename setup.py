@@ -24,7 +24,7 @@ from setuptools.command.build_ext import build_ext
 
 BROKER = {
     "base": "clock files principal timers timestamps",
-    "broker": "background broker waiting",
+    "broker": "background broker coordinator_runtime waiting",
     "broker/groups": "coordinator",
     "broker/log_jobs": "jobs moves",
     "broker/quotas": "throttled_clients",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -90,6 +90,7 @@ class InternalTopic:
         self._cluster = cluster
         self._compression = compression
         self._is_being_made = False
+        self.name: Final = new.name
         self.unread: set[int] = set()
         """The partitions whose records could not be read."""
 
@@ -98,7 +99,7 @@ class InternalTopic:
 
         A request that comes meanwhile waits. Why the topic cannot be made `append` reports.
         """
-        topics, name = self._broker.topics, self._new.name
+        topics, name = self._broker.topics, self.name
         if topics.find(name) is not None or self._cluster is not None:
             return
         before_making()
@@ -126,7 +127,7 @@ class InternalTopic:
         `producer` is the id and epoch in whose transaction that is. Returns the first record's
         offset. Raises `ApiError`, and has then written nothing.
         """
-        topic = self._broker.topics.find(self._new.name)
+        topic = self._broker.topics.find(self.name)
         if topic is None:
             if self._cluster is not None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -156,7 +157,7 @@ class InternalTopic:
         Nothing of a partition that is offline, or damaged: a client that asks for what it keeps is
         refused from now on (`is_unread`). Raises `StorageError`.
         """
-        topic = self._broker.topics.find(self._new.name)
+        topic = self._broker.topics.find(self.name)
         if topic is None:
             return
         self.unread.update(topic.leaderless_indexes)
@@ -187,7 +188,7 @@ class InternalTopic:
 
     def partition(self, index: int) -> Partition:
         """One that this broker has; raises `StorageError` for any other."""
-        name = self._new.name
+        name = self.name
         try:
             return self._broker.topics.online_partition(name, index)
         except ApiError as error:
@@ -205,17 +206,17 @@ class InternalTopic:
     def _partition_count(self) -> int:
         """Of the topic as it is, or will be when it is made."""
         if self._cluster is not None:
-            return self._cluster.partition_count(self._new.name) or self._new.partition_count
-        topic = self._broker.topics.find(self._new.name)
+            return self._cluster.partition_count(self.name) or self._new.partition_count
+        topic = self._broker.topics.find(self.name)
         return self._new.partition_count if topic is None else topic.partition_count
 
     def leader_epoch_of(self, place: str) -> int:
         """The leader epoch of the partition that an id stands for, which must be online."""
-        return self._broker.topics.partition(self._new.name, self.partition_of(place)).leader_epoch
+        return self._broker.topics.partition(self.name, self.partition_of(place)).leader_epoch
 
     def is_online(self, place: str) -> bool:
         """Whether the partition that an id stands for can be written to, or is yet to be made."""
-        topic = self._broker.topics.find(self._new.name)
+        topic = self._broker.topics.find(self.name)
         if topic is None:
             return True
         index = partition_for(place, topic.partition_count)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
+from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.ids import Uuid
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
+from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import Shard, Shards
 from ottla.broker.internal_topic import (
     Appender,
@@ -36,20 +37,6 @@ logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
-REFUSALS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.INVALID_REPLICATION_FACTOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-}
-"""Errors for members when the log takes no records.
-
-Kafka's counterpart: `CoordinatorOperationExceptionHelper`.
-"""
-
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -57,7 +44,7 @@ class ClusterCatalog(ClusterPartitions, TopicCatalog, Protocol):
     """The topics of a cluster."""
 
 
-class GroupCoordinator:
+class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     """The groups of this broker. What comes later comes through `take_answered`.
 
     Handlers have the `machine_of` a group decide, and this carries the decision out. A single
@@ -74,12 +61,8 @@ class GroupCoordinator:
         timers: AllTimers,
         cluster: ClusterCatalog | None = None,
     ) -> None:
-        self._topic = InternalTopic(
-            broker,
-            offsets_topic(config),
-            Compression(config.offsets_topic_compression_codec),
-            cluster,
-        )
+        compression = Compression(config.offsets_topic_compression_codec)
+        topic = InternalTopic(broker, offsets_topic(config), compression, cluster)
 
         def new_machine(
             its_timers: Timers[Any], refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE
@@ -89,22 +72,19 @@ class GroupCoordinator:
                 config, catalog, new_id, group_configs, its_timers, refusal
             )
 
-        self.machine = new_machine(timers.new_room(), self._refusal)
-        """That of all groups of a single broker. In a cluster it refuses those of other brokers."""
-        self.shards: Shards[GroupCoordinatorShard] | None = None
+        shards: Shards[GroupCoordinatorShard] | None = None
         if cluster is not None:
-            self.shards = Shards(timers, new_machine, self._load_shard, self._unload_shard)
-        self._commit_timeout_ms = config.offsets_commit_timeout_ms
-        self._at: Timestamps | None = None
+            shards = Shards(timers, new_machine, self._load_shard, self._unload_shard)
+        super().__init__(
+            topic,
+            new_machine(timers.new_room(), self._refusal),
+            shards,
+            config.offsets_commit_timeout_ms,
+            self.hand_back,
+        )
         self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
         self._gone_topics: set[str] = set()
-        self._is_loaded = False
-
-    def prepare(self, before_making: Callable[[], None]) -> None:
-        """Has `__consumer_offsets` made, in turns, for a request that may be the first to write
-        to it; `before_making` is called unless it is there."""
-        self._topic.prepare(before_making)
 
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
         """The machine that decides for a group; where that is another broker's, one that refuses.
@@ -120,97 +100,21 @@ class GroupCoordinator:
         shard = self._shard_of(group_id)
         return self.machine if shard is None else shard.machine
 
-    def machines(self, at: Timestamps) -> list[GroupCoordinatorShard]:
-        """All that have groups here."""
-        self.loaded(at)
-        return self.known
-
-    @property
-    def known(self) -> list[GroupCoordinatorShard]:
-        """As `machines`, of a single broker's also while nobody has asked for them yet."""
-        if self.shards is None:
-            return [self.machine]
-        return [one.machine for one in self.shards.served]
-
-    @property
-    def is_loading(self) -> bool:
-        return self.shards is not None and self.shards.is_loading
-
     def loaded(self, at: Timestamps) -> GroupCoordinatorShard:
-        """A single broker's machine, for whom the log is replayed first, once.
-
-        Raises `UserError`.
-        """
         if not self._is_loaded and self.shards is None:
-            self._load(at)
+            self._replay_all("what groups have committed", "have consumers begin again")
+            self.machine.loaded(at)
+            self._is_loaded = True
         # Before new offsets of a topic that was created again, which would go with the old ones.
         self._forget_gone_topics(at)
         return self.machine
 
-    def _load(self, at: Timestamps) -> None:
-        try:
-            for record in self._topic.read_all():
-                self._replay_stored(record, self.machine)
-        except StorageError as error:
-            raise UserError(
-                f"cannot read what groups have committed: {error}; restore {CONSUMER_OFFSETS}, "
-                "or move it away and have consumers begin again"
-            ) from error
-        self.machine.loaded(at)
-        self._is_loaded = True
-
-    def partition_of(self, group_id: str) -> int:
-        """The partition of the offsets topic that keeps what a group commits."""
-        return self._topic.partition_of(group_id)
-
-    def is_available(self, group_id: str) -> bool:
-        """Whether the group's partition is online: if not, nobody knows what it has committed.
-
-        The same holds of one whose records could not be read.
-        """
-        return self._topic.is_online(group_id) and not self._topic.is_unread(group_id)
-
     # In a cluster
-
-    def _shard_of(self, group_id: str) -> Shard[GroupCoordinatorShard] | None:
-        """`None` of a group that is not answered for here, or not yet."""
-        assert self.shards is not None
-        shard = self.shards.find(self._topic.partition_of(group_id))
-        return None if shard is None or shard.refusal else shard
-
-    def _refusal(self, group_id: str) -> ErrorCode:
-        if self.shards is not None:
-            return self.shards.refusal(self._topic.partition_of(group_id))
-        is_unread = self._topic.unread and self._topic.is_unread(group_id)
-        return ErrorCode.NOT_COORDINATOR if is_unread else ErrorCode.NONE
-
-    def _load_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
-        machine = shard.machine
-        yield from self._topic.read_in_steps(
-            shard.index, lambda record: self._replay_stored(record, machine)
-        )
-        yield from machine.loaded_in_steps(self._now)
-        # What is not committed yet will be, under this leader: until then answers wait.
-        log = self._topic.partition(shard.index).log
-        shard.appended_end, shard.committed_end = log.log_end_offset, log.high_watermark
 
     def _unload_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
         for replies in shard.machine.give_up(ErrorCode.NOT_COORDINATOR):
             self._answer(replies)
             yield
-
-    def _now(self) -> Timestamps:
-        assert self._at is not None
-        return self._at
-
-    def uncommitted(self, group_id: str, at: Timestamps) -> Waiting[ErrorCode] | None:
-        """What an answer about a group must wait for: the records that it was decided on, and all
-        before them. `None` where these are committed, and for a single broker."""
-        shard = None if self.shards is None else self._shard_of(group_id)
-        if shard is None or shard.is_committed:
-            return None
-        deadline_ms = at.monotonic_ms + self._commit_timeout_ms
-        return shard.wait_until_committed(REFUSALS, self.hand_back, deadline_ms)
 
     def _replay_stored(self, record: StoredRecord, machine: GroupCoordinatorShard) -> None:
         try:

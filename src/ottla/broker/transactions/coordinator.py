@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
+from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE
+from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import Shard, Shards
-from ottla.broker.groups.coordinator import REFUSALS, GroupCoordinator
+from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.internal_topic import (
     Appender,
     ClusterPartitions,
@@ -32,7 +33,6 @@ from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.marker_sender import MarkerSender
 from ottla.broker.transactions.markers import Markers
-from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, Decision
@@ -81,7 +81,7 @@ class TransactionBroker(Appender, Protocol):
     def membership(self) -> "Membership | None": ...
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
     """The transactions of this broker; `must_verify` is a setting that may change.
 
     As the groups, they have one machine on a single broker, and in a cluster one for each partition
@@ -100,34 +100,27 @@ class TransactionCoordinator:
         def new_machine(its_timers: Timers[Any]) -> TransactionMachine:
             return TransactionMachine(config, broker.allocate_producer_id, its_timers)
 
-        self.machine = new_machine(timers.new_room())
-        """That of all transactions of a single broker."""
-        self.shards: Shards[TransactionMachine] | None = None
+        topic = InternalTopic(broker, state_topic(config), Compression.NONE, cluster)
+        shards: Shards[TransactionMachine] | None = None
         self.sender: MarkerSender | None = None
         if cluster is not None:
-            self.shards = Shards(timers, new_machine, self._load_shard, self._unload_shard)
+            shards = Shards(timers, new_machine, self._load_shard, self._unload_shard)
             self.sender = MarkerSender(cluster.leader_of, timers)
-        self._commit_timeout_ms = config.offsets_commit_timeout_ms
+        super().__init__(
+            topic,
+            new_machine(timers.new_room()),
+            shards,
+            config.offsets_commit_timeout_ms,
+            groups.hand_back,
+        )
         self.markers = Markers(broker, groups)
         self._broker = broker
         self._must_verify = must_verify
         self._groups = groups
-        self._topic = InternalTopic(broker, state_topic(config), Compression.NONE, cluster)
-        self._is_loaded = False
-        self._at: Timestamps | None = None
         self._decided: dict[str, None] = {}
         self._marked: list[str] = []
         self._late: dict[str, None] = {}
         self._retry: Timers[str] = timers.new_room()
-
-    def prepare(self, before_making: Callable[[], None]) -> None:
-        """As `GroupCoordinator.prepare`, of `__transaction_state`."""
-        self._topic.prepare(before_making)
-
-    def machines(self, at: Timestamps) -> list[TransactionMachine]:
-        """All that have transactions here."""
-        self.loaded(at)
-        return self.known
 
     def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine:
         """The machine that decides for an id; raises `ApiError` where that is not here, and
@@ -137,60 +130,19 @@ class TransactionCoordinator:
         self._at = at
         shard = self._shard_of(transactional_id)
         if shard is None:
-            raise ApiError(self._refusal(transactional_id, at) or ErrorCode.NOT_COORDINATOR)
+            raise ApiError(self._refusal(transactional_id) or ErrorCode.NOT_COORDINATOR)
         return shard.machine
 
-    @property
-    def known(self) -> list[TransactionMachine]:
-        """As `machines`, of a single broker's also while nobody has asked for them yet."""
-        if self.shards is None:
-            return [self.machine]
-        return [one.machine for one in self.shards.served]
-
-    @property
-    def is_loading(self) -> bool:
-        return self.shards is not None and self.shards.is_loading
-
     def loaded(self, at: Timestamps) -> TransactionMachine:
-        """A single broker's machine, for whom the log is replayed first, once.
-
-        Raises `UserError`.
-
-        What a crash has left prepared is finished with the next `write_out`.
-        """
+        """What a crash has left prepared is finished with the next `write_out`."""
         self._at = at
         if not self._is_loaded and self.shards is None:
-            self._load(at)
+            self._replay_all("how transactions stand", "abort what is open by hand")
+            self._is_loaded = True
+            self.machine.loaded(at)
+            self._late.update((one.transactional_id, None) for one in self.machine.prepared)
+            self._try_again(at)
         return self.machine
-
-    def _load(self, at: Timestamps) -> None:
-        try:
-            for record in self._topic.read_all():
-                self._replay_stored(record, self.machine)
-        except StorageError as error:
-            raise UserError(
-                f"cannot read how transactions stand: {error}; restore {TRANSACTION_STATE}, or "
-                "move it away and abort what is open by hand"
-            ) from error
-        self._is_loaded = True
-        self.machine.loaded(at)
-        self._late.update((one.transactional_id, None) for one in self.machine.prepared)
-        self._try_again(at)
-
-    def is_available(self, transactional_id: str) -> bool:
-        """Whether the partition that keeps the id is online, and was read at the start."""
-        return self._topic.is_online(transactional_id) and not self._topic.is_unread(
-            transactional_id
-        )
-
-    def _refusal(self, transactional_id: str, at: Timestamps) -> ErrorCode:
-        """What to answer a producer whose transactions nobody knows; see `GroupCoordinator`."""
-        if self.shards is not None:
-            self._at = at
-            return self.shards.refusal(self._topic.partition_of(transactional_id))
-        self.loaded(at)
-        is_unread = self._topic.is_unread(transactional_id)
-        return ErrorCode.NOT_COORDINATOR if is_unread else ErrorCode.NONE
 
     def _replay_stored(self, record: StoredRecord, machine: TransactionMachine) -> None:
         try:
@@ -204,26 +156,8 @@ class TransactionCoordinator:
 
     # In a cluster
 
-    def partition_of(self, transactional_id: str) -> int:
-        """The partition of the state topic that keeps an id."""
-        return self._topic.partition_of(transactional_id)
-
-    def _shard_of(self, transactional_id: str) -> Shard[TransactionMachine] | None:
-        """`None` of an id that is not answered for here, or not yet."""
-        assert self.shards is not None
-        shard = self.shards.find(self._topic.partition_of(transactional_id))
-        return None if shard is None or shard.refusal else shard
-
-    def _load_shard(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
-        machine = shard.machine
-        yield from self._topic.read_in_steps(
-            shard.index, lambda record: self._replay_stored(record, machine)
-        )
-        yield from machine.loaded_in_steps(self._now)
-        # What is not committed yet will be, under this leader: until then answers wait.
-        log = self._topic.partition(shard.index).log
-        shard.appended_end, shard.committed_end = log.log_end_offset, log.high_watermark
-        for prepared in machine.prepared:
+    def _shard_loaded(self, shard: Shard[TransactionMachine]) -> None:
+        for prepared in shard.machine.prepared:
             self._send_when_committed(prepared.transactional_id, shard)
 
     def _unload_shard(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
@@ -231,10 +165,6 @@ class TransactionCoordinator:
         # At once: this broker may lead the partition again, and send, before all is forgotten.
         self.sender.drop_shard(shard.index)
         return _forget(shard.machine)
-
-    def _now(self) -> Timestamps:
-        assert self._at is not None
-        return self._at
 
     def _send_when_committed(self, transactional_id: str, shard: Shard[TransactionMachine]) -> None:
         """No partition gets the marker of a decision that another coordinator might not find."""
@@ -274,22 +204,19 @@ class TransactionCoordinator:
                 # The markers are asked for again, and found to be there.
                 self._send_when_committed(key, shard)
 
-    def uncommitted(self, transactional_id: str, at: Timestamps) -> Waiting[ErrorCode] | None:
-        """As `GroupCoordinator.uncommitted`."""
-        shard = None if self.shards is None else self._shard_of(transactional_id)
-        if shard is None or shard.is_committed:
-            return None
-        deadline_ms = at.monotonic_ms + self._commit_timeout_ms
-        return shard.wait_until_committed(REFUSALS, self._groups.hand_back, deadline_ms)
-
     # Producers
+
+    def _refusal_at(self, transactional_id: str, at: Timestamps) -> ErrorCode:
+        """What to answer a producer whose transactions nobody knows."""
+        self.loaded(at)
+        return self._refusal(transactional_id)
 
     def init_producer(self, request: InitRequest, at: Timestamps) -> ProducerAnswer:
         """An id and epoch; an open transaction of an earlier producer is aborted first.
 
         Raises `StorageError` when that could not be written.
         """
-        if refusal := self._refusal(request.transactional_id, at):
+        if refusal := self._refusal_at(request.transactional_id, at):
             return ProducerAnswer(error=refusal)
         machine = self.machine_of(request.transactional_id, at)
         decision = machine.init_producer(request, at)
@@ -312,7 +239,7 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> Outcome:
-        if refusal := self._refusal(claim.transactional_id, at):
+        if refusal := self._refusal_at(claim.transactional_id, at):
             return Outcome(error=refusal)
         machine = self.machine_of(claim.transactional_id, at)
         decision = machine.add_partitions(claim, partitions, at, client_version=client_version)
@@ -326,7 +253,7 @@ class TransactionCoordinator:
         self, claim: ProducerClaim, partitions: Iterable[TopicPartition], at: Timestamps
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether each partition belongs to the open transaction; see the machine's `verify`."""
-        if refusal := self._refusal(claim.transactional_id, at):
+        if refusal := self._refusal_at(claim.transactional_id, at):
             return dict.fromkeys(partitions, refusal)
         return self.machine_of(claim.transactional_id, at).verify(claim, partitions)
 
@@ -352,7 +279,7 @@ class TransactionCoordinator:
     def end(
         self, claim: ProducerClaim, at: Timestamps, *, is_commit: bool, client_version: int = 0
     ) -> ProducerAnswer:
-        if refusal := self._refusal(claim.transactional_id, at):
+        if refusal := self._refusal_at(claim.transactional_id, at):
             return ProducerAnswer(error=refusal)
         machine = self.machine_of(claim.transactional_id, at)
         decision = machine.end(claim, at, is_commit=is_commit, client_version=client_version)

@@ -1,0 +1,151 @@
+"""What the coordinators of groups and of transactions share: machines that are filled from a log.
+
+A single broker has one machine, for which the internal topic is replayed once, when somebody first
+asks. A member of a cluster has one for each partition of the topic that it leads, and one that
+refuses what others lead. Kafka's counterpart: `CoordinatorRuntime`.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import StorageError, UserError
+from ottla.base.timestamps import Timestamps
+from ottla.broker.coordinator_shards import Shard, Shards
+from ottla.broker.internal_topic import InternalTopic
+from ottla.broker.stored_records import StoredRecord
+from ottla.broker.waiting import Waiting
+
+REFUSALS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.INVALID_REPLICATION_FACTOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+}
+"""Errors for clients when the log takes no records.
+
+Kafka's counterpart: `CoordinatorOperationExceptionHelper`.
+"""
+
+
+class Machine(Protocol):
+    """What decides, by what it has replayed."""
+
+    def loaded_in_steps(self, now: Callable[[], Timestamps], /) -> Iterator[None]: ...
+
+
+MachineT = TypeVar("MachineT", bound=Machine)
+
+
+class CoordinatorRuntime(Generic[MachineT]):
+    """`machine` is the one of a single broker; in a cluster there are `shards`. `hand_back` takes
+    the answers that have waited."""
+
+    def __init__(
+        self,
+        topic: InternalTopic,
+        machine: MachineT,
+        shards: Shards[MachineT] | None,
+        commit_timeout_ms: int,
+        hand_back: Callable[[Waiting[Any]], None],
+    ) -> None:
+        self.machine = machine
+        self.shards = shards
+        self._topic = topic
+        self._commit_timeout_ms = commit_timeout_ms
+        self._hand_back = hand_back
+        self._at: Timestamps | None = None
+        self._is_loaded = False
+
+    def loaded(self, at: Timestamps) -> MachineT:
+        """A single broker's machine, for whom the log is replayed first, once.
+
+        Raises `UserError`.
+        """
+        raise NotImplementedError
+
+    def _replay_stored(self, record: StoredRecord, machine: MachineT) -> None:
+        raise NotImplementedError
+
+    def _replay_all(self, what: str, instead: str) -> None:
+        """Raises `UserError`: what cannot be read, and what to do instead of restoring it."""
+        try:
+            for record in self._topic.read_all():
+                self._replay_stored(record, self.machine)
+        except StorageError as error:
+            raise UserError(
+                f"cannot read {what}: {error}; restore {self._topic.name}, or move it away and "
+                f"{instead}"
+            ) from error
+
+    def prepare(self, before_making: Callable[[], None]) -> None:
+        """Has the internal topic made, in turns, for a request that may be the first to write
+        to it; `before_making` is called unless it is there."""
+        self._topic.prepare(before_making)
+
+    def machines(self, at: Timestamps) -> list[MachineT]:
+        """All that know something here."""
+        self.loaded(at)
+        return self.known
+
+    @property
+    def known(self) -> list[MachineT]:
+        """As `machines`, of a single broker's also while nobody has asked for them yet."""
+        if self.shards is None:
+            return [self.machine]
+        return [one.machine for one in self.shards.served]
+
+    @property
+    def is_loading(self) -> bool:
+        return self.shards is not None and self.shards.is_loading
+
+    def partition_of(self, place: str) -> int:
+        """The partition of the internal topic that keeps a group, or a transactional id."""
+        return self._topic.partition_of(place)
+
+    def is_available(self, place: str) -> bool:
+        """Whether its partition is online, and was read: if not, nobody knows what it keeps."""
+        return self._topic.is_online(place) and not self._topic.is_unread(place)
+
+    def _refusal(self, place: str) -> ErrorCode:
+        if self.shards is not None:
+            return self.shards.refusal(self._topic.partition_of(place))
+        return ErrorCode.NOT_COORDINATOR if self._topic.is_unread(place) else ErrorCode.NONE
+
+    # In a cluster
+
+    def _shard_of(self, place: str) -> Shard[MachineT] | None:
+        """`None` of what is not answered for here, or not yet."""
+        assert self.shards is not None
+        shard = self.shards.find(self._topic.partition_of(place))
+        return None if shard is None or shard.refusal else shard
+
+    def _load_shard(self, shard: Shard[MachineT]) -> Iterator[None]:
+        machine = shard.machine
+        yield from self._topic.read_in_steps(
+            shard.index, lambda record: self._replay_stored(record, machine)
+        )
+        yield from machine.loaded_in_steps(self._now)
+        # What is not committed yet will be, under this leader: until then answers wait.
+        log = self._topic.partition(shard.index).log
+        shard.appended_end, shard.committed_end = log.log_end_offset, log.high_watermark
+        self._shard_loaded(shard)
+
+    def _shard_loaded(self, shard: Shard[MachineT]) -> None:
+        """For what waits until a shard's machine is filled."""
+
+    def _now(self) -> Timestamps:
+        assert self._at is not None
+        return self._at
+
+    def uncommitted(self, place: str, at: Timestamps) -> Waiting[ErrorCode] | None:
+        """What an answer must wait for: the records that it was decided on, and all before them.
+        `None` where these are committed, and for a single broker."""
+        shard = None if self.shards is None else self._shard_of(place)
+        if shard is None or shard.is_committed:
+            return None
+        deadline_ms = at.monotonic_ms + self._commit_timeout_ms
+        return shard.wait_until_committed(REFUSALS, self._hand_back, deadline_ms)
