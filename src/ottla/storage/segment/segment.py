@@ -25,7 +25,13 @@ from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
 from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.segment.checked_ranges import CheckedRanges
-from ottla.storage.segment.segment_view import FOUND, OURS, SegmentView, TimestampOffset
+from ottla.storage.segment.segment_view import (
+    FOUND,
+    OURS,
+    AnyIndex,
+    SegmentView,
+    TimestampOffset,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -96,36 +102,29 @@ class Segment(SegmentView):
     @property
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:
-            self._open_indexes()
-            index = OffsetIndex(
-                self._file_system,
-                self._path(FileKind.OFFSET_INDEX),
-                base_offset=self.base_offset,
-                max_index_size=self._config.segment_index_bytes,
-            )
-            if self._index_rooms[0]:
-                index.resize(self._index_rooms[0])
-            self._offset_index = index
+            room = self._index_rooms[0]
+            self._offset_index = self._open_index(OffsetIndex, FileKind.OFFSET_INDEX, room)
         return self._offset_index
 
     @property
     def time_index(self) -> TimeIndex:
         if self._time_index is None:
-            self._open_indexes()
-            index = TimeIndex(
-                self._file_system,
-                self._path(FileKind.TIME_INDEX),
-                base_offset=self.base_offset,
-                max_index_size=self._config.segment_index_bytes,
-            )
-            if self._index_rooms[1]:
-                index.resize(self._index_rooms[1])
-            self._time_index = index
+            room = self._index_rooms[1]
+            self._time_index = self._open_index(TimeIndex, FileKind.TIME_INDEX, room)
         return self._time_index
 
-    def _open_indexes(self) -> None:
+    def _open_index(self, of: type[AnyIndex], kind: FileKind, room: int) -> AnyIndex:
         if not self.open_indexes:
             self._file_system.open_files.opened(self, OPEN_INDEX_DESCRIPTORS)
+        index = of(
+            self._file_system,
+            self._path(kind),
+            base_offset=self.base_offset,
+            max_index_size=self._config.segment_index_bytes,
+        )
+        if room:
+            index.resize(room)
+        return index
 
     @property
     def is_offset_index_full(self) -> bool:

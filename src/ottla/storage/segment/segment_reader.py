@@ -20,7 +20,7 @@ from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.index.time_index import TimeIndex
-from ottla.storage.segment.segment_view import SegmentView, Trust
+from ottla.storage.segment.segment_view import AnyIndex, SegmentView, Trust
 
 logger = logging.getLogger(__name__)
 
@@ -70,28 +70,21 @@ class SegmentReader(SegmentView):
         return SegmentView.search_start(self, offset)
 
     def open_offset_index(self) -> OffsetIndex | None:
-        if self._offset_index is None and not self._are_indexes_refused:
-            index = OffsetIndex(
-                self._file_system,
-                self.files.path_of(FileKind.OFFSET_INDEX),
-                base_offset=self.base_offset,
-                writable=False,
-            )
-            if _makes_sense(index):
-                self._offset_index = index
+        if self._offset_index is None:
+            self._offset_index = self._open_index(OffsetIndex, FileKind.OFFSET_INDEX)
         return self._offset_index
 
     def open_time_index(self) -> TimeIndex | None:
-        if self._time_index is None and not self._are_indexes_refused:
-            index = TimeIndex(
-                self._file_system,
-                self.files.path_of(FileKind.TIME_INDEX),
-                base_offset=self.base_offset,
-                writable=False,
-            )
-            if _makes_sense(index):
-                self._time_index = index
+        if self._time_index is None:
+            self._time_index = self._open_index(TimeIndex, FileKind.TIME_INDEX)
         return self._time_index
+
+    def _open_index(self, of: type[AnyIndex], kind: FileKind) -> AnyIndex | None:
+        if self._are_indexes_refused:
+            return None
+        path = self.files.path_of(kind)
+        index = of(self._file_system, path, base_offset=self.base_offset, writable=False)
+        return index if _makes_sense(index) else None
 
     def refuse_indexes(self, reason: str) -> None:
         logger.warning("%s; the indexes are skipped", reason)

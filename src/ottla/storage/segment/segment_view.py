@@ -11,7 +11,7 @@ Kafka's counterpart: `LogSegment`, as far as it reads; Kafka believes its indexe
 import logging
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
@@ -24,6 +24,8 @@ from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.segment.largest_timestamp import largest_without_indexes
 
 logger = logging.getLogger(__name__)
+
+AnyIndex = TypeVar("AnyIndex", OffsetIndex, TimeIndex)
 
 
 class Trust(Enum):
