@@ -18,7 +18,8 @@ from ottla.config.topic import TopicConfig
 from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.directories import Directories
-from ottla.storage.diagnosis.directory_check import check, is_in_use
+from ottla.storage.diagnosis.directory_check import check, check_own_files, is_in_use
+from ottla.storage.diagnosis.findings import Finding
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
@@ -135,13 +136,7 @@ def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
     for path in paths:
         for finding in check(OsFileSystem(), path).findings:
             if not finding.is_note:
-                yield Complaint(
-                    kind=finding.kind.value,
-                    where=finding.path,
-                    what=finding.reason,
-                    remedy=Remedy.SHOW_REPAIR,
-                    subject=path,
-                )
+                yield _of_finding(finding, path)
 
 
 def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complaint]:
@@ -227,6 +222,7 @@ def check_directory(
     yield from _check_stop(file_system, path, is_live)
     yield from _check_names(file_system, path, is_live)
     yield from _check_checkpoints(directory)
+    yield from _check_files(file_system, path)
     yield from _check_troubles(file_system, path)
     yield from _check_times(file_system, directory, now_ms)
 
@@ -299,6 +295,23 @@ def _check_checkpoints(directory: ReadOnlyLogDirectory) -> Iterator[Complaint]:
             )
 
 
+def _check_files(file_system: FileSystem, path: str) -> Iterator[Complaint]:
+    """What lies beside the partitions, but for the checkpoints."""
+    for finding in check_own_files(file_system, path):
+        if not finding.is_note:
+            yield _of_finding(finding, path)
+
+
+def _of_finding(finding: Finding, path: str) -> Complaint:
+    return Complaint(
+        kind=finding.kind.value,
+        where=finding.path,
+        what=finding.reason,
+        remedy=Remedy.SHOW_REPAIR,
+        subject=path,
+    )
+
+
 def _check_troubles(file_system: FileSystem, path: str) -> Iterator[Complaint]:
     try:
         read_troubles(file_system, path)
@@ -367,6 +380,17 @@ def _check_future(examined: Examined) -> Iterator[Complaint]:
                 subject=examined.log.topic,
             )
             return
+
+
+def _check_lost_parts(examined: Examined) -> Iterator[Complaint]:
+    for part in examined.log.lost_parts():
+        yield Complaint(
+            kind="lost_offsets",
+            where=part.path,
+            what=f"{part.reason}; {part.offsets} cannot be read",
+            remedy=Remedy.SHOW_REPAIR,
+            subject=examined.place.directory.path,
+        )
 
 
 def _check_waiting(examined: Examined) -> Iterator[Complaint]:
@@ -456,6 +480,7 @@ def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
 PartitionCheck = Callable[[Examined], Iterator[Complaint]]
 
 PARTITION_CHECKS: list[PartitionCheck] = [
+    _check_lost_parts,
     _check_future,
     _check_waiting,
     _check_checkpointed,

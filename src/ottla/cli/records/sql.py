@@ -23,6 +23,8 @@ from ottla.cli.terminal import counted, new_console, new_table, quiet_option
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.cli.records.topic_dataset import TopicDataset
+
 ROWS = 4096
 SHOWN_ROWS = 1000
 """Maximum rows of a printed table, which is shown only once it is complete."""
@@ -83,16 +85,18 @@ def sql_command(
         raise UserError(f"the target comes before the query: ottla sql {query} 'select ...'")
 
     def ask() -> int:
+        topics: list[TopicDataset] = []
         try:
-            tables = _tables(database, query)
-            for topic in sorted(tables):
-                _register(database, target, topic, value_as)
+            for topic in sorted(_tables(database, query)):
+                topics.append(_register(database, target, topic, value_as))
             _no_files(database)
             found = database.sql(query)
             if found is None:
                 raise UserError("the query returns no rows; write a select")
             return _print(found, kind, parquet)
         except duckdb.Error as error:
+            for failure in (one for topic in topics for one in topic.failures):
+                raise failure from error
             raise UserError(f"sql: {_line_of(str(error))}") from error
 
     with duckdb.connect() as database:
@@ -154,7 +158,7 @@ def _no_files(database: Any) -> None:
     database.execute("set lock_configuration = true")
 
 
-def _register(database: Any, target: Target, topic: str, value_as: str) -> None:
+def _register(database: Any, target: Target, topic: str, value_as: str) -> "TopicDataset":
     from ottla.cli.records.topic_dataset import TopicDataset
 
     end = Position(PositionKind.END)
@@ -179,6 +183,7 @@ def _register(database: Any, target: Target, topic: str, value_as: str) -> None:
     database.execute(
         f"create temp view {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"
     )
+    return rows
 
 
 def _print(found: Any, kind: str | None, parquet: Path | None) -> int:

@@ -30,12 +30,16 @@ Ranges = dict[TopicPartition, OffsetRange]
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """A dataset for DuckDB; `open_source` is called for each scan, since several may run at
     once.
+
+    A query raises the first of `failures` instead of DuckDB's error, which has a scan's error only
+    as a text.
     """
 
     def __init__(self, topic: str, ranges: Ranges, open_source: Callable[[], LogSource]) -> None:
         self._topic = topic
         self._ranges = ranges
         self._open_source = open_source
+        self.failures: list[Exception] = []
 
     @property
     def schema(self) -> pa.Schema:
@@ -46,7 +50,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         wanted = ExportedRange(topic=self._topic, source=self._open_source(), ranges=self._ranges)
         if filter is not None:
             wanted = replace(wanted, ranges=ranges_that_may_match(wanted, filter))
-        return Scan(wanted, list(columns or self.schema.names), filter)
+        return Scan(wanted, list(columns or self.schema.names), filter, self.failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,19 @@ class Scan:
     exported: ExportedRange
     columns: list[str]
     filter: Any
+    failures: list[Exception]
 
     def to_reader(self) -> pa.RecordBatchReader:
         schema = export_schema()
         narrow = pa.schema([schema.field(one) for one in self.columns])
-        return pa.RecordBatchReader.from_batches(narrow, self._batches())
+        return pa.RecordBatchReader.from_batches(narrow, self._noting_failures())
+
+    def _noting_failures(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._batches()
+        except Exception as error:
+            self.failures.append(error)
+            raise
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.filter is None:

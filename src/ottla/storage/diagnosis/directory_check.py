@@ -160,7 +160,7 @@ class _DirectoryCheck:
 
     def run(self) -> None:
         checkpoints = {name: self._read_checkpoint(name) for name in CHECKPOINTS}
-        self._add(self._check_own_files())
+        self._add(check_own_files(self._files, self._path))
         logs: dict[TopicPartition, PartitionReport] = {}
         for name in self._files.list(self._path):
             path = join(self._path, name)
@@ -238,45 +238,6 @@ class _DirectoryCheck:
         for topic, finding in self._unread_ids:
             topic_id = finding.topic_id or self._ids.get(topic, (None, ""))[0]
             yield replace(finding, topic_id=topic_id)
-
-    def _check_own_files(self) -> Iterator[Finding]:
-        for name in self._files.list(self._path):
-            path = join(self._path, name)
-            if is_directory(self._files, path) or name in OLD_FILES:
-                continue
-            described = describe(name)
-            if name.endswith(".tmp"):
-                yield _finding(FindingKind.LEFTOVER, path, None, "was being written")
-            elif described.is_cut:
-                yield _finding(FindingKind.LEFTOVER, path, None, "holds what a repair put aside")
-            elif described.role in BROKER_ROLES:
-                yield from self._check_broker_file(path)
-            elif described.role is Role.UNKNOWN:
-                yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
-        for name, mark in filenames.MARKS.items():
-            if is_lost(self._files, self._path, name):
-                reason = f"is missing, though {mark} says that there was one"
-                yield _finding(FindingKind.BROKER_FILE, join(self._path, name), None, reason)
-        yield from self._check_meta_properties()
-
-    def _check_broker_file(self, path: str) -> Iterator[Finding]:
-        for row in dump_file(self._files, path):
-            if isinstance(row, DamageRow):
-                is_copy = describe(base_name(path)).role is Role.OTTLA_COPY
-                kind = FindingKind.CHECKPOINT if is_copy else FindingKind.BROKER_FILE
-                yield _finding(kind, path, row.position, row.reason)
-
-    def _check_meta_properties(self) -> Iterator[Finding]:
-        path = join(self._path, filenames.META_PROPERTIES)
-        try:
-            if read_meta_properties(self._files, path) is None:
-                reason = "is missing: the directory's owner is not known"
-                yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
-            elif has_flipped_bit(self._files, self._path):
-                reason = "differs by one bit from its copy: the next start takes that back"
-                yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
-        except CorruptionError as error:
-            yield _finding(FindingKind.META_PROPERTIES, path, error.position, error.reason)
 
     # Checkpoints
 
@@ -393,6 +354,49 @@ class _DirectoryCheck:
                 elif lost is not None:
                     reason = f"offsets {lost[0]} to {lost[1] - 1} before it are lost"
                     yield _finding(FindingKind.LOST_OFFSETS, path, None, reason)
+
+
+def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding]:
+    """What is wrong with the files that lie beside the partitions, but for the checkpoints."""
+    for name in file_system.list(directory):
+        path = join(directory, name)
+        if is_directory(file_system, path) or name in OLD_FILES:
+            continue
+        described = describe(name)
+        if name.endswith(".tmp"):
+            yield _finding(FindingKind.LEFTOVER, path, None, "was being written")
+        elif described.is_cut:
+            yield _finding(FindingKind.LEFTOVER, path, None, "holds what a repair put aside")
+        elif described.role in BROKER_ROLES:
+            yield from _check_broker_file(file_system, path)
+        elif described.role is Role.UNKNOWN:
+            yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
+    for name, mark in filenames.MARKS.items():
+        if is_lost(file_system, directory, name):
+            reason = f"is missing, though {mark} says that there was one"
+            yield _finding(FindingKind.BROKER_FILE, join(directory, name), None, reason)
+    yield from _check_meta_properties(file_system, directory)
+
+
+def _check_broker_file(file_system: FileSystem, path: str) -> Iterator[Finding]:
+    for row in dump_file(file_system, path):
+        if isinstance(row, DamageRow):
+            is_copy = describe(base_name(path)).role is Role.OTTLA_COPY
+            kind = FindingKind.CHECKPOINT if is_copy else FindingKind.BROKER_FILE
+            yield _finding(kind, path, row.position, row.reason)
+
+
+def _check_meta_properties(file_system: FileSystem, directory: str) -> Iterator[Finding]:
+    path = join(directory, filenames.META_PROPERTIES)
+    try:
+        if read_meta_properties(file_system, path) is None:
+            reason = "is missing: the directory's owner is not known"
+            yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
+        elif has_flipped_bit(file_system, directory):
+            reason = "differs by one bit from its copy: the next start takes that back"
+            yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
+    except CorruptionError as error:
+        yield _finding(FindingKind.META_PROPERTIES, path, error.position, error.reason)
 
 
 def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:

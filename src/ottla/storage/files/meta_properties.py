@@ -125,6 +125,8 @@ def _from_fields(fields: dict[str, str]) -> MetaProperties:
     cluster_id = fields.get("cluster.id")
     if version == VERSION_KRAFT and (node_id is None or cluster_id is None):
         raise ValueError("there is no node.id or no cluster.id")
+    if node_id is None and cluster_id is None:
+        raise ValueError("there is neither a broker.id nor a cluster.id")
     directory_id = fields.get("directory.id")
     return MetaProperties(
         version=version,

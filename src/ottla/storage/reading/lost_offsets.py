@@ -8,7 +8,7 @@ a gap.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
@@ -67,6 +67,18 @@ class Gaps:
         if damage is not None:
             error = damage.error()
             raise LostOffsetsError(error.path, error.position, error.reason)
+
+    def lost_segments(self) -> Iterator[Damage]:
+        """Segments that are gone, though one before and one after each are there."""
+        for first, following in self._recorded().segments:
+            yield Damage(
+                path=join(self._path, log_file_name(first)),
+                position=0,
+                end=0,
+                reason=f"is gone, though {INTEGRITY} lists it",
+                from_offset=first,
+                until_offset=following,
+            )
 
     def _recorded(self) -> KnownLosses:
         """A segment counts as gone that is listed, and was not there before that nor after it."""

@@ -445,6 +445,13 @@ class ReadOnlyLog:
         if damage is not None:
             self.directory.report(damage)
 
+    def lost_parts(self) -> Iterator[Damage]:
+        """What is gone of the log, as far as that shows without reading its batches."""
+        front, tail = self._lost_front(), self._tail.damage
+        yield from () if front is None else (front,)
+        yield from self._gaps.lost_segments()
+        yield from () if tail is None else (tail,)
+
     def damage_at(self, path: str, position: int, reason: str) -> CorruptionError:
         """What to raise for a batch of `regions` that turned out to be bad."""
         error = CorruptionError(path, position, reason)

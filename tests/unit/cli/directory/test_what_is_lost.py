@@ -137,3 +137,17 @@ def test_a_changed_digit_in_a_file_of_the_broker_is_found_by_a_check(
     assert code == 1
     assert any(name in line and "checksum does not fit" in line for line in lines), lines
     assert "stored_key" not in "\n".join(run(directory, "log dump")[1])
+
+
+@pytest.mark.parametrize("form", ["--csv", "--json", "-q"])
+def test_a_query_over_damage_ends_with_the_line_that_names_it(form: str, directory: Path) -> None:
+    pytest.importorskip("duckdb")
+    log = directory / "orders-0" / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[-1] ^= 1
+    log.write_bytes(content)
+    done = CliRunner().invoke(cli, ["sql", str(directory), "select * from orders", form])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"ottla: {log} at byte 0: ")
+    assert f"`ottla log check {directory}` lists the damage" in line

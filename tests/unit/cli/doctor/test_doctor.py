@@ -170,6 +170,38 @@ def test_damage_is_found_by_a_deep_look(directory: Path) -> None:
     assert complaint["fix"] == f"ottla log repair {directory} shows what would repair it"
 
 
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("00000000000000000000.log", "offset 0"),
+        ("00000000000000000001.log", "offset 1"),
+        ("00000000000000000003.log", "offset 3"),
+    ],
+)
+def test_a_segment_that_is_gone_is_found_without_a_deep_look(
+    directory: Path, name: str, lost: str
+) -> None:
+    (directory / "t-0" / name).unlink()
+    complaint = found(directory)["lost_offsets"]
+    assert complaint["what"].endswith(f"; {lost} cannot be read")
+    assert complaint["fix"] == f"ottla log repair {directory} shows what would repair it"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("meta.properties", b"version: 0\ntopic_id: EeusvhYn50HdR1Ol4ncqWg", "meta_properties"),
+        ("meta.properties", b"", "meta_properties"),
+        ("ottla-log-starts", b"0\n0\n", "checkpoint"),
+    ],
+)
+def test_a_file_beside_the_partitions_that_cannot_be_read_is_found(
+    directory: Path, name: str, content: bytes, kind: str
+) -> None:
+    (directory / name).write_bytes(content)
+    assert found(directory)[kind]["where"] == str(directory / name)
+
+
 def test_a_running_broker_is_looked_over_too(directory: Path) -> None:
     with ottla.open(directory, {"log.segment.bytes": 2_000_000}) as log:
         log.create_topic("u", config={"min.insync.replicas": 2})

@@ -71,6 +71,7 @@ def test_unknown_keys_and_spaces_are_passed_over() -> None:
         KRAFT.replace(b"cluster.id", b"cluster"),
         KRAFT.replace(b"=CTO", b"=C!O"),
         KRAFT + b"x=\\u12",
+        b"version: 0\ntopic_id: EeusvhYn50HdR1Ol4ncqWg",
     ],
 )
 def test_impossible_properties_are_corrupt(content: bytes) -> None:
