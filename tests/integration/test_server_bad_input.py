@@ -212,6 +212,22 @@ def test_a_handler_that_fails_costs_its_connection_and_a_traceback_in_the_log(
     prove_that_a_good_client_is_served(server)
 
 
+def test_a_handler_without_memory_costs_its_connection_and_one_line_in_the_log(
+    server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    with WireClient(server.address) as client, monkeypatch.context() as patch:
+        patch.setattr("ottla.server.handlers.find_coordinator.handle", fail)
+        client.socket.sendall(framed(header(ApiKey.FIND_COORDINATOR, 0) + b"\0\1g"))
+        assert client.receive_frame() is None
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert "there is no memory for its request" in record.getMessage()
+    prove_that_a_good_client_is_served(server)
+
+
 def test_a_failed_produce_without_acks_closes_the_connection(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,10 +38,17 @@ class UnpackedMemory:
         self._mapped: list[mmap.mmap] = []
 
     def unpack(self, codec: Compression, data: Buffer, limit: int) -> Buffer:
-        """The plain bytes, as a mapping when that is worth it. Raises `CompressionError`."""
+        """The plain bytes, as a mapping when that is worth it.
+
+        Raises `CompressionError`, and `MemoryError`.
+        """
         if codec is Compression.NONE or not (HAS_PAGES and in_a_turn()):
             return decompress(codec, data, limit)
-        pages = mmap.mmap(-1, limit, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            pages = mmap.mmap(-1, limit, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:
+            # Not a disk's failure, which an OSError is where records are read.
+            raise MemoryError(f"no {limit} bytes to unpack a batch into") from error
         self._mapped.append(pages)
         size = aside(lambda: _INTO[codec](data, pages))
         if not size:

@@ -61,6 +61,11 @@ IDLE_CHECK_MS = 10_000.0
 QUIET_MS = 100.0
 """A client that was silent for so long is not expected to ask at this very moment."""
 
+NO_MEMORY = (
+    "closing %s: there is no memory for its request; let the process have more, or lower "
+    "queued.max.request.bytes or socket.request.max.bytes"
+)
+
 
 class Server:
     """Serves a broker on some addresses. `run` returns after `stop`, which any thread may call."""
@@ -350,11 +355,7 @@ class Server:
             self._end_after(error, connection)
 
     def _close_for_memory(self, connection: Connection) -> None:
-        logger.warning(
-            "closing %s: there is no memory for its request; let the process have more, or lower "
-            "queued.max.request.bytes or socket.request.max.bytes",
-            connection.peer_name,
-        )
+        logger.warning(NO_MEMORY, connection.peer_name)
         self._close(connection, CloseReason.MEMORY)
 
     def _feed_starved(self) -> None:
@@ -377,6 +378,9 @@ class Server:
             else:
                 logger.warning("closing %s: %s", connection.peer_name, error)
             connection.end(CloseReason.BAD_REQUEST)
+        elif isinstance(error, MemoryError):
+            logger.warning(NO_MEMORY, connection.peer_name)
+            connection.end(CloseReason.MEMORY)
         else:
             logger.error(
                 "closing %s: a request could not be handled", connection.peer_name, exc_info=error

@@ -84,3 +84,9 @@ def test_two_members_of_gzip_are_unpacked_in_a_long_request(suspensions: list[in
 def test_nothing_is_mapped_outside_of_a_long_request() -> None:
     packed = compress(Compression.GZIP, PLAIN)
     assert type(UnpackedMemory().unpack(Compression.GZIP, packed, len(PLAIN))) is bytes
+
+
+@pytest.mark.skipif(not HAS_PAGES, reason="pages are given back on Linux only")
+def test_where_there_is_no_memory_it_is_no_failure_of_a_disk(suspensions: list[int]) -> None:
+    with pytest.raises(MemoryError, match="to unpack a batch into"):
+        UnpackedMemory().unpack(Compression.GZIP, b"", 1 << 62)
