@@ -10,7 +10,7 @@ from ottla.cli.load.following import run_follower
 from ottla.cli.load.objects import report_object
 from ottla.cli.load.options import check_load_options, load_options, with_load_options
 from ottla.cli.load.places import matching_places, named_places
-from ottla.cli.load.text import progress_words, show_report
+from ottla.cli.load.text import progress_words, show_report, show_rerun
 from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_json
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ def load_command(
 
 
 def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any]) -> None:
-    from ottla.cli.load.rerun import show_rerun
     from ottla.loading.rerun import rerun
     from ottla.loading.rerun_plan import rerun_range
 

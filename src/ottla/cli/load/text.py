@@ -122,3 +122,14 @@ def _counts(report: "LoadReport") -> str:
         f"{counted(f'{report.merged.upserted:,}', 'row')} came and {report.merged.superseded:,} "
         f"went"
     )
+
+
+def show_rerun(console: "Console", report: "LoadReport") -> None:
+    """Prints what was read again, by partition, and what became of the files."""
+    show_offsets(console, f"Reran {report.topic}", report)
+    carried = sum(one.carried_count for one in report.partitions)
+    beside = f", {counted(f'{carried:,}', 'row')} besides them kept" if carried else ""
+    console.print(
+        f"{counted(f'{report.row_count:,}', 'row')} read again in {report.seconds:.1f} s{beside}; "
+        f"the files before them leave with: ottla table vacuum {report.into}"
+    )

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.quick.clients import settings_lines
 from ottla.cli.settings_files import given_settings
 from ottla.cli.terminal import (
     LOOK_S,
@@ -27,6 +26,18 @@ SIGNALLED = 128
 """Added to the number of a signal that ended a command, as by a shell."""
 
 SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
+
+CLIENTS = {
+    "confluent-kafka": 'Producer({{"bootstrap.servers": "{address}"}})',
+    "kafka-python": 'KafkaProducer(bootstrap_servers="{address}")',
+    "aiokafka": 'AIOKafkaProducer(bootstrap_servers="{address}")',
+    "kcat": "kcat -b {address} -L",
+    "java": 'properties.put("bootstrap.servers", "{address}");',
+    "spark": 'spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{address}")',
+    "franz-go": 'kgo.NewClient(kgo.SeedBrokers("{address}"))',
+    "kafkajs": 'new Kafka({{ brokers: ["{address}"] }})',
+}
+"""What reaches a broker, by client: a line with a placeholder for the address."""
 
 
 @click.command(
@@ -136,3 +147,8 @@ def _run(command: Sequence[str], address: str) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return code if code >= 0 else SIGNALLED - code
+
+
+def settings_lines(address: str) -> dict[str, str]:
+    """Returns one line of code or shell for each client."""
+    return {client: text.format(address=address) for client, text in CLIENTS.items()}

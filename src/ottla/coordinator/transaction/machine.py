@@ -18,14 +18,13 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps, silent_since_ms
 from ottla.base.turns import PART_SIZE
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
 from ottla.coordinator.events import TransactionTimedOut
-from ottla.coordinator.transaction.describing import describe
 from ottla.coordinator.transaction.ending import end_producer, fence
 from ottla.coordinator.transaction.initializing import init_producer
 from ottla.coordinator.transaction.records import TransactionLogKey, TransactionLogValue
@@ -250,10 +249,10 @@ class TransactionMachine:
 
     def describe(self, transactional_id: str) -> TransactionDescription | None:
         known = self.transactions.get(transactional_id)
-        return None if known is None else describe(known)
+        return None if known is None else _described(known)
 
     def list_transactions(self) -> Iterator[TransactionDescription]:
-        return map(describe, self.transactions.values())
+        return map(_described, self.transactions.values())
 
     # Time
 
@@ -320,3 +319,15 @@ class TransactionMachine:
 def _decide(key: str, change: Change, answer: AnswerT | None = None) -> Decision[AnswerT]:
     record = CoordinatorRecord(TransactionLogKey(transactional_id=key), change.to_record())
     return Decision(key=key, records=(record,), answer=answer)
+
+
+def _described(known: Transaction) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=known.transactional_id,
+        state=known.state.title,
+        producer_id=known.producer_id,
+        epoch=known.epoch,
+        timeout_ms=known.timeout_ms,
+        start_ms=known.start_ms,
+        topics=by_topic(known.partitions),
+    )
