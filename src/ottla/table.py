@@ -1,4 +1,4 @@
-"""A table that `ottla load` filled, for readers of any kind: its rows, its files, and until when.
+"""Reads a table that `ottla load` filled: its rows, its files, and its complete hours.
 
     import ottla.table
 
@@ -7,9 +7,9 @@
     ottla.table.files("table/")                        # for any engine that takes paths
     ottla.table.complete_hours("table/")[-1].name      # "2026-07-20T13"
 
-The table is a Delta table as well, which engines that read those open by its path alone. What is
-returned here is one moment of it: commits that follow do not change it, and its files stay until
-`ottla table vacuum` finds them replaced long enough ago. Needs neither Spark nor Java.
+The table is also a Delta table, which engines open by its path alone. Results are a snapshot: later
+commits do not change it, and its files stay until `ottla table vacuum` finds that they were
+replaced long enough ago. Needs neither Spark nor Java.
 """
 
 from collections.abc import Mapping
@@ -31,18 +31,18 @@ __all__ = ["CompleteHour", "DataFile", "complete_hours", "data_files", "dataset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Which moment of a table is meant: now, unless one of these says otherwise."""
+    """Which state of a table is meant: the current one, unless one of these is given."""
 
     version: int | None = None
     time_ms: int | None = None
     offsets: Mapping[int, int] | None = None
-    """By partition, where the log ended: rows below; a partition that is left out has none."""
+    """By partition an end offset: only rows below it; a partition that is left out has none."""
 
     def version_of(self, table: TableDirectory) -> int | None:
-        """Raises `UserError` when more than one is given, or the table has no such moment."""
+        """Raises `UserError` if more than one is given, or the table has no such state."""
         given = (self.version, self.time_ms, self.offsets)
         if sum(one is not None for one in given) > 1:
-            raise UserError("give a version, a time or offsets: each of them is a moment by itself")
+            raise UserError("give only one of version, time and offsets")
         if self.time_ms is not None:
             return table.log.version_at(self.time_ms)
         if self.offsets is not None and table.layout().is_latest:
@@ -58,7 +58,7 @@ class Moment:
 
 
 def _version_of_state(table: TableDirectory, offsets: Mapping[int, int]) -> int | None:
-    """The version of a table of the latest state that was made when loads had come so far."""
+    """The version of a table of latest rows at which loads had reached these offsets."""
     ends: dict[int, int] = {}
     found: list[int | None] = []
     for entry in table.entries():
@@ -78,7 +78,7 @@ def _begun(offsets: Mapping[int, int]) -> dict[int, int]:
 
 
 def files(path: str) -> list[str]:
-    """The absolute paths of the Parquet files with rows, or their addresses.
+    """The absolute paths or URLs of the Parquet files with rows.
 
     Raises `UserError` without a table.
 
@@ -93,7 +93,7 @@ def files(path: str) -> list[str]:
 def data_files(
     path: str, role: FileRole = FileRole.ROWS, *, version: int | None = None
 ) -> list[DataFile]:
-    """What each file has of each partition, in order of partition and offset.
+    """The offsets of each partition in each file, in order of partition and offset.
 
     >>> file, = ottla.table.data_files(table)
     >>> file.row_count, file.first_offset, file.last_offset
@@ -110,11 +110,10 @@ def dataset(
     time_ms: int | None = None,
     offsets: Mapping[int, int] | None = None,
 ) -> "pyarrow.dataset.Dataset":
-    """All rows, lazily; columns in the names of directories (`day=2026-01-31`) are there too.
-
-    As they are now, or in a `version`, at a time, or when the log ended at `offsets`. Where a
-    schema has grown, older rows have nulls in the new columns. Raises `UserError` without a table,
-    or such a moment.
+    """All rows, lazily, including columns in directory names (`day=2026-01-31`). The current rows,
+    or those of a `version`, at a time, or when the log ended at `offsets`. If a schema has grown,
+    older rows have nulls in the new columns. Raises `UserError` if the table, or that state of it,
+    does not exist.
 
     >>> ottla.table.dataset(table).to_table().column("value").to_pylist()
     [b'tea', b'cake']
@@ -141,7 +140,7 @@ def dataset(
 
 
 def complete_hours(path: str) -> list[CompleteHour]:
-    """The hours of which the table has all that was appended; see the page on the ledger.
+    """The hours for which the table has all that was appended; see the page on the ledger.
 
     >>> [hour.name for hour in ottla.table.complete_hours(table)]
     ['2026-01-01T00']

@@ -95,7 +95,7 @@ def test_a_cluster_behind_tls_is_mirrored_and_one_of_an_unknown_name_is_not(
     [
         ({"sasl_mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI: it is one of PLAIN, SCRAM-SHA-256"),
         ({"security_protocol": "SASL_SSL"}, "SASL_SSL needs sasl.mechanism (PLAIN"),
-        ({"ssl_cipher_suites": "x"}, "ssl.cipher.suites: that is not known here; known are"),
+        ({"ssl_cipher_suites": "x"}, "ssl.cipher.suites: unknown setting; known are"),
         ({"security_protocol": "SSL", "ssl_ca_location": "none.pem"}, "none.pem: "),
     ],
 )

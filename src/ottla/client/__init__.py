@@ -1,5 +1,5 @@
-"""A client of our own, for commands that ask a broker a few questions, and for the sink on Spark.
+"""Ottla's own Kafka client, for applications, commands and the sink on Spark.
 
-May import `protocol` and below. Start at `connection.py` (one broker), then `cluster.py` (who leads
-what, and trying again), then `producer.py`.
+May import `protocol` and below. Start at `connection.py` (one broker), then `cluster.py` (leaders
+and retries), then `producer.py`.
 """

@@ -1,6 +1,6 @@
-"""`ottla.Admin`: everything that is asked of a cluster, or changed in it, other than records.
+"""`ottla.Admin`: queries and changes everything in a cluster other than records.
 
-Kafka's counterpart: `Admin`. Commands ask through it, and hold no request or response themselves.
+Kafka's counterpart: `Admin`. Commands use it, and contain no requests or responses themselves.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.target import Target
 
 MAX_TIMESTAMP = -3
-"""In place of a time: the record with the largest timestamp."""
+"""Instead of a time: the record with the largest timestamp."""
 
 
 class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin, Closing):
@@ -28,7 +28,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
 
     `target` is an open `Log`, a data directory, or `HOST:PORT[,HOST:PORT]` with a client's
     `settings`, by librdkafka's names; a `Log` or a `Cluster` stays open. Every method raises
-    `UserError`: `UnknownNameError` for what is not there, with the nearest names, `RefusedError`
+    `UserError`: `UnknownNameError` for what does not exist, with the nearest names, `RefusedError`
     for what the broker refuses, and `UnreachableError`.
 
     >>> with ottla.Admin(log) as admin:
@@ -40,7 +40,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
     def __init__(
         self, target: "Target | Cluster", settings: Mapping[str, str] | None = None
     ) -> None:
-        """Raises `UserError` for a directory that is not there, and for a wrong setting."""
+        """Raises `UserError` for a directory that does not exist, and for an invalid setting."""
         self._own: Cluster | None = None
         if isinstance(target, Cluster):
             super().__init__(target)

@@ -1,6 +1,6 @@
-"""`ottla.aio.Admin`: the same admin client for an event loop.
+"""`ottla.aio.Admin`: the admin client for an event loop.
 
-Each call asks in a thread of the loop's executor, one after the other, since connections are for
+Each call runs in a thread of the loop's executor, one after the other, since connections are for
 one thread at a time.
 """
 
@@ -47,7 +47,7 @@ class Admin(AsyncClosing):
     def __init__(
         self, target: "Target | Cluster", settings: Mapping[str, str] | None = None
     ) -> None:
-        """Nothing is opened before it is asked; then raises as `ottla.Admin` does."""
+        """Opens nothing before the first call, which then raises as `ottla.Admin` does."""
         self._target = target
         self._settings = settings
         self._admin: admin.Admin | None = None

@@ -1,7 +1,7 @@
-"""A cluster seen through its brokers: topics, partition leaders, and a connection to each.
+"""A cluster as seen by its brokers: topics, partition leaders, and a connection to each broker.
 
-Kafka's counterparts: `Metadata`, `NetworkClient`. What goes wrong with one partition is an
-`ApiError`; `again` asks again while the cluster is choosing another leader or coordinator.
+Kafka's counterparts: `Metadata`, `NetworkClient`. An error of a single partition is an `ApiError`;
+`again` retries while the cluster is electing another leader or coordinator.
 """
 
 import time
@@ -34,7 +34,7 @@ LEADS_NOT = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""What a broker says of a partition that it leads no more, or not yet as far as it knows."""
+"""Errors of a broker that no longer leads a partition, or does not know yet that it does."""
 
 PASSING = LEADS_NOT.union(
     {
@@ -49,12 +49,12 @@ PASSING = LEADS_NOT.union(
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
-"""Refusals that may be over in a moment, perhaps at another broker."""
+"""Errors that may pass soon, perhaps at another broker."""
 
 NO_NODE = -1
 KNOWS_NOBODY = "the broker knows no brokers of its cluster yet"
 LAST_SINGLE_KEY_VERSION = 3
-"""Of FindCoordinator, which then takes lists."""
+"""Version of FindCoordinator, which then has lists."""
 
 
 class CoordinatorKind(IntEnum):
@@ -66,7 +66,7 @@ class CoordinatorKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """The client's name and patience: pauses double from the first to the last."""
+    """The client's name and timeouts: pauses double from the first to the last."""
 
     client_id: str = CLIENT_ID
     request_timeout_s: float = 10.0
@@ -75,7 +75,7 @@ class ClientSettings:
     patience_s: float = 4.5
     security: Security = PLAINTEXT
     makes_topics: bool = False
-    """Whether brokers may make a topic that they are asked for (`auto.create.topics.enable`)."""
+    """Whether brokers may create a requested topic (`auto.create.topics.enable`)."""
 
     def pauses(self) -> Iterator[float]:
         left, pause_s = self.patience_s, self.first_pause_s
@@ -89,15 +89,15 @@ class Transport(Protocol):
     """How brokers are reached: over sockets, or in this process."""
 
     def connect(self, address: Address) -> Connection:
-        """Raises `UnreachableError`, and `AuthenticationError` when a login is refused."""
+        """Raises `UnreachableError`, and `AuthenticationError` if a login is refused."""
 
     def close(self) -> None:
-        """Gives back what all connections share."""
+        """Releases what all connections share."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocketTransport:
-    """TCP, with TLS and a login where the settings ask for them."""
+    """TCP, with TLS and a login if the settings require them."""
 
     settings: ClientSettings
 
@@ -115,7 +115,7 @@ class SocketTransport:
 
 
 class PartitionLeader(NamedTuple):
-    """A broker's id, and its epoch as the leader: -1 where the cluster does not say."""
+    """A broker's id, and its leader epoch: -1 if the cluster does not report it."""
 
     node_id: int
     epoch: int = -1
@@ -123,7 +123,7 @@ class PartitionLeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTopic:
-    """A topic as the cluster reports it; `leaders` are broker ids by partition, -1 without one."""
+    """A topic as reported by the cluster; `leaders` are broker ids by partition, -1 without one."""
 
     name: str
     topic_id: Uuid | None
@@ -133,7 +133,7 @@ class ClusterTopic:
 
 
 class Cluster(Closing):
-    """Use it in a `with` statement; connections are made when they are needed, and kept."""
+    """Use it in a `with` statement; connections are opened when needed, and kept."""
 
     def __init__(
         self,
@@ -147,8 +147,8 @@ class Cluster(Closing):
     ) -> None:
         """Asks one broker for the others; raises `UnreachableError`. `sleep` takes seconds.
 
-        Without `topics` all are asked for. Otherwise nothing is before it is needed: those, and
-        what `topic` is called for.
+        Without `topics`, all topics are loaded; otherwise only those, and the ones that `topic` is
+        called for, when needed.
         """
         self.settings = settings
         self._bootstrap = tuple(bootstrap)
@@ -160,7 +160,7 @@ class Cluster(Closing):
         self._places: dict[int, Address] = {}
         self._controller = NO_NODE
         self._silent: set[int] = set()
-        """Brokers that did not answer lately, which are asked last."""
+        """Brokers that did not answer recently, which are asked last."""
         self._topics: dict[str, ClusterTopic] = {}
         self._refused: dict[str, ErrorCode] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
@@ -177,8 +177,9 @@ class Cluster(Closing):
         self._connections.clear()
 
     def refresh(self) -> dict[str, ClusterTopic]:
-        """Asks again for brokers and topics: the controller where it is known and answers, then the
-        brokers named first, then those they reported."""
+        """Refreshes brokers and topics: from the controller if it is known and answers, then
+        from the bootstrap brokers, then from those that they reported.
+        """
         failure: UnreachableError | None = None
         knows_most = [self._controller] if self._controller not in self._silent else []
         first = [self._places[one] for one in knows_most if one in self._places]
@@ -227,7 +228,7 @@ class Cluster(Closing):
         }
 
     def brokers(self) -> Iterator[Connection]:
-        """A connection to every broker."""
+        """Returns a connection to every broker."""
         for node_id in self.node_ids():
             yield self._connection(node_id)
 
@@ -236,15 +237,15 @@ class Cluster(Closing):
         if not self._places:
             self.refresh()
         if not self._places:
-            # A broker that has just joined a cluster hears of the others from the controller.
+            # A broker that has just joined a cluster learns of the others from the controller.
             asked = ",".join(address_text(*one) for one in self._bootstrap)
             raise UnreachableError(f"{asked}: {KNOWS_NOBODY}")
         return sorted(self._places)
 
     def broker(self, node_id: int) -> Connection:
-        """The connection to one broker; raises `UserError` where there is none of that id."""
+        """The connection to one broker; raises `UserError` if there is none with that id."""
         if node_id not in self.node_ids():
-            # It may have joined since, or the broker that was asked had not heard of it.
+            # It may have joined since, or the asked broker did not know it yet.
             self.ask_any(self._take_metadata)
         if node_id not in self._places:
             known = ", ".join(map(str, self._places))
@@ -252,12 +253,12 @@ class Cluster(Closing):
         return self._connection(node_id)
 
     def topic_names(self) -> list[str]:
-        """Of all topics, now; raises as `ask_leader` does."""
+        """The current names of all topics; raises as `ask_leader` does."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         return [one.name for one in self.ask_any(lambda broker: broker.ask(request)).topics]
 
     def look_up(self, topics: Collection[str]) -> dict[str, ClusterTopic]:
-        """Those of some topics that are there now, asked over a connection that is kept.
+        """Returns those of some topics that exist now, over a kept connection.
 
         Raises as `ask_leader` does.
         """
@@ -271,7 +272,7 @@ class Cluster(Closing):
         return {name: self._topics[name] for name in topics if name in self._topics}
 
     def topic(self, name: str) -> ClusterTopic:
-        """Raises `UserError` for a topic that is not there, `RefusedError` for one not for us."""
+        """Raises `UserError` for a missing topic, `RefusedError` for one that we may not use."""
         if name not in self._topics:
             self._ask_for(name)
         if name in self._refused:
@@ -290,15 +291,15 @@ class Cluster(Closing):
         return self._connection(self._leader(topic, partition))
 
     def connect_to(self, node_id: int) -> Connection:
-        """One more connection to a broker, for another thread, which closes it."""
+        """Opens another connection to a broker, for another thread, which closes it."""
         if node_id not in self._places:
-            raise UnreachableError(f"broker {node_id} is not known any more")
+            raise UnreachableError(f"broker {node_id} is no longer known")
         return self._connect(self._places[node_id])
 
     def leaders(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, PartitionLeader]:
-        """The brokers that lead partitions now; those without a leader are left out."""
+        """The current leaders of partitions; partitions without a leader are left out."""
         topics = self.look_up({topic for topic, _ in partitions})
         found: dict[TopicPartition, PartitionLeader] = {}
         for place in partitions:
@@ -310,7 +311,7 @@ class Cluster(Closing):
         return found
 
     def coordinator_id(self, kind: CoordinatorKind, key: str) -> int:
-        """The broker that coordinates now, asked again; raises as `ask_coordinator` does."""
+        """Looks up the current coordinator; raises as `ask_coordinator` does."""
 
         def ask() -> int:
             self._coordinators.pop((kind, key), None)
@@ -322,7 +323,7 @@ class Cluster(Closing):
     def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> list[tuple[Connection, list[TopicPartition]]]:
-        """Partitions with a connection to their leader; raises as `leader` does."""
+        """Groups partitions by leader, with a connection to it; raises as `leader` does."""
         found: dict[int, list[TopicPartition]] = {}
         for topic, partition in partitions:
             found.setdefault(self._leader(topic, partition), []).append(
@@ -331,9 +332,9 @@ class Cluster(Closing):
         return [(self._connection(node_id), found[node_id]) for node_id in sorted(found)]
 
     def ask_any(self, question: Callable[[Connection], T]) -> T:
-        """The answer to a question that every broker can answer.
+        """Sends a request that every broker can answer.
 
-        The controller is asked where it answers: other brokers hear of what it changes later.
+        The controller is preferred: other brokers learn of its changes later.
         """
         return self.again(lambda: self._ask_one(question))
 
@@ -350,7 +351,7 @@ class Cluster(Closing):
         return question(self._connection(last))
 
     def ask_controller(self, question: Callable[[Connection], T]) -> T:
-        """The answer to a question that older clusters have their controller answer."""
+        """Sends a request that only the controller answers in older clusters."""
 
         def ask() -> T:
             nodes = self.node_ids()
@@ -360,23 +361,23 @@ class Cluster(Closing):
         return self.again(ask)
 
     def ask_leader(self, topic: str, partition: int, question: Callable[[Connection], T]) -> T:
-        """The answer to a question that only the partition's leader can answer.
+        """Sends a request to a partition's leader.
 
-        Raises `ApiError` for what it refuses for good, or too long, and `UnreachableError`.
+        Raises `ApiError` for a permanent error, or one that lasts too long, and `UnreachableError`.
         """
         return self.again(lambda: question(self.leader(topic, partition)))
 
     def ask_coordinator(
         self, kind: CoordinatorKind, key: str, question: Callable[[Connection], T]
     ) -> T:
-        """The same of the coordinator of a group or a transactional id."""
+        """Sends a request to the coordinator of a group or a transactional id."""
         return self.again(lambda: question(self._coordinator(kind, key)))
 
     def again(self, asked: Callable[[], T]) -> T:
-        """What `asked` returns, in the end; raises as `ask_leader` does.
+        """Retries until `asked` succeeds, and returns its result; raises as `ask_leader` does.
 
-        After a failure that may pass, the cluster is asked for the coordinator again. Waiting for
-        brokers that do not answer uses up the patience too.
+        After a temporary failure, the cluster is asked for the coordinator again. Waiting for
+        brokers that do not answer counts towards the time limit too.
         """
         is_stale = False
         until = self._clock() + self.settings.patience_s
@@ -434,6 +435,6 @@ class Cluster(Closing):
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raises the `ApiError` that a broker's answer is."""
+    """Raises the `ApiError` for a response's error code."""
     if code != ErrorCode.NONE:
         raise ApiError(ErrorCode(code), message)

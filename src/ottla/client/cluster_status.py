@@ -1,6 +1,4 @@
-"""How a cluster stands: its brokers, who leads what, which replicas are in sync and how far behind
-the others are. And what is to be said of that.
-"""
+"""The status of a cluster: brokers, leaders, in-sync replicas, lags, and the resulting problems."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,16 +18,17 @@ from ottla.diagnosis.complaints import Complaint, Remedy
 NO_LEADER: Final = -1
 MIN_ISR: Final = "min.insync.replicas"
 NAMED: Final = 3
-"""How many partitions of a complaint are named."""
+"""How many partitions of a problem are listed."""
 
 IMBALANCE: Final = 0.10
-"""As Kafka's leader.imbalance.per.broker.percentage: more partitions than this that a broker should
-lead and does not are worth an election."""
+"""As Kafka's leader.imbalance.per.broker.percentage: if a broker does not lead more than this
+share of its preferred partitions, an election is worthwhile.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """`ends` has where each replica's log ends, as far as its broker answers."""
+    """`ends` has the log end offset of each replica, if its broker answers."""
 
     place: TopicPartition
     leader: int
@@ -40,7 +39,7 @@ class PartitionStatus:
     ends: Mapping[int, int]
     reassignment: Reassignment | None = None
     offline: tuple[int, ...] = ()
-    """The replicas whose broker or directory is not there."""
+    """The replicas whose broker or directory is offline."""
 
     @property
     def is_offline(self) -> bool:
@@ -48,8 +47,10 @@ class PartitionStatus:
 
     @property
     def is_under_replicated(self) -> bool:
-        """Fewer replicas are in sync than the partition has; those to come count once it has them,
-        as in Kafka (KIP-455)."""
+        """Whether fewer replicas are in sync than wanted.
+
+        Replicas being added count once the partition has them, as in Kafka (KIP-455).
+        """
         adding = () if self.reassignment is None else self.reassignment.adding
         return len(self.in_sync) < len(self.replicas) - len(adding)
 
@@ -59,7 +60,7 @@ class PartitionStatus:
 
     @property
     def wanted_replicas(self) -> tuple[int, ...]:
-        """Those that it will have when it is where it is moved to."""
+        """The replicas that the partition will have when its move is done."""
         leaving = () if self.reassignment is None else self.reassignment.removing
         return tuple(one for one in self.replicas if one not in leaving)
 
@@ -68,7 +69,7 @@ class PartitionStatus:
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def lag(self, broker: int) -> int | None:
-        """How many offsets a replica is behind its leader; `None` where one of both is unknown."""
+        """The lag of a replica in offsets; `None` if an end offset is unknown."""
         leader_end, own_end = self.ends.get(self.leader), self.ends.get(broker)
         if leader_end is None or own_end is None:
             return None
@@ -77,7 +78,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
-    """A broker that is up, or one that is not and has replicas: it has no address then."""
+    """A broker that is up, or one that is not up but has replicas: it has no address then."""
 
     broker: int
     address: tuple[str, int] | None
@@ -90,7 +91,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """Without a controller it is what brokers heard of it last, and moves are not known."""
+    """Without a controller it is the last state that brokers know, and moves are unknown."""
 
     cluster_id: str
     controller: int
@@ -110,7 +111,10 @@ class ClusterStatus:
 def cluster_status(
     admin: Admin, topics: Sequence[str] | None = None, *, needs_controller: bool = True
 ) -> ClusterStatus:
-    """What the brokers say now, of some topics or of all. Raises `UserError`."""
+    """The current status as reported by the brokers, of some topics or of all.
+
+    Raises `UserError`.
+    """
     cluster = admin.describe_cluster()
     described = admin.describe_topics(topics, internal=True)
     settings = admin.topics_settings([one.name for one in described])
@@ -147,7 +151,7 @@ def cluster_status(
 def _moves(
     admin: Admin, *, needs_controller: bool
 ) -> tuple[dict[TopicPartition, Reassignment], bool]:
-    """Those under way, and whether there is a controller to say so."""
+    """The moves under way, and whether a controller reports them."""
     try:
         return admin.list_partition_reassignments(), True
     except RefusedError as error:
@@ -161,7 +165,7 @@ def _ends(
     brokers: Mapping[int, tuple[str, int]],
     partitions: Mapping[TopicPartition, PartitionDescription],
 ) -> dict[int, dict[TopicPartition, int]]:
-    """By broker; of one that does not answer nothing is known."""
+    """End offsets by broker; a broker that does not answer is missing."""
     places: dict[int, list[TopicPartition]] = {}
     for place, one in partitions.items():
         for broker in one.replicas:
@@ -199,11 +203,11 @@ def _brokers(
     )
 
 
-# What is to be said of it
+# Problems
 
 
 def complaints_of_cluster(status: ClusterStatus) -> Iterator[Complaint]:
-    """Nothing of a broker that is alone, with partitions that have one replica each."""
+    """Returns nothing for a broker without a cluster, whose partitions have one replica each."""
     for one in status.brokers:
         if one.address is None:
             yield Complaint(
@@ -230,7 +234,7 @@ def complaints_of_cluster(status: ClusterStatus) -> Iterator[Complaint]:
 
 
 def _together(complaints: Iterable[Complaint]) -> Iterator[Complaint]:
-    """A broker that is down leaves many partitions with the same to say of them."""
+    """Groups equal problems: a broker that is down affects many partitions in the same way."""
     alike: dict[tuple[str, str], list[Complaint]] = {}
     for one in complaints:
         alike.setdefault((one.kind, one.what), []).append(one)
@@ -250,7 +254,7 @@ def _check_partition(one: PartitionStatus) -> Iterator[Complaint]:
         yield Complaint(
             kind="offline_partition",
             where=where,
-            what=f"has no leader: nobody reads or writes it; its replicas are on {brokers}, "
+            what=f"has no leader, so it cannot be read or written; its replicas are on {brokers}, "
             f"last in sync were {', '.join(map(str, one.in_sync)) or 'none'}",
             remedy=Remedy.START_REPLICAS,
         )

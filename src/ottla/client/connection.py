@@ -1,8 +1,8 @@
-"""A connection to a broker: requests and their responses, in the newest version both know.
+"""A connection to a broker: requests and responses, in the newest version that both support.
 
-`Connection` is what client code holds. Behind it is a socket, or an open log of the same process
-(`embedded/connection.py`), whose handlers get the request object itself.
-Kafka's counterpart: `NetworkClient`, of which few requests at a time need little.
+`Connection` is the interface for client code. It is implemented by a socket, or by an open log of
+the same process (`embedded/connection.py`), whose handlers get the request object itself. Kafka's
+counterpart: `NetworkClient`, of which little is needed for few concurrent requests.
 """
 
 import socket
@@ -30,47 +30,48 @@ from ottla.protocol.messages.produce import ProduceRequest
 CLIENT_ID = "ottla"
 MAX_FRAME_SIZE = 100 << 20
 RENEWED_AFTER = 0.85
-"""Of a login's time: then the client logs in again."""
+"""Share of a login's lifetime after which the client logs in again."""
 
 AHEAD_SIZE = 1 << 14
-"""So much is received at least, as far as it has come: often answers to several requests."""
+"""Minimum bytes to receive at once, if available: often responses to several requests."""
 
 LONG_FRAME: Final = 1 << 16
-"""Memory for as much is worth keeping for the next frame."""
+"""Size from which memory is kept for the next frame."""
 
 ADDRESS_HINT = "; name a broker's HOST:PORT"
 
 
 class UnreachableError(UserError):
-    """No broker answers at the address, or none any more; a later try may help."""
+    """No broker answers at the address; a later attempt may succeed."""
 
 
 class Connection(Protocol):
-    """One broker, asked. Use it in a `with` statement, and from one thread at a time."""
+    """A connection to one broker. Use it in a `with` statement, and from one thread at a time."""
 
     @property
     def address(self) -> str:
-        """The broker, as errors name it."""
+        """The broker's address, as in error messages."""
 
     def answers(self, api_key: ApiKey) -> bool:
-        """Whether the broker says that it answers an API, in whichever version."""
+        """Whether the broker supports an API, in any version."""
 
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
-        """The newest version of an API that both know, `newest` at the most; raises `UserError`."""
+        """The newest version of an API that both support, at most `newest`; raises `UserError`."""
 
     def ask(self, request: Message, *, newest: int | None = None) -> Any:
-        """The response to a request, in version `newest` at the most; raises `UserError`.
+        """Sends a request in version `newest` at most, and returns the response; raises
+        `UserError`.
 
-        `None` for what is never answered: a produce request with acks=0.
+        Returns `None` for a request without response: a produce request with acks=0.
         """
 
     def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
-        """The same in two steps: what is returned waits for the answer, with others in between."""
+        """Sends a request, and returns a function that waits for the response."""
 
     def send_all(
         self, requests: Sequence[Message], *, newest: int | None = None
     ) -> list[Callable[[], Any]]:
-        """As `send` for each, in one piece."""
+        """As `send` for each request, in one write."""
 
     def close(self) -> None: ...
 
@@ -85,7 +86,7 @@ class Connection(Protocol):
 
 
 class SocketConnection(Closing):
-    """A `Connection` over a socket. What goes wrong on the way is an `UnreachableError`."""
+    """A `Connection` over a socket. Network errors raise `UnreachableError`."""
 
     def __init__(
         self,
@@ -97,11 +98,11 @@ class SocketConnection(Closing):
         security: Security = PLAINTEXT,
         keeps_memory: bool = False,
     ) -> None:
-        """Connects, asks what the broker answers, and logs in where that is asked for.
+        """Connects, negotiates versions, and logs in if required.
 
-        With `keeps_memory` the records in an answer are there until the next answer comes: to
-        receive long ones into fresh memory takes a quarter more processor time. Raises
-        `UnreachableError`, and `AuthenticationError` when the login is refused.
+        With `keeps_memory` the records in a response are valid until the next response: receiving
+        long ones into fresh memory takes a quarter more processor time. Raises `UnreachableError`,
+        and `AuthenticationError` if the login is refused.
         """
         self.address = address_text(host, port)
         self._client_id = client_id
@@ -109,7 +110,7 @@ class SocketConnection(Closing):
         self._unanswered: deque[RequestHeader] = deque()
         self._answers: dict[int, Any] = {}
         self._ahead = b""
-        """What was received beyond the frame that is being read."""
+        """Bytes received beyond the frame that is being read."""
         self._keeps_memory = keeps_memory
         self._kept = memoryview(b"")
         self._versions: dict[int, tuple[int, int]] = {}
@@ -137,7 +138,7 @@ class SocketConnection(Closing):
                 raise
 
     def close(self) -> None:
-        # A thread that waits for an answer would otherwise wait on.
+        # Otherwise a thread that waits for a response would continue to wait.
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -168,7 +169,7 @@ class SocketConnection(Closing):
         return answers
 
     def _log_in(self) -> None:
-        """On a new connection, and again before the login ends (KIP-368)."""
+        """Logs in on a new connection, and again before the login expires (KIP-368)."""
         from ottla.client.login import log_in
 
         self._expires_s = None
@@ -207,7 +208,7 @@ class SocketConnection(Closing):
             pieces.append(output.read_all() if output.slices else output.data)
             headers.append(header)
         try:
-            # One call for all: after each the thread would wait for the others of this process.
+            # One write for all: after each, the thread would wait for others of this process.
             self._socket.sendall(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         except (OSError, ValueError) as error:
             raise self._error(error) from error
@@ -223,7 +224,7 @@ class SocketConnection(Closing):
         return self._answers.pop(header.correlation_id)
 
     def _next_answer(self, header: RequestHeader) -> Any:
-        """The next answer that comes, which is that to the oldest request without one."""
+        """Returns the next response, which belongs to the oldest pending request."""
         version = header.api_version
         try:
             size = int.from_bytes(self._read(memoryview(bytearray(4))), "big")
@@ -232,16 +233,16 @@ class SocketConnection(Closing):
             frame = self._read(self._memory(size))
             correlation_id, position = read_response_header(frame, header.api_key, version)
             if correlation_id != header.correlation_id:
-                raise ProtocolError("the answer to another question")
+                raise ProtocolError("a response to another request")
             response, _ = reader(response_class(header.api_key), version)(frame, position)
         except (OSError, ProtocolError, ApiError, ValueError) as error:
-            # ValueError: of a socket with TLS that another thread has closed.
-            self.close()  # What would come next begins who knows where.
+            # ValueError: a socket with TLS that another thread has closed.
+            self.close()  # The stream's position is unknown from here on.
             raise self._error(error) from error
         return response
 
     def _memory(self, size: int) -> memoryview:
-        """One buffer, of which an answer's records are views: several megabytes."""
+        """One buffer for responses, which are views of it: several megabytes."""
         if not self._keeps_memory:
             return memoryview(bytearray(size))
         if size < LONG_FRAME or size > len(self._kept):
@@ -249,7 +250,7 @@ class SocketConnection(Closing):
         return self._kept[:size]
 
     def _read(self, frame: memoryview) -> memoryview:
-        """Receives until it is full."""
+        """Receives until the buffer is full."""
         position, size = 0, len(frame)
         while position < size:
             left = size - position
@@ -267,6 +268,6 @@ class SocketConnection(Closing):
 
     def _error(self, error: Exception) -> UnreachableError:
         reason = (
-            (isinstance(error, OSError) and error.strerror) or str(error) or "no answer in time"
+            (isinstance(error, OSError) and error.strerror) or str(error) or "no response in time"
         )
         return UnreachableError(f"{self.address}: {reason}{ADDRESS_HINT}")

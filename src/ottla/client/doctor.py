@@ -1,4 +1,4 @@
-"""What a running broker shows: in its directories where they are on this machine, or from afar."""
+"""Checks a running broker: its directories if they are on this machine, otherwise only remotely."""
 
 from collections.abc import Iterator
 
@@ -29,9 +29,9 @@ from ottla.diagnosis.doctor import (
 def local_directories(
     admin: Admin, topic: str | None = None, *, given: dict[str, str] | None = None
 ) -> Directories | None:
-    """A broker's directories that are online, or those that hold a topic, with its settings.
+    """Returns a broker's online directories, or those with a topic, with its settings.
 
-    `None` where they are not on this machine, or may not be read. Raises `UnknownNameError` for a
+    Returns `None` if they are not on this machine, or not readable. Raises `UnknownNameError` for a
     topic that no directory holds.
     """
     found = [
@@ -49,7 +49,7 @@ def local_directories(
 
 
 def complaints_of_broker(admin: Admin, now_ms: int, *, deep: bool = False) -> Iterator[Complaint]:
-    """All that is to be said of a broker and its directories. `deep` reads every batch."""
+    """All problems of a broker and its directories. `deep` reads every batch."""
     yield from complaints_of_cluster(cluster_status(admin))
     described = admin.log_directories()
     for one in described:
@@ -70,7 +70,7 @@ def complaints_of_broker(admin: Admin, now_ms: int, *, deep: bool = False) -> It
     yield Complaint(
         kind="from_afar",
         where=admin.address,
-        what="its directories are not on this machine, or may not be read: no file was checked",
+        what="its directories are not on this machine, or not readable: no file was checked",
         remedy=Remedy.LOOK_THERE,
         is_note=True,
     )

@@ -1,7 +1,7 @@
-"""A partition's batches from one offset to another, and what of them a committed reader sees.
+"""A partition's batches from one offset to another, and those of them that are committed.
 
-While one answer is worked on, the next one is on its way over the same connection, and in the
-system's socket buffer. Kafka's counterparts: `Fetcher`, `CompletedFetch`.
+While one response is processed, the next one is already requested over the same connection, and
+waits in the system's socket buffer. Kafka's counterparts: `Fetcher`, `CompletedFetch`.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ Answer = Callable[[], Fetched]
 
 
 class TruncatedError(UserError):
-    """The log was cut below what has been read of it, and other records may stand there now."""
+    """The log was truncated below what has been read, and other records may be there now."""
 
     def __init__(self, wanted: FetchFrom, end_offset: int) -> None:
         super().__init__(
@@ -29,10 +29,10 @@ class TruncatedError(UserError):
 
 
 def fetches(cluster: Cluster, wanted: FetchFrom, until_offset: int) -> Iterator[Fetched]:
-    """Answers with whole batches, one after the other until the range is read.
+    """Yields responses with whole batches until the range is read.
 
-    An answer may be empty, and then the same is asked again: it is for the caller to lose patience.
-    Raises `ApiError` for what is refused for good, or too long, `UnreachableError`,
+    A response may be empty, and the request is then repeated: the caller decides when to give up.
+    Raises `ApiError` for a permanent error, or one that lasts too long, `UnreachableError`,
     `InvalidBatchError`, and `TruncatedError`.
     """
     asked, on_its_way = wanted, None
@@ -51,19 +51,21 @@ def fetches(cluster: Cluster, wanted: FetchFrom, until_offset: int) -> Iterator[
 
 
 def committed_runs(found: Fetched) -> Iterator[memoryview]:
-    """The batches without those of aborted transactions, in runs; control batches may be there."""
+    """The batches without those of aborted transactions, in runs; control batches may be
+    included.
+    """
     if not found.aborted:
         return iter([found.records])
     return kept_runs(found.records, aborted_in(found))
 
 
 def aborted_in(found: Fetched) -> Callable[[Batch], bool]:
-    """Whether a batch is of an aborted transaction, for all batches of an answer in their order."""
+    """Whether each batch of a response belongs to an aborted transaction, in their order."""
     return _Aborted(found.aborted).covers
 
 
 class _Aborted:
-    """The aborted transactions of one answer: each ends at its producer's next control batch.
+    """The aborted transactions of one response: each ends at its producer's next control batch.
 
     Kafka: `CompletedFetch.nextFetchedRecord`.
     """
@@ -73,7 +75,7 @@ class _Aborted:
         self._producers: set[int] = set()
 
     def covers(self, batch: Batch) -> bool:
-        """To be asked of every batch, in the log's order."""
+        """Must be called for every batch, in the log's order."""
         while self._to_begin and self._to_begin[0][1] <= batch.last_offset:
             self._producers.add(self._to_begin.popleft()[0])
         if batch.is_control:
@@ -95,7 +97,7 @@ def _answer(cluster: Cluster, wanted: FetchFrom, on_its_way: Answer | None) -> F
 
 
 def _send_ahead(cluster: Cluster, wanted: FetchFrom) -> Answer | None:
-    """What goes wrong here shows again when the answer is needed, and is seen to there."""
+    """An error here occurs again when the response is needed, and is handled there."""
     try:
         return send_fetch(cluster.leader(wanted.topic, wanted.partition), wanted)
     except (ApiError, UnreachableError):
@@ -103,7 +105,9 @@ def _send_ahead(cluster: Cluster, wanted: FetchFrom) -> Answer | None:
 
 
 def whole_batches(records: memoryview, asked: FetchFrom) -> tuple[memoryview, Batch | None]:
-    """Without a last batch that is cut short, as brokers send it; and the last one that is not."""
+    """Drops a last batch that is cut short, as brokers send it; returns the last complete one
+    too.
+    """
     position, last = 0, -1
     while position + LENGTH_END <= len(records):
         size = OFFSET_AND_LENGTH.unpack_from(records, position)[1] + LENGTH_END
@@ -120,16 +124,14 @@ def whole_batches(records: memoryview, asked: FetchFrom) -> tuple[memoryview, Ba
         return records, None
     batch = batch_at(records, last)
     if batch.next_offset <= asked.offset:
-        raise InvalidBatchError(
-            f"all batches lie before offset {asked.offset}, which was asked for"
-        )
+        raise InvalidBatchError(f"all batches end before the requested offset {asked.offset}")
     return records[:position], batch
 
 
 def _check_goes_on(cluster: Cluster, asked: FetchFrom, before: int, now: int) -> None:
-    """Where another leader's batches begin, it must have had all that came before (KIP-320).
+    """The leader of later batches must have had all earlier ones (KIP-320).
 
-    Epochs stand in the batches. Within one of them a single leader has written, and in order.
+    Batches carry the epochs. Within one epoch a single leader has written, and in order.
     """
     if not NO_LEADER_EPOCH < before < now:
         return

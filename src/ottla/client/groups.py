@@ -1,4 +1,4 @@
-"""What groups have committed, asked of the brokers that coordinate them, and written there."""
+"""Committed offsets of groups, read from and written to their coordinators."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """How far a group has read a partition; the epoch is -1 where the group gave none."""
+    """A group's committed offset in a partition; the epoch is -1 if the group gave none."""
 
     group: str
     topic: str
@@ -43,13 +43,13 @@ class ReadUpTo(NamedTuple):
     """What a group commits of a partition: Kafka's `OffsetAndMetadata`."""
 
     offset: int
-    """That of the next record to read."""
+    """Offset of the next record to read."""
     epoch: int = -1
-    """In which the record before was written, where that is known (KIP-320)."""
+    """Epoch of the preceding record, if known (KIP-320)."""
 
 
 def committed_here(connection: Connection) -> Iterator[Committed]:
-    """All that the groups that one broker coordinates have committed. Raises `ApiError`."""
+    """All committed offsets of the groups that one broker coordinates. Raises `ApiError`."""
     answer = connection.ask(ListGroupsRequest())
     check(answer.error_code)
     for group in sorted(one.group_id for one in answer.groups):
@@ -58,7 +58,7 @@ def committed_here(connection: Connection) -> Iterator[Committed]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberId:
-    """Who asks or commits as a member: a generation, or the member's epoch (KIP-848)."""
+    """The identity to commit with as a member: a generation, or the member's epoch (KIP-848)."""
 
     member_id: str = ""
     epoch: int = NO_GENERATION
@@ -76,7 +76,7 @@ def committed_by(
     member: GroupMemberId = OUTSIDER,
     require_stable: bool = False,
 ) -> Iterator[Committed]:
-    """All that a group has committed, or that of some partitions, asked of its coordinator.
+    """All committed offsets of a group, or those of some partitions, from its coordinator.
 
     With `require_stable` offsets of open transactions are refused. Raises `ApiError`.
     """
@@ -121,9 +121,9 @@ def committed_by(
 
 
 def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) -> None:
-    """Commits offsets of one group without being a member; raises `ApiError` if any is refused.
+    """Commits offsets of a group without being a member; raises `ApiError` if any is refused.
 
-    To be asked of the group's coordinator.
+    Must be sent to the group's coordinator.
     """
     commit_offsets(connection, offsets, OUTSIDER)
 
@@ -131,7 +131,7 @@ def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) ->
 def commit_offsets(
     connection: Connection, offsets: Sequence[Committed], member: GroupMemberId
 ) -> None:
-    """The same as a member of the group."""
+    """Commits offsets as a member of the group."""
     topics = groupby(sorted(offsets, key=_place), lambda one: one.topic)
     request = OffsetCommitRequest(
         group_id=offsets[0].group,

@@ -1,8 +1,8 @@
-"""The messages of a log directory of Kafka 0.7 into a topic, once each.
+"""Imports the messages of a log directory of Kafka 0.7 into a topic, once each.
 
-A partition that nobody else writes to has one offset for each message, so its end says how many
-are there: an import that was interrupted continues after them, once the last one is found to be
-the same.
+In a partition without other producers each message has one offset, so the end offset is the number
+of imported messages: after an interruption the import continues there, once the last message is
+found to be the same.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ FETCH_SIZE = 1 << 20
 
 
 def old_topic_partitions(file_system: FileSystem, directory: str, topic: str) -> list[int]:
-    """The partitions of one topic; raises `UserError` where there are none."""
+    """The partitions of one topic; raises `UserError` if there are none."""
     found = old_partitions(file_system, directory)
     if not found:
         raise UserError(
@@ -38,7 +38,7 @@ def old_topic_partitions(file_system: FileSystem, directory: str, topic: str) ->
 
 
 def prepare_topic(cluster: Cluster, topic: str, numbers: list[int]) -> None:
-    """Makes the topic where it is missing; raises `UserError` for one with too few partitions."""
+    """Creates the topic if it is missing; raises `UserError` for one with too few partitions."""
     wanted = max(numbers) + 1
     found = cluster.look_up([topic]).get(topic)
     if found is None:
@@ -55,18 +55,18 @@ def messages_left(
 ) -> Iterator[OldMessage]:
     """The messages of an old partition that the topic of its name does not have yet.
 
-    Raises `UserError` when that has other records.
+    Raises `UserError` if the topic has other records.
     """
     messages = old_messages(file_system, directory, place)
     start, end = (_offset(cluster, place, time_ms) for time_ms in (EARLIEST, LATEST))
     if end == 0:
         return messages
     last = next(islice(messages, end - 1, None), None)
-    # What retention has removed cannot be compared.
+    # Messages deleted by retention cannot be compared.
     if last is None or (end > start and _value_at(cluster, place, end - 1) != last.payload):
         raise UserError(
             f"{place} has {end} records that are not those of {directory}; import into a new "
-            "topic, to which nobody else writes"
+            f"topic that has no other producers"
         )
     return messages
 

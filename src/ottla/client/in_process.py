@@ -20,7 +20,7 @@ ADDRESS: Address = (HOST, 0)
 def in_process(
     target: Log | str | os.PathLike[str], settings: ClientSettings, *, may_make: bool
 ) -> "InProcessTransport":
-    """To an open log, or a directory's, which is closed with it; raises `UserError`."""
+    """Connects to an open log, or to a directory's, which is closed with it; raises `UserError`."""
     if isinstance(target, Log):
         return InProcessTransport(target, settings)
     if isinstance(target, ReadableLog):
@@ -57,7 +57,7 @@ class InProcessTransport:
 
 @dataclass(slots=True)
 class _SharedLog:
-    """A log that this module has opened, for all who name its directory."""
+    """A log that this module has opened, shared by all clients of its directory."""
 
     key: tuple[int, str]
     log: Log
@@ -74,7 +74,7 @@ class _SharedLog:
 
 _lock = threading.Lock()
 _shared: dict[tuple[int, str], _SharedLog] = {}
-"""By process and path: a child of a fork opens its own."""
+"""By process and path: a forked child opens its own."""
 
 
 def _shared_log(path: str) -> _SharedLog:

@@ -1,7 +1,7 @@
-"""How a connection is secured and logs in: TLS (`ssl` of Python's own), SASL PLAIN and SCRAM.
+"""Secures a connection and logs in: TLS (Python's `ssl`), SASL PLAIN and SCRAM.
 
-Imported for those clusters only, since TLS and hashes take longer to import than a command to run.
-Kafka's counterparts: `SslChannelBuilder`, `SaslClientAuthenticator`.
+Imported only for clusters that need it, since importing TLS and hashes takes longer than running a
+command. Kafka's counterparts: `SslChannelBuilder`, `SaslClientAuthenticator`.
 """
 
 import secrets
@@ -27,7 +27,7 @@ from ottla.server.tls.stores import load_keys, read_truststore
 
 
 class Asks(Protocol):
-    """A connection, as far as a login needs it."""
+    """The part of a connection that a login needs."""
 
     address: str
 
@@ -40,16 +40,17 @@ def wrapped(security: Security, plain: socket.socket, host: str) -> socket.socke
 
 
 def log_in(security: Security, connection: Asks) -> int:
-    """For how many milliseconds the login is valid, 0 for as long as the connection (KIP-368).
+    """Returns for how many milliseconds the login is valid, 0 for the connection's lifetime
+    (KIP-368).
 
-    Raises `AuthenticationError` when the broker refuses, and `UserError`.
+    Raises `AuthenticationError` if the broker refuses, and `UserError`.
     """
     answer = connection.ask(SaslHandshakeRequest(mechanism=security.mechanism))
     assert isinstance(answer, SaslHandshakeResponse)
     if answer.error_code != ErrorCode.NONE:
         known = ", ".join(answer.mechanisms) or "none"
         raise AuthenticationError(
-            f"{connection.address}: the broker does not take {security.mechanism}; set "
+            f"{connection.address}: the broker does not support {security.mechanism}; set "
             f"sasl.mechanism to one of: {known}"
         )
     if security.mechanism == "PLAIN":
@@ -78,12 +79,10 @@ def _bring_token(security: Security, connection: Asks) -> int:
         with open(security.token_file, encoding="utf-8") as file:
             token = file.read().strip()
     except OSError as error:
-        raise UserError(
-            f"{security.token_file}: {error.strerror}; it is to hold a token"
-        ) from error
+        raise UserError(f"{security.token_file}: {error.strerror}; it must hold a token") from error
     answer = _say(security, connection, f"n,,\x01auth=Bearer {token}\x01\x01".encode())
     if answer.auth_bytes:
-        # What is wrong comes after an acknowledgement (RFC 7628, section 3.2.2).
+        # The error follows after an acknowledgement (RFC 7628, section 3.2.2).
         answer = _say(security, connection, b"\x01")
     return answer.session_lifetime_ms
 
@@ -101,7 +100,7 @@ def _say(security: Security, connection: Asks, token: bytes) -> SaslAuthenticate
 
 
 def tls_context(security: Security) -> ssl.SSLContext:
-    """Raises `UserError` for keys and certificates that cannot be used."""
+    """Raises `UserError` for unusable keys and certificates."""
     config = _stores_of(security)
     try:
         context = ssl.create_default_context(cadata=read_truststore(config))
@@ -112,7 +111,7 @@ def tls_context(security: Security) -> ssl.SSLContext:
         elif security.certificate is not None or security.certificate_pem is not None:
             load_keys(context, config)
     except SettingError as error:
-        # Both names of librdkafka's are read as stores, too.
+        # librdkafka's settings of both names are read as stores, too.
         raise UserError(f"{error}; check ssl.ca.location and ssl.certificate.location") from error
     except (OSError, ValueError) as error:
         named = security.key or security.ca or "ssl.truststore.certificates"
@@ -127,7 +126,7 @@ def tls_context(security: Security) -> ssl.SSLContext:
 
 
 def _stores_of(security: Security) -> TlsConfig:
-    """As the broker's own settings, which have the same names as those of Java's clients."""
+    """The stores, by settings with the same names as the broker's and those of Java's clients."""
     has_own_file = security.key is not None
     given = {
         "ssl.truststore.location": security.ca,

@@ -1,4 +1,4 @@
-"""One record sent to its partition, for a person who typed it: acks=all, and no producer id."""
+"""Sends one record to its partition, for interactive use: acks=all, and no producer id."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -24,7 +24,9 @@ LAST_VERSION_WITH_NAMES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRecord:
-    """Without a partition the key chooses one as Kafka's clients do, and without a key chance."""
+    """Without a partition the key chooses one as in Kafka's clients, or without a key a random
+    one.
+    """
 
     topic: str
     partition: int | None = None
@@ -35,7 +37,7 @@ class OneRecord:
 
 
 def send_record(cluster: Cluster, record: OneRecord) -> tuple[TopicPartition, int]:
-    """Where the record is, with its offset. Raises `UserError`."""
+    """Returns the record's partition and offset. Raises `UserError`."""
     place = TopicPartition(record.topic, _partition(cluster, record))
     batch = single_record_batch(record.key, record.value, record.timestamp_ms, record.headers)
     request = ProduceRequest(

@@ -1,11 +1,10 @@
 """Sends packed columns to the leaders of their partitions: acks=all, idempotent, in order.
 
-`producing/producer.py` takes records one by one and owns its transaction. Spark's sink packs whole
-columns, and its driver ends the transactions of other processes.
-
-One request for each leader is on its way while the caller packs the next records; an answer is
-waited for before that leader's next request, so that a batch sent again is never after its
-successor. Kafka's counterparts: `KafkaProducer`, `Sender`.
+`producing/producer.py` takes single records and has its own transaction. Spark's sink packs whole
+columns, and its driver ends the transactions of other processes. One request per leader is pending
+while the caller packs the next records; its response is awaited before that leader's next request,
+so that a retried batch never follows its successor. Kafka's counterparts: `KafkaProducer`,
+`Sender`.
 """
 
 import time
@@ -33,17 +32,19 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.packing import PackedRecords
 
 ALL_ISR = -1
-"""`acks`: as many as are in sync."""
+"""`acks`: all in-sync replicas."""
 
 LAST_VERSION = 11
-"""Of Produce; from 12 on a transaction takes in the partition by itself, and is of version 2."""
+"""Version of Produce; from 12 on the broker adds partitions to a transaction implicitly (version
+2).
+"""
 
 MILLISECONDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch with its producer's stamp: sent again, it is the same bytes."""
+    """A batch with its producer's stamp: when retried, it has the same bytes."""
 
     place: TopicPartition
     records: Buffer
@@ -51,7 +52,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Delivery:
-    """Batches on their way, one for each partition at the most, until all are acknowledged."""
+    """Pending batches, at most one per partition, until all are acknowledged."""
 
     cluster: Cluster
     transactional_id: str
@@ -59,7 +60,9 @@ class Delivery:
     _answers: list[Callable[[], Any]] = field(default_factory=list)
 
     def start(self) -> None:
-        """Sends what is left, to each leader one request; raises what `Cluster.leader` raises."""
+        """Sends the remaining batches, one request per leader; raises what `Cluster.leader`
+        raises.
+        """
         self._answers = []
         by_leader: dict[Connection, list[Batch]] = {}
         for batch in self.left.values():
@@ -70,7 +73,7 @@ class Delivery:
         ]
 
     def finish(self) -> None:
-        """Waits for the answers; what they leave is sent again. Raises `UserError`."""
+        """Waits for the responses; retries what is not acknowledged. Raises `UserError`."""
         place = next(iter(self.left))
         with refusals(f"{place[0]}-{place[1]}"):
             self.cluster.again(self._attempt)
@@ -89,18 +92,19 @@ class Delivery:
             raise failure
 
     def _take(self, response: Any) -> ApiError | None:
-        """Strikes off what was acknowledged; a refusal that is for good is raised at once."""
+        """Removes what was acknowledged; raises a permanent error at once."""
         failure = None
         for topic in response.responses:
             for one in topic.partition_responses:
                 try:
-                    # The same batch, of which the broker remembers that it has it.
+                    # The broker recognizes the batch as one that it already has.
                     if one.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                         check(one.error_code, one.error_message)
                     del self.left[TopicPartition(topic.name, one.index)]
                 except ApiError as error:
                     if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                        # It was there when its leader was looked up: the broker has not heard yet.
+                        # The topic existed when its leader was looked up: the broker does not know
+                        # it yet.
                         error = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
                     if error.code not in PASSING:
                         raise
@@ -125,7 +129,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class Producer:
-    """Writes as `identity`. Nothing is certain before `flush`."""
+    """Writes as `identity`. Nothing is guaranteed before `flush`."""
 
     cluster: Cluster
     identity: ProducerIdentity
@@ -134,7 +138,7 @@ class Producer:
     _delivery: Delivery | None = None
 
     def send(self, topic: str, packed: Sequence[PackedRecords]) -> None:
-        """Sends all of it, and may return before the last of it is acknowledged."""
+        """Sends all records, and may return before the last one is acknowledged."""
         self._add_partitions({TopicPartition(topic, one.partition) for one in packed})
         by_partition: dict[int, list[PackedRecords]] = {}
         for one in packed:
@@ -144,7 +148,7 @@ class Producer:
             self._deliver({one.place: one for one in batches})
 
     def flush(self) -> None:
-        """Returns when all that was sent is acknowledged; raises `UserError`."""
+        """Returns once all sent records are acknowledged; raises `UserError`."""
         delivery, self._delivery = self._delivery, None
         if delivery is not None:
             delivery.finish()

@@ -1,4 +1,5 @@
-"""A partition read through its leader: its bounds, and its batches as bytes, control batches too.
+"""Reads a partition from its leader: its bounds, and its batches as bytes, including control
+batches.
 
 Kafka's counterparts: `OffsetFetcher`, `Fetcher`. Nothing is decompressed or checked here.
 """
@@ -40,15 +41,15 @@ CONSUMER = -1
 
 LAST_VERSION_WITH_NAMES = 12
 FIRST_VERSION_FOR_CONSUMERS = 3
-"""Of OffsetForLeaderEpoch, which before was for followers only."""
+"""Version of OffsetForLeaderEpoch; older ones are for followers only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What one fetch found; `records` may end in a batch that is cut short.
+    """The result of one fetch; `records` may end in a truncated batch.
 
-    `aborted` are producer ids with first offsets, and there only when committed records were asked
-    for. `throttle_ms` is how long the broker wants not to be asked.
+    `aborted` are producer ids with first offsets, only if committed records were requested.
+    `throttle_ms` is how long the broker asks the client to pause.
     """
 
     records: memoryview
@@ -58,14 +59,14 @@ class Fetched:
     aborted: tuple[tuple[int, int], ...] = ()
     throttle_ms: int = 0
     is_answered: bool = True
-    """Not when a quota had the broker answer with nothing at all."""
+    """False if a quota made the broker return nothing."""
     next_offset: int = -1
-    """After the last whole batch, as far as offsets were read."""
+    """Offset after the last whole batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchFrom:
-    """Where to read, and at most how much; a larger first batch comes whole all the same."""
+    """Where to read, and at most how much; a larger first batch is returned whole."""
 
     topic: str
     partition: int
@@ -76,12 +77,14 @@ class FetchFrom:
     max_wait_ms: int = 500
     """How long the broker may wait for `min_size` bytes."""
     leader_epoch: int = -1
-    """Which leader is asked; another one refuses (KIP-320)."""
+    """Epoch of the expected leader; another one refuses (KIP-320)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFetch:
-    """What one request of a fetch session names, of all that is wanted (KIP-227)."""
+    """What one request of a fetch session lists, out of all partitions that are wanted
+    (KIP-227).
+    """
 
     session_id: int
     epoch: int
@@ -103,7 +106,7 @@ def fetch(connection: Connection, wanted: FetchFrom) -> Fetched:
 
 
 def send_fetch(connection: Connection, wanted: FetchFrom) -> Callable[[], Fetched]:
-    """The same in two steps: what is returned waits for the answer."""
+    """Sends the request, and returns a function that waits for the response."""
     answer = send_fetches(connection, [wanted], wanted.max_size)
     return lambda: _fetched(answer(), wanted)
 
@@ -124,7 +127,7 @@ def _fetched(answer: "FetchedPartitions", wanted: FetchFrom) -> Fetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPartitions:
-    """What one answer holds; a partition that was refused has its error."""
+    """The content of one response; a partition that was refused has its error."""
 
     partitions: Mapping[TopicPartition, Fetched | ApiError]
     throttle_ms: int = 0
@@ -138,11 +141,12 @@ def send_fetches(
     rack: str = "",
     session: SessionFetch | None = None,
 ) -> Callable[[], FetchedPartitions]:
-    """One fetch of partitions that a broker leads; what is returned waits for the answer.
+    """Sends one fetch for partitions that a broker leads; returns a function that waits for the
+    response.
 
-    How long the broker may wait, and for how much, the first of them says for all. The answer
-    raises `ApiError` when the broker refuses the whole request. In a session what has no news is
-    not in the answer.
+    The first partition's maximum wait and minimum size apply to all. Waiting raises `ApiError` if
+    the broker refuses the whole request. In a session, partitions without news are not in the
+    response.
     """
     topics: dict[str, list[FetchPartition]] = {}
     for one in wanted if session is None else session.named:
@@ -221,9 +225,9 @@ def list_offsets(
     *,
     isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, ListedOffset]:
-    """The same of partitions that one broker leads; raises `ApiError` if any is refused.
+    """The same for partitions that one broker leads; raises `ApiError` if any is refused.
 
-    The offset is -1 where no record is as late as a time.
+    The offset is -1 if no record is as late as a time.
     """
     request = offsets_request(wanted, isolation_level=isolation_level)
     found = {}
@@ -232,7 +236,7 @@ def list_offsets(
         epoch = None if one.leader_epoch < 0 else one.leader_epoch
         found[place] = ListedOffset(offset=int(one.offset), leader_epoch=epoch)
     if found.keys() != wanted.keys():
-        raise ProtocolError("an answer to another question than was asked")
+        raise ProtocolError("a response to another request")
     return found
 
 
@@ -270,9 +274,9 @@ def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
 def segment_offsets(
     connection: Connection, place: TopicPartition, timestamp: int, max_count: int
 ) -> list[int] | None:
-    """Where segments begin that were written before a time, the latest first; raises `ApiError`.
+    """Base offsets of segments written before a time, the latest first; raises `ApiError`.
 
-    `None` from brokers that no longer answer version 0 of ListOffsets.
+    Returns `None` for brokers that no longer support version 0 of ListOffsets.
     """
     try:
         version = connection.version_of(ApiKey.LIST_OFFSETS, newest=0)
@@ -289,9 +293,9 @@ def segment_offsets(
 
 
 def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: int) -> int | None:
-    """Where the last leader epoch up to the one given ended; raises `ApiError`.
+    """Where the last leader epoch up to the given one ended; raises `ApiError`.
 
-    `None` where the log knows no epoch that late, or the broker reports none (KIP-101, KIP-320).
+    Returns `None` if the log has no epoch that late, or the broker reports none (KIP-101, KIP-320).
     """
     api = ApiKey.OFFSET_FOR_LEADER_EPOCH
     if not connection.answers(api) or connection.version_of(api) < FIRST_VERSION_FOR_CONSUMERS:
@@ -304,7 +308,7 @@ def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: 
         for one in answered.partitions:
             _check_partition(one.error_code, topic, partition)
             return None if one.end_offset < 0 else int(one.end_offset)
-    raise ProtocolError("an answer without the partition that was asked for")
+    raise ProtocolError("a response without the requested partition")
 
 
 def _check_partition(code: int, topic: str, partition: int) -> None:

@@ -1,4 +1,4 @@
-"""What a broker refuses for good, in one line: the subject, the reason and the fix."""
+"""Permanent errors of a broker, in one line: the subject, the reason and the fix."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,32 +10,32 @@ _TAKEN_OVER = (
     "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
 )
 
-_DENIED = "ottla acls add gives a login what it needs"
+_DENIED = "ottla acls add grants a user what it needs"
 
 FIXES = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
-    ErrorCode.NOT_CONTROLLER: "The cluster has no controller now: the brokers' logs say whether "
+    ErrorCode.NOT_CONTROLLER: "The cluster has no controller: see the brokers' logs for whether "
     "they reach ZooKeeper",
     ErrorCode.SECURITY_DISABLED: "start the broker with authorizer.class.name="
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, and with super.users",
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "start the broker with delegation.token.secret.key",
-    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "ask a running broker, and log in there with a "
-    "password or a certificate",
-    ErrorCode.MESSAGE_TOO_LARGE: "set batch.size lower, or raise max.message.bytes of the topic",
-    ErrorCode.RECORD_LIST_TOO_LARGE: "set batch.size lower, or raise segment.bytes of the topic",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "connect to a running broker, with a password "
+    "or a certificate",
+    ErrorCode.MESSAGE_TOO_LARGE: "lower batch.size, or raise the topic's max.message.bytes",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "lower batch.size, or raise the topic's segment.bytes",
     ErrorCode.INVALID_PRODUCER_EPOCH: _TAKEN_OVER,
     ErrorCode.PRODUCER_FENCED: _TAKEN_OVER,
-    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "set transaction.timeout.ms to the broker's "
-    "transaction.max.timeout.ms at the most",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "set transaction.timeout.ms to at most the broker's "
+    "transaction.max.timeout.ms",
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "raise the broker's offset.metadata.max.bytes to 4096",
 }
 
 
 class RefusedError(RefusalError):
-    """The broker will not do it, however often it is asked."""
+    """The broker refuses permanently: retries do not help."""
 
     def __init__(self, what: str, error: ApiError) -> None:
         fix = FIXES.get(error.code)
@@ -45,7 +45,7 @@ class RefusedError(RefusalError):
 
 
 class UnknownTopicError(UnknownNameError):
-    """There is no such topic; the text names the one that was perhaps meant."""
+    """The topic does not exist; the text names the one that was perhaps meant."""
 
     def __init__(self, topic: str, names: Iterable[str]) -> None:
         super().__init__("topic", topic, names)
@@ -54,7 +54,7 @@ class UnknownTopicError(UnknownNameError):
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """An `ApiError` on the way becomes a `RefusedError` about `what`."""
+    """Turns an `ApiError` in the block into a `RefusedError` about `what`."""
     try:
         yield
     except ApiError as error:

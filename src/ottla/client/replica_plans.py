@@ -1,4 +1,4 @@
-"""Where replicas are to go: plans over a cluster's status, which a reassignment carries out."""
+"""Plans for moving replicas, from a cluster's status; a reassignment carries them out."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,9 +21,9 @@ class Move:
 def plan_drain(
     partitions: Iterable[PartitionStatus], broker: int, live: Collection[int]
 ) -> list[Move]:
-    """Takes every replica of a broker to that of the others that has fewest.
+    """Moves every replica of a broker to the other broker with the fewest.
 
-    Raises `UserError` where the others have all partitions already.
+    Raises `UserError` if the others already have all partitions.
     """
     known = list(partitions)
     others = [one for one in sorted(live) if one != broker]
@@ -71,7 +71,7 @@ def plan_to(
         first, shift = number % len(brokers), number // len(brokers)
         after = [brokers[first]]
         rest = [brokers[(first + 1 + at) % len(brokers)] for at in range(len(brokers) - 1)]
-        # As Kafka's placement: followers begin further on with each round, so that the partitions
+        # As in Kafka's placement, the first follower shifts with each round, so that the partitions
         # of one leader do not all have the same followers.
         turn = shift % max(1, len(rest))
         after += (rest[turn:] + rest[:turn])[: count - 1]
@@ -82,7 +82,7 @@ def plan_to(
 def plan_given(
     partitions: Iterable[PartitionStatus], wanted: Mapping[TopicPartition, Sequence[int]]
 ) -> list[Move]:
-    """What somebody has written down; raises `UserError` for a partition that is not there."""
+    """A plan from a user's file; raises `UserError` for a partition that does not exist."""
     known = {one.place: one for one in partitions}
     for place in wanted:
         if place not in known:

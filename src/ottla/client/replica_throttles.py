@@ -1,6 +1,6 @@
-"""How fast replicas are copied that a move brings to their brokers (KIP-73).
+"""Throttles the replicas that a move copies to their brokers (KIP-73).
 
-A limit is a broker's setting, and which replicas it holds for is a setting of their topic.
+A limit is a broker's setting; the replicas that it applies to are a setting of their topic.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -18,9 +18,9 @@ NO_LIMIT: Final = (1 << 63) - 1
 
 
 def rates_of(admin: Admin, brokers: Collection[int]) -> dict[int, Mapping[str, int]]:
-    """The limits in bytes per second that brokers have heard of, by broker and setting.
+    """The limits in bytes per second that brokers know, by broker and setting.
 
-    A broker describes these settings once somebody has set them, and not before.
+    A broker describes these settings only once they have been set.
     """
     names = [str(one) for one in brokers]
     return {
@@ -34,7 +34,9 @@ def rates_of(admin: Admin, brokers: Collection[int]) -> dict[int, Mapping[str, i
 
 
 def slow_down(moves: Collection[Move], rate: int, admin: Admin) -> None:
-    """As Kafka's tool does: leaders of what is moved, and the brokers that are new to it."""
+    """As in Kafka's tool: throttles leaders of what is moved, and the brokers that are new to
+    it.
+    """
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
     for one in moves:
@@ -57,7 +59,7 @@ def slow_down(moves: Collection[Move], rate: int, admin: Admin) -> None:
 
 
 def lift(moves: Collection[Move], admin: Admin) -> None:
-    """Takes back what `slow_down` set."""
+    """Removes what `slow_down` set."""
     lists: dict[str, str | None] = {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}
     rates: dict[str, str | None] = {LEADER_RATE: None, FOLLOWER_RATE: None}
     for topic in {one.place.topic for one in moves}:
@@ -67,5 +69,5 @@ def lift(moves: Collection[Move], admin: Admin) -> None:
 
 
 def brokers_of(moves: Iterable[Move]) -> set[int]:
-    """Those that send or take what is moved."""
+    """The brokers that send or receive what is moved."""
     return {broker for one in moves for broker in (*one.before, *one.after)}

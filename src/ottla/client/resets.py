@@ -1,6 +1,6 @@
-"""Where a group is to continue, asked of a cluster: the partitions that are meant, and the plan.
+"""Resets of a group in a cluster: the partitions, and the plan.
 
-What the words of a person come to is decided by `diagnosis/offset_reset.py`.
+`diagnosis/offset_reset.py` decides what a user's words mean.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ NAMES_SHOWN = 3
 def places_to_reset(
     admin: Admin, group: str, topics: Sequence[str], committed: Mapping[TopicPartition, int]
 ) -> list[TopicPartition]:
-    """The partitions that are meant: those named, as `TOPIC[:0,1]`, or all with a commit."""
+    """The partitions to reset: those named, as `TOPIC[:0,1]`, or all with a committed offset."""
     if not topics:
         places = admin.existing(committed.keys())
         if not places:
@@ -33,7 +33,7 @@ def places_to_reset(
 
 
 def check_there(admin: Admin, places: Sequence[TopicPartition]) -> None:
-    """Raises `UnknownNameError` for a partition that is not there."""
+    """Raises `UnknownNameError` for a partition that does not exist."""
     there = set(admin.places({one.topic for one in places}))
     for place in places:
         if place not in there:
@@ -56,7 +56,7 @@ def planned_reset(
 
 
 def check_nobody_reads(admin: Admin, group: str, known: Collection[str]) -> None:
-    """Raises `RefusalError` naming who reads: their next commit would undo this one."""
+    """Raises `RefusalError` naming the members: their next commit would undo this one."""
     if group not in known:
         return
     (described,) = admin.describe_groups([group])

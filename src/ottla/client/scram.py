@@ -1,6 +1,6 @@
-"""The client's half of SCRAM: a password proven without being said (RFC 5802, RFC 7677; KIP-84).
+"""The client's side of SCRAM: proves a password without sending it (RFC 5802, RFC 7677; KIP-84).
 
-Three texts: the client's first, the server's challenge with the client's proof, and the server's
+Three messages: the client's first, the server's challenge with the client's proof, and the server's
 own proof. Kafka's counterpart: `ScramSaslClient`.
 """
 
@@ -21,7 +21,7 @@ from ottla.base.scram import (
 )
 
 MAX_ASKED_ITERATIONS = 1_000_000
-"""Rounds that a server may ask for: more are no login."""
+"""Maximum iterations that a server may ask for; more are refused."""
 
 MAX_DIGITS = 10
 
@@ -55,7 +55,7 @@ class ScramClient:
         return f"{_NO_CHANNEL_BINDING}{self._first}".encode()
 
     def prove(self, challenge: bytes) -> bytes:
-        """The answer to the server's first text; raises `ProtocolError` for a strange one."""
+        """The response to the server's first message; raises `ProtocolError` for an invalid one."""
         fields = parse_fields(challenge)
         if "e" in fields:
             raise ProtocolError(f"SCRAM: the server says {fields['e']}")
@@ -63,7 +63,7 @@ class ScramClient:
         asked = fields.get("i", "")
         iterations = int(asked) if asked.isdecimal() and len(asked) < MAX_DIGITS else 0
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise ProtocolError("SCRAM: the server did not take up the client's nonce")
+            raise ProtocolError("SCRAM: the server's nonce does not begin with the client's")
         if not MIN_ITERATIONS <= iterations <= MAX_ASKED_ITERATIONS:
             raise ProtocolError(f"SCRAM: the server asks for {asked[:MAX_DIGITS]} iterations")
         salted = salt_password(self._mechanism, self._password, salt, iterations)

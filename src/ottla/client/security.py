@@ -1,7 +1,7 @@
-"""The settings of a cluster with security; `login.py` acts on them.
+"""The security settings of a client; `login.py` acts on them.
 
-Settings have librdkafka's names, or those of Kafka's own clients. What is not known here is
-refused, never skipped.
+Settings have librdkafka's names, or those of Kafka's own clients. Unknown settings are refused,
+never ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,20 +20,23 @@ MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
 
 class AuthenticationError(UserError):
-    """The broker does not take who we say we are; asking again does not help."""
+    """The broker refuses the login; retries do not help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """`PLAINTEXT` as it is. Certificates and keys are paths of files, PEM or PKCS12, or PEM."""
+    """`PLAINTEXT` by default.
+
+    Certificates and keys are paths of files (PEM or PKCS12), or PEM texts.
+    """
 
     protocol: str = "PLAINTEXT"
     ca: str | None = None
-    """Whom to believe, or `ca_pem`; neither: whom this machine believes."""
+    """Trusted certificates; without it or `ca_pem`, those that this machine trusts."""
     ca_password: str | None = field(default=None, repr=False)
     ca_pem: str | None = None
     certificate: str | None = None
-    """With the private key, where that has no file of its own."""
+    """The certificate, and the private key if it has no separate file."""
     certificate_password: str | None = field(default=None, repr=False)
     certificate_pem: str | None = None
     key: str | None = None
@@ -47,7 +50,7 @@ class Security:
     is_token: bool = False
     """Name and password are those of a delegation token."""
     token_file: str = ""
-    """Of OAUTHBEARER: read at each login, since tokens are renewed."""
+    """For OAUTHBEARER: read at each login, since tokens are renewed."""
 
     @property
     def has_tls(self) -> bool:
@@ -62,13 +65,13 @@ PLAINTEXT = Security()
 
 
 def parse_security(settings: Mapping[str, str]) -> Security:
-    """Of settings by librdkafka's names; raises `UserError` for one that is unknown or wrong."""
+    """Parses settings by librdkafka's names; raises `UserError` for an unknown or invalid one."""
     fields: dict[str, object] = {}
     for name, text in settings.items():
         if name not in _KNOWN:
-            raise UserError(f"{name}: that is not known here; known are {', '.join(_KNOWN)}")
+            raise UserError(f"{name}: unknown setting; known are {', '.join(_KNOWN)}")
         if "\0" in text:
-            raise UserError(f"{name}: has the character NUL, which no setting has; leave it out")
+            raise UserError(f"{name}: contains the character NUL, which is not allowed; remove it")
         attribute, read = _KNOWN[name]
         if name == JAAS:
             fields.update(_jaas(text))
@@ -94,20 +97,20 @@ def parse_security(settings: Mapping[str, str]) -> Security:
 
 
 def split_security(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Settings that are of security, which `parse_security` reads, and the others."""
+    """Splits settings into those of security, which `parse_security` reads, and the others."""
     ours = {name: text for name, text in settings.items() if name in _KNOWN}
     return ours, {name: text for name, text in settings.items() if name not in _KNOWN}
 
 
 def is_for_us(name: str, text: str) -> bool:
-    """Whether our own client does what a setting of security says; librdkafka does more."""
+    """Whether our own client supports a security setting; librdkafka supports more."""
     if name in ("sasl.mechanism", "sasl.mechanisms"):
         return text.upper() in MECHANISMS
     return name in _KNOWN and (name != TOKEN_URL or text.startswith(FILE))
 
 
 def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """The same in librdkafka's words, with user and password out of JAAS; raises `UserError`."""
+    """Returns librdkafka's settings, with user and password from JAAS; raises `UserError`."""
     found: dict[str, str] = {}
     for name, text in settings.items():
         if name == JAAS:
@@ -133,7 +136,7 @@ def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _jaas(text: str) -> dict[str, object]:
-    """Name and password of a login module of Kafka's own clients."""
+    """Name and password from a login module of Kafka's own clients."""
     from ottla.config.security import parse_jaas
 
     options = parse_jaas(JAAS, text).options
@@ -146,7 +149,7 @@ def _jaas(text: str) -> dict[str, object]:
 
 def _file_url(name: str, text: str) -> str:
     if not text.startswith(FILE):
-        raise UserError(f"{name}={text}: a token is read from a file here, as file:///PATH")
+        raise UserError(f"{name}={text}: a token can only be read from a file, as file:///PATH")
     return text.removeprefix(FILE)
 
 
@@ -198,7 +201,7 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "ssl.keystore.key": ("key_pem", _text),
     "ssl.keystore.type": ("", _one_of(*STORE_TYPES)),
 }
-"""Settings -> fields of `Security`, and what reads them. A file shows by itself what it is."""
+"""By setting: the field of `Security`, and its parser. The format of a file is detected."""
 
 _TYPES = ("ssl.truststore.type", "ssl.keystore.type")
 _OF_LIBRDKAFKA = {
@@ -208,9 +211,9 @@ _OF_LIBRDKAFKA = {
     "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
     "ssl.keystore.key": ("ssl.key.pem",),
 }
-"""Java's name -> librdkafka's, for PEM."""
+"""Maps Java's names to librdkafka's, for PEM."""
 
 _OF_PKCS12 = ("ssl.keystore.location", "ssl.keystore.password")
-"""librdkafka's, too, for a keystore that is PKCS12."""
+"""librdkafka's names for a PKCS12 keystore."""
 
 SECURITY_SETTINGS = tuple(_KNOWN)

@@ -1,4 +1,4 @@
-"""Settings that an application hands in: the client's own, and those of its connections."""
+"""Settings from an application: the client's own, and those of its connections."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -7,7 +7,7 @@ from ottla.client.cluster import ClientSettings
 from ottla.client.security import parse_security
 
 SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.")
-"""How the names of librdkafka's settings begin that are not Kafka's clients'."""
+"""Prefixes of librdkafka's settings that Kafka's clients do not have."""
 
 MILLISECONDS = 1000
 
@@ -31,7 +31,7 @@ Config = TypeVar("Config", bound=ClientConfig)
 def client_settings(
     settings: Mapping[str, Any] | None, read: Callable[[Mapping[str, Any]], Config]
 ) -> tuple[Config, ClientSettings]:
-    """Of settings by Kafka's names, those of security by librdkafka's; raises `UserError`."""
+    """Parses settings by Kafka's names, with security by librdkafka's; raises `UserError`."""
     given = dict(settings or {})
     security = {name: str(given.pop(name)) for name in list(given) if name.startswith(SECURITY)}
     config = read(given)

@@ -1,11 +1,11 @@
-"""Signing in with one of the brokers' users, for a program that serves several people.
+"""Signs in as a user of the brokers, for a program that serves several people.
 
     settings = sign_in(addresses, settings, "ana", "her password")
     with Cluster(addresses, settings, sleep=time.sleep, topics=()) as cluster:
         Admin(cluster).list_topics()
 
-The brokers know passwords and rights; the program keeps one set of settings for each person, and
-what it asks with them is answered, and logged where it is denied, in that person's name.
+The brokers check passwords and rights; the program keeps one set of settings for each person, and
+its requests with them are executed, or denied and logged, in that person's name.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ PASSWORD_MECHANISMS = (*reversed(HASHES), PLAIN)
 def sign_in(
     addresses: Sequence[Address], settings: ClientSettings, name: str, password: str
 ) -> ClientSettings:
-    """The settings with which the brokers are asked in a user's name, once they took the password.
+    """The settings for requests in a user's name, after the brokers accepted the password.
 
-    `settings` are the program's own: protocol and certificates stay. Its mechanism is tried, and
-    where that is none with passwords, each that is: PLAIN only over TLS. Raises `UserError`:
+    `settings` are the program's own: protocol and certificates stay. Its mechanism is tried if it
+    uses passwords, otherwise each that does: PLAIN only over TLS. Raises `UserError`:
     `AuthenticationError` for a wrong name or password, and `UnreachableError`.
     """
     security = settings.security
@@ -69,7 +69,7 @@ def _mechanisms(security: Security) -> tuple[str, ...]:
 
 
 def _of_user(security: Security, mechanism: str, name: str, password: str) -> Security:
-    """Nothing is left of the program's own login."""
+    """Nothing of the program's own login is kept."""
     return replace(
         security,
         mechanism=mechanism,

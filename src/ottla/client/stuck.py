@@ -1,4 +1,4 @@
-"""Transactions that no coordinator will end, looked for in a cluster, and the end of one."""
+"""Finds transactions that no coordinator will end, and aborts them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, h
 
 
 def find_hanging(admin: Admin, topics: Sequence[str] | None, now_ms: int) -> list[Judged]:
-    """Raises `UserError` when the broker does not answer for coordinators."""
+    """Raises `UserError` if the broker does not support listing transactions."""
     places = admin.places(topics)
 
     def coordinators() -> CoordinatorView:
@@ -23,9 +23,9 @@ def find_hanging(admin: Admin, topics: Sequence[str] | None, now_ms: int) -> lis
 
 
 def abort_by_id(admin: Admin, transactional_id: str) -> str:
-    """Aborts what is open, fences the producer, and says so.
+    """Aborts an open transaction, fences the producer, and returns a sentence.
 
-    An id that is not known is refused: a fence would make it.
+    An unknown id is refused, since fencing would create it.
     """
     view = admin.coordinator_view()
     known = next(

@@ -1,6 +1,6 @@
-"""Which replicas of a topic are not in sync, and why, as far as brokers say.
+"""Which replicas of a topic are not in sync, and why, according to brokers.
 
-A leader does not say since when a follower is behind: the time of the first record that the
+A leader does not report since when a follower lags: the timestamp of the first record that the
 follower lacks stands for it.
 """
 
@@ -30,9 +30,9 @@ class Why(Enum):
     THROTTLED = "throttled"
     BEHIND = "behind"
     CAUGHT_UP = "caught_up"
-    """It has all that the leader has, and the ISR does not have it yet."""
+    """It has all that the leader has, but is not in the ISR yet."""
     UNKNOWN = "unknown"
-    """Its broker is up, and does not say where the replica's log ends."""
+    """Its broker is up, but does not report the replica's log end offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckReplica:
-    """`lag` in offsets and `since_ms` are `None` where they cannot be seen."""
+    """`lag` in offsets and `since_ms` are `None` if unknown."""
 
     place: TopicPartition
     broker: int
@@ -61,7 +61,7 @@ class StuckReplica:
 
 
 def stuck_replicas(admin: Admin, topic: str) -> list[StuckReplica]:
-    """By partition, then in the order of the replicas. Raises `UserError`."""
+    """Sorted by partition, then in the order of the replicas. Raises `UserError`."""
     status = cluster_status(admin, [topic])
     behind = [
         (one, broker)
@@ -84,7 +84,7 @@ def stuck_replicas(admin: Admin, topic: str) -> list[StuckReplica]:
 def judge(
     one: PartitionStatus, broker: int, status: ClusterStatus, throttle: Throttle | None = None
 ) -> StuckReplica:
-    """Of a replica that is not in sync."""
+    """The reason why a replica is not in sync."""
     lag = one.lag(broker)
     up = {each.broker for each in status.brokers if each.address is not None}
     if broker not in up:
@@ -124,7 +124,7 @@ def _throttle(
     lists: Mapping[str, str],
     rates: Mapping[int, Mapping[str, int]],
 ) -> Throttle | None:
-    """The narrowest limit of the follower and of its leader (KIP-73)."""
+    """The smaller limit of the follower and its leader (KIP-73)."""
     found = [
         Throttle(broker=limited, setting=rate, rate=rates[limited][rate])
         for limited, replicas, rate in (

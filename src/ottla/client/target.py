@@ -1,9 +1,9 @@
-"""From what a person names to a cluster: an open log, a data directory, or brokers' addresses.
+"""Opens a cluster by its target: an open log, a data directory, or brokers' addresses.
 
     with open_target("data/") as cluster:
         names = cluster.topic_names()
 
-A directory that is named several times in one process is opened once, and closed after the last.
+A directory that is used several times in one process is opened once, and closed after the last use.
 """
 
 import os
@@ -27,16 +27,16 @@ def open_target(
     *,
     may_make: bool = False,
 ) -> Cluster:
-    """The cluster that a target names; close it. Raises `UserError`.
+    """Opens a target's cluster; close it afterwards. Raises `UserError`.
 
     An existing directory is a directory, `HOST:PORT[,HOST:PORT]` are brokers, and anything else is
-    the path of a directory, which is made where that is allowed. A log that was given open stays
-    open. No topic is asked for before it is needed.
+    the path of a directory, which is created if that is allowed. A log that was passed open stays
+    open. Topics are looked up only when needed.
     """
     transport: Transport = SocketTransport(settings)
     addresses = _addresses_of(target)
     if addresses is None:
-        # The whole broker, which who asks another one need not import.
+        # The whole broker, which clients of another one need not import.
         from ottla.client.in_process import ADDRESS, in_process
 
         addresses = [ADDRESS]
@@ -49,7 +49,7 @@ def open_target(
 
 
 def _addresses_of(target: Target) -> list[Address] | None:
-    """Of brokers; `None` for a log or a directory."""
+    """The addresses of brokers; `None` for a log or a directory."""
     if not isinstance(target, str) or os.path.isdir(target):
         return None
     try:

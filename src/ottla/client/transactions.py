@@ -1,8 +1,8 @@
-"""A producer's id, and what it says to the coordinator of its transactions.
+"""A producer's id, and its requests to the coordinator of its transactions.
 
-Transactions are those of version 1: partitions are added before they are written to, and the epoch
-changes with `init_producer` alone. So a transaction can be ended by another process than the one
-that wrote it, and the end be asked for again. Kafka's counterpart: `TransactionManager`.
+Transactions are those of version 1: partitions are added before they are written to, and only
+`init_producer` changes the epoch. So another process than the writer can end a transaction, and
+repeat the request. Kafka's counterpart: `TransactionManager`.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ from ottla.protocol.messages.transaction_offset_commit import (
 )
 
 LAST_VERSION = 3
-"""Of all requests below, the last one for clients whose transactions are of version 1."""
+"""The last versions of all requests below for clients with transactions of version 1."""
 
 _HAS_ENDED_OTHERWISE = frozenset(
     {
@@ -54,9 +54,9 @@ class ProducerIdentity:
 
 
 def init_producer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> ProducerIdentity:
-    """A new epoch: fences the producer that had the id, and aborts what it left open.
+    """Gets a new epoch: fences the previous producer with the id, and aborts its open transaction.
 
-    This and what follows raise `RefusedError` and `UnreachableError`.
+    This and the following functions raise `RefusedError` and `UnreachableError`.
     """
     request = InitProducerIdRequest(
         transactional_id=transactional_id or None, transaction_timeout_ms=timeout_ms
@@ -80,7 +80,7 @@ def init_producer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> P
 def add_partitions(
     cluster: Cluster, who: ProducerIdentity, partitions: Iterable[TopicPartition]
 ) -> None:
-    """Makes partitions part of the transaction, which begins with the first of them."""
+    """Adds partitions to the transaction, which begins with the first of them."""
     topics = [
         AddPartitionsTopic(name=name, partitions=numbers)
         for name, numbers in by_topic(partitions).items()
@@ -99,7 +99,7 @@ def add_partitions(
             for topic in answer.results_by_topic_v3_and_below
             for one in topic.results_by_partition
         ]
-        # One refusal refuses all; the others then say only that they were not attempted.
+        # One error refuses all; the others only report that they were not attempted.
         for code in sorted(codes, key=lambda code: code == ErrorCode.OPERATION_NOT_ATTEMPTED):
             check(code)
 
@@ -107,7 +107,7 @@ def add_partitions(
 
 
 def commit_offset(cluster: Cluster, who: ProducerIdentity, what: Committed) -> None:
-    """Commits an offset together with the transaction: it counts when that commits."""
+    """Commits an offset with the transaction: it takes effect when that commits."""
     adding = AddOffsetsToTransactionRequest(
         transactional_id=who.transactional_id,
         producer_id=who.producer_id,
@@ -140,7 +140,8 @@ def commit_offset(cluster: Cluster, who: ProducerIdentity, what: Committed) -> N
 
 
 def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool) -> bool:
-    """Whether it has ended so, now or before; false when it ended otherwise, or no one knows.
+    """Returns whether the transaction ended as requested; false if it ended otherwise, or is
+    unknown.
 
     Any process may ask, and may ask again, until the producer is initialized again.
     """
@@ -162,7 +163,7 @@ def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool)
 
 
 def is_initialized(cluster: Cluster, transactional_id: str) -> bool:
-    """Whether the coordinator knows the id; false of brokers without KIP-664."""
+    """Whether the coordinator knows the id; false for brokers without KIP-664."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
     def ask(broker: Connection) -> bool:
@@ -178,7 +179,7 @@ def is_initialized(cluster: Cluster, transactional_id: str) -> bool:
 
 
 def ongoing_ids(cluster: Cluster) -> list[str]:
-    """The transactional ids with an open transaction, of brokers with KIP-664."""
+    """The transactional ids with an open transaction, from brokers with KIP-664."""
     request = ListTransactionsRequest(state_filters=["Ongoing"])
 
     def ask() -> list[str]:

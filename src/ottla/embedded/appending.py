@@ -1,7 +1,7 @@
-"""Many records into an open log at once: lists, Arrow tables and frames of pandas or polars.
+"""Appends many records to an open log at once: lists, Arrow tables, frames of pandas or polars.
 
-Rows are packed column by column without the log's lock, which is then taken for one batch after the
-other, so that other threads come in between. Without numpy and pyarrow lists are packed one by one.
+Rows are packed column by column without the log's lock, which is then taken for one batch at a
+time, so that other threads can interleave. Without numpy and pyarrow lists are packed one by one.
 """
 
 import random
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 MAX_BATCH_SIZE = 1 << 20
 MAX_ROWS = 65_536
-"""Rows that are packed at once, at the most."""
+"""Maximum rows that are packed at once."""
 
 BATCHES_AT_ONCE = 4
-"""Of about so many batches, so that what is made on the way stays in the processor's cache: memory
-that is new to the process costs more than all copies together."""
+"""Batches that are packed at once, so that intermediate data stays in the processor's cache: new
+memory costs the process more than all copies together.
+"""
 
 PLAIN = frozenset({bytes, type(None)})
-"""What keys and values are."""
+"""The Arrow types of keys and values."""
 
 COLUMNS = ("key", "value", "headers", "timestamp", "partition")
 Row = tuple[bytes | None, bytes | None, int, Sequence[tuple[str, bytes | None]]]
@@ -75,7 +76,9 @@ class ManyAppends:
                 self._append_one_by_one(map(self._row, part))
 
     def _append_lists(self, part: list[Any]) -> bool:
-        """Values, or pairs of keys and values, as columns; `False` for anything else."""
+        """Packs values, or pairs of keys and values, as columns; returns `False` for anything
+        else.
+        """
         import numpy as np
         import pyarrow as pa
 
@@ -97,7 +100,7 @@ class ManyAppends:
         return True
 
     def _rows_at_once(self, size: int, row_count: int) -> int:
-        """So many that a few batches become full of rows of the same average size."""
+        """The number of rows of the average size that fill a few batches."""
         each = size // max(1, row_count) + MAX_RECORD_OVERHEAD
         in_batch = (self._max_size - HEADER_SIZE) // each
         return max(1, min(MAX_ROWS, BATCHES_AT_ONCE * in_batch))
@@ -113,8 +116,9 @@ class ManyAppends:
         for content in row[:2]:
             if type(content) not in PLAIN:
                 raise UserError(
-                    "a record is bytes, a tuple of key and value, or has key, value, timestamp_ms "
-                    f"and headers; keys and values are bytes or None, not {type(content).__name__}"
+                    "a record must be bytes, a tuple of key and value, or have key, value, "
+                    "timestamp_ms and headers; keys and values must be bytes or None, not "
+                    "{type(content).__name__}"
                 )
         return row
 
@@ -152,7 +156,7 @@ class ManyAppends:
         def column(name: str, kind: Any) -> Any:
             if name not in batch.schema.names:
                 return None
-            # Frames keep times in micro- or nanoseconds, and records in milliseconds.
+            # Frames have timestamps in micro- or nanoseconds, records in milliseconds.
             options = pc.CastOptions(kind, allow_time_truncate=True)
             try:
                 return batch.column(name).cast(options=options)
@@ -221,7 +225,7 @@ class ManyAppends:
 
 
 def _table(records: Any) -> Any | None:
-    """An Arrow table of what has columns; `None` of what is gone through record by record."""
+    """An Arrow table of input with columns; `None` for input that is read record by record."""
     kind = type(records).__module__.partition(".")[0]
     if kind == "polars" and hasattr(records, "collect"):
         records = records.collect()

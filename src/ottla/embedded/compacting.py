@@ -1,4 +1,4 @@
-"""The compaction of a topic of an open log, when a caller asks for it."""
+"""Compaction of a topic of an open log, at the caller's request."""
 
 import time
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ PAUSE_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedPartition:
-    """What a pass made of a partition; sizes in bytes, the active segment included.
+    """The result of a pass over a partition; sizes in bytes, including the active segment.
 
-    `end_offset` is where the compacted part ends; `None` when there was nothing to compact.
+    `end_offset` is where the compacted part ends; `None` if there was nothing to compact.
     """
 
     partition: int
@@ -30,7 +30,7 @@ class CompactedPartition:
 
 
 def check_compaction(log: "Log", topic: str) -> list[TopicPartition]:
-    """The partitions of a topic that can be compacted; raises `UserError` of others."""
+    """The partitions of a topic that can be compacted; raises `UserError` for other topics."""
     with log.looking() as broker:
         found = log.find_topic(topic)
         if not found.config.is_compacted:
@@ -62,7 +62,7 @@ def compact_partition(log: "Log", cleaning: Cleaning, place: TopicPartition) -> 
 
 
 def _cleaning_task(log: "Log", key: TopicPartition) -> CleaningTask | None:
-    """A pass over one log, after the one that may be under way."""
+    """A pass over one log, after any pass that is already running."""
     while True:
         with log.looking() as broker:
             if broker.cleaner.states.is_free(key):

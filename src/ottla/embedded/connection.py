@@ -1,9 +1,9 @@
 """A connection to an open log of the same process: its handlers get the request object itself.
 
 Nothing is encoded for the wire. A handler runs under the log's lock, and what it appended is
-written out before its answer is returned. An answer that comes later is waited for in the calling
-thread. A long request lets other threads have the lock in between, at the places where the server
-would suspend it (`base/turns.py`).
+written before its response is returned. A later response is awaited in the calling thread. A long
+request lets other threads take the lock in between, at the places where the server would suspend it
+(`base/turns.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -37,11 +37,14 @@ from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
 HOST = "in-process"
 CLIENT = Client((HOST, 0), HOST)
 YIELD_S = 50e-6
-"""Long enough for a thread that waits for the lock to get it."""
+"""Long enough for a waiting thread to get the lock."""
 
 
 class InProcessConnection(Closing):
-    """A `client.connection.Connection` to a log. Any thread may use it; `close` leaves the log."""
+    """A `client.connection.Connection` to a log.
+
+    Any thread may use it; `close` does not close the log.
+    """
 
     def __init__(self, log: Log, *, client_id: str = "ottla") -> None:
         self._log = log
@@ -56,7 +59,7 @@ class InProcessConnection(Closing):
         return self._log.broker.directories[0].path
 
     def close(self) -> None:
-        """Also of what another thread waits for, as where a socket is shut down."""
+        """Also ends what another thread waits for, as when a socket is shut down."""
         self._is_closed = True
         for one in list(self._waiting):
             one.cancel()
@@ -74,9 +77,9 @@ class InProcessConnection(Closing):
         return self.send(request, newest=newest)()
 
     def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
-        """The handler runs now; what is returned waits for an answer that comes later."""
+        """Runs the handler now; the returned function waits for a response that comes later."""
         if self._is_closed:
-            raise UserError(f"the connection to {self.address} is closed; make another")
+            raise UserError(f"the connection to {self.address} is closed; open another")
         assert request.API_KEY is not None
         version = self.version_of(request.API_KEY, newest=newest)
         header = RequestHeader(request.API_KEY, version, 0, self._client_id)
@@ -98,7 +101,7 @@ class InProcessConnection(Closing):
         return [self.send(one, newest=newest) for one in requests]
 
     def _stored(self, answer: Callable[[], Any]) -> Any:
-        """An answer, unless it is that of a log which has just lost its last directory."""
+        """Returns the response, unless the log has just lost its last directory."""
         response = answer()
         if response is not None and any(
             one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -109,7 +112,7 @@ class InProcessConnection(Closing):
         return response
 
     def _check_any_online(self) -> None:
-        """Raises `StorageError`: here, where no broker will be started again, nobody need wait."""
+        """Raises `StorageError`: an embedded broker is not restarted, so waiting is useless."""
         failures = [one.health.failure for one in self._log.broker.directories]
         failure = failures[0]
         if failure is not None and all(failures):
@@ -126,7 +129,7 @@ class InProcessConnection(Closing):
 
 
 class _Request:
-    """One request from its handler to its answer, which may be waited for in between."""
+    """One request from its handler to its response, which may be awaited in between."""
 
     __slots__ = ("_broker", "_handle", "_header", "_is_cancelled", "_log", "_result")
 
@@ -143,7 +146,7 @@ class _Request:
         return isinstance(self._result, PendingResponse)
 
     def cancel(self) -> None:
-        """Nobody wants the answer any more; a thread that waits for it gets a `UserError`."""
+        """Cancels the request; a thread that waits for it gets a `UserError`."""
         self._is_cancelled = True
         if isinstance(self._result, PendingResponse) and self._broker is not None:
             self._log.stop_waiting(self._result.pending_id, self._broker)
@@ -160,7 +163,7 @@ class _Request:
             assert self._broker is not None
             self._log.wait_for(later.pending_id, self._broker)
             if self._is_cancelled:
-                raise UserError("the connection was closed before the answer came")
+                raise UserError("the connection was closed before the response came")
             self._log.hold(partial(self._finish, later))
         if isinstance(self._result, FetchResponse):
             _read_records(self._result)
@@ -205,8 +208,9 @@ class _Request:
 
 
 def _patchable(request: ProduceRequest) -> ProduceRequest:
-    """A copy: the log writes base offsets and epochs into the batches that it is given, and the
-    client may have to send its own once more."""
+    """Copies batches: the log writes base offsets and epochs into them, and the client may retry
+    its own.
+    """
     return ProduceRequest(
         transactional_id=request.transactional_id,
         acks=request.acks,
@@ -229,7 +233,7 @@ def _patchable(request: ProduceRequest) -> ProduceRequest:
 
 
 def _keep_records(response: FetchResponse) -> None:
-    """Keeps the files open that are read after the lock is free."""
+    """Keeps the files open that are read after the lock is released."""
     for topic in response.responses:
         for partition in topic.partitions:
             if isinstance(partition.records, FileSlice):

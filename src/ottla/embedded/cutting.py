@@ -1,4 +1,4 @@
-"""The logs of an open log cut back to an offset or a time, for a copy of a directory."""
+"""Truncates the logs of an open log to an offset or a time, for a copy of a directory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """What became of a partition; `wanted` is where it was to end.
+    """The result for a partition; `wanted` is the requested end.
 
-    `end` lies before that where a batch, or a transaction, reached beyond it.
+    `end` is earlier if a batch, or a transaction, extends beyond it.
     """
 
     place: TopicPartition
@@ -28,7 +28,10 @@ class Cut:
 
 
 def offsets_at_time(log: "Log", timestamp_ms: int) -> dict[TopicPartition, int]:
-    """The first offset as late, of each partition that has any. Internal topics are left out."""
+    """The first offset at or after a time, of each partition with one.
+
+    Internal topics are left out.
+    """
     found = {}
     with log.looking() as broker:
         for topic in broker.topics:
@@ -42,11 +45,11 @@ def offsets_at_time(log: "Log", timestamp_ms: int) -> dict[TopicPartition, int]:
 
 
 def cut_logs(log: "Log", ends: Mapping[TopicPartition, int]) -> list[Cut]:
-    """Cuts each log so that it ends at an offset, or where the batch with that offset begins.
+    """Truncates each log at an offset, or at the beginning of the batch with that offset.
 
-    A transaction that was not over there goes too, with all after its first record: its marker is
-    cut off, and read_committed consumers would wait for it for ever. Raises `UnknownNameError`,
-    and `RefusalError` for an offset that the log does not reach.
+    A transaction that was still open there is removed too, with everything after its first record:
+    its marker is cut off, and read_committed consumers would wait for it forever. Raises
+    `UnknownNameError`, and `RefusalError` for an offset outside the log.
     """
     logs = {place: _log_at(log, place, end) for place, end in sorted(ends.items())}
 

@@ -1,4 +1,4 @@
-"""What an open log takes from the machine around it; tests put something else in its place."""
+"""What an open log uses of the machine; tests replace it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Time, files, who handles a request, and who is shown a recovery."""
+    """The clock, the file system, request handlers, and a callback for recovery progress."""
 
     clock: Clock = field(default_factory=SystemClock)
     file_system: FileSystem = field(default_factory=OsFileSystem)
     handlers: "Callable[[ApiKey], Handler] | None" = None
-    """`None` for the server's own, which a log that nobody asks does not import."""
+    """`None` for the server's own, which are imported only when a client connects."""
     on_progress: Callable[[str], None] = field(default=pass_over)
     """Called with each step of a recovery, from several threads."""

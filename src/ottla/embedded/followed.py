@@ -1,7 +1,8 @@
-"""`ottla.open(path, read_only=True)`: the topics of a data directory that somebody else may write.
+"""`ottla.open(path, read_only=True)`: the topics of a data directory that another process may
+write.
 
-Nothing is locked, written or kept open; each read looks at the files again. So what a broker
-appends, rolls, compacts and deletes meanwhile is seen as it is by then.
+Nothing is locked, written or kept open; each read looks at the files again, and so sees what a
+broker has appended, rolled, compacted and deleted by then.
 """
 
 import threading
@@ -28,17 +29,16 @@ from ottla.storage.segment.aborted_ranges import AbortedRanges
 CLOSED = "this log is closed; open it again"
 READ_ONLY = "this log was opened with read_only=True; open it without to change it"
 POLL_S = 0.02
-"""How often a reader that waits looks at the files."""
+"""How often a waiting reader looks at the files."""
 
 Answer = TypeVar("Answer")
 
 
 class FollowedLog(ReadableLog):
-    """Topics of a data directory, to read and to follow while a broker writes them.
-
-    Records are there once they are in the files and committed: of a log of Apache Kafka's up to the
-    high watermark that it last wrote down, which it does every five seconds. Calls may come from
-    any thread. What would change the log raises `UserError`.
+    """Topics of a data directory, to read and to follow while a broker writes them. Records are
+    visible once they are in the files and committed: in a directory of Apache Kafka up to the high
+    watermark that it last wrote, which it does every five seconds. Calls may come from any thread.
+    Methods that change the log raise `UserError`.
 
     >>> with ottla.open(directory) as log:
     ...     log.create_topic("teas")
@@ -49,12 +49,12 @@ class FollowedLog(ReadableLog):
     """
 
     def __init__(self, paths: Sequence[str], file_system: FileSystem | None = None) -> None:
-        """Raises `UserError` where a path is no log directory."""
+        """Raises `UserError` if a path is not a log directory."""
         files = file_system or OsFileSystem()
         self._directories = [open_for_reading(path, files) for path in paths]
         self._stable = StableEnds()
         self._listed: dict[TopicPartition, ReadOnlyLog] = {}
-        """As each was when its end was asked for last, with what was found of transactions."""
+        """Each log at the last request for its end, with the transactions found in it."""
         self._closing = threading.Event()
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class FollowedLog(ReadableLog):
                     yield region
                     offset = region.checked[-1].next_offset
             except ApiError:
-                # Retention took what was to be read next: on from the start by then.
+                # Retention deleted the next offset: continue at the log start offset.
                 if self._find(place).log_start_offset <= max(offset, begin):
                     raise
             else:
@@ -132,7 +132,7 @@ class FollowedLog(ReadableLog):
         aborted = AbortedRanges(self._aborted(log, begin, end))
         for found in log.regions(begin, end, size=READ_SIZE):
             batches = [batch for _, batch in log.checked_batches(found)]
-            # Ids do not come again: with this one by now the files were this topic's.
+            # Ids are never reused: with this id, the files still belonged to this topic.
             if topic_id not in (None, self._find(place).topic_id):
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
@@ -141,7 +141,9 @@ class FollowedLog(ReadableLog):
             yield Region(found.data, batches, aborted, begin, end, damage)
 
     def _aborted(self, log: ReadOnlyLog, begin: int, end: int) -> list[AbortedTransaction]:
-        """From the log as it was listed where that is enough, for finding them takes a walk."""
+        """Uses the log as it was listed if possible, since finding aborted transactions takes a
+        scan.
+        """
         listed = self._listed.get(TopicPartition(log.topic, log.partition))
         if listed is None or listed.topic_id != log.topic_id or listed.log_end_offset < end:
             return log.aborted_transactions(begin, end)
@@ -154,7 +156,7 @@ class FollowedLog(ReadableLog):
         return ask_log(partial(self._find, place), ask)
 
     def _find(self, place: TopicPartition) -> ReadOnlyLog:
-        """The partition as it is now; raises `UserError` when it is not there."""
+        """The current partition; raises `UserError` if it does not exist."""
         self._check_open()
         directory = locate_partition(self._directories, *place)
         if directory is None:
@@ -172,14 +174,14 @@ class FollowedLog(ReadableLog):
         return sorted(self._located(topic))
 
     def _located(self, topic: str) -> dict[int, ReadOnlyLogDirectory]:
-        """A partition that is lost too, for its directory says so."""
+        """Finds also a lost partition, since its directory records it."""
         found = locate(self._directories, lambda name, _: name == topic).get(topic)
         if found is None:
             raise UnknownNameError("topic", topic, self.topics())
         return found
 
     def _refuse(self, *arguments: Any, **more: Any) -> NoReturn:
-        """What a log that is open to write can do, and this one cannot."""
+        """Refuses what only a log opened for writing can do."""
         raise UserError(READ_ONLY)
 
     append = append_many = append_batch = append_built = _refuse

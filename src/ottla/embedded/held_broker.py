@@ -1,7 +1,7 @@
 """`HeldBroker`: a broker that this process has open, under one lock.
 
-What carries a log from `ottla.open` to its end: threads for what comes due, recovery after a call
-that was interrupted, waits for answers, serving, and forks. `Log` is what users see of it.
+It carries a log from `ottla.open` to its end: threads for due work, recovery after an interrupted
+call, waiting for responses, serving, and forks. `Log` is the users' view of it.
 """
 
 import functools
@@ -43,14 +43,16 @@ FORKED = (
     "open the log after the fork, or start processes with multiprocessing's spawn"
 )
 
-TORN = "a call was interrupted in its middle; the next call recovers the log"
+TORN = "a call was interrupted; the next call recovers the log"
 
 OUT_OF_ROOM = (MemoryError, RecursionError)
-"""What may be raised at any place, though it is an ordinary exception."""
+"""An ordinary exception that can be raised anywhere."""
 
 PAUSE_S = 0.001
 MAX_WAIT_S = 1.0
-"""After which a waiting thread looks whether a server still sees to the broker's deadlines."""
+"""Interval at which a waiting thread checks whether a server still handles the broker's
+deadlines.
+"""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -60,9 +62,9 @@ Holder = TypeVar("Holder", bound="HeldBroker")
 def done_whole(
     method: Callable[Concatenate[Holder, Parameters], Result],
 ) -> Callable[Concatenate[Holder, Parameters], Result]:
-    """A call that changes the log: under its lock, and never left in the middle.
+    """Decorates a call that changes the log: under its lock, and never left half done.
 
-    What may come at any line (Ctrl-C, memory that is out) leaves an unknown state. Then
+    An exception that can occur at any line (Ctrl-C, out of memory) leaves an unknown state. Then
     only the disk counts: the log is recovered as after a crash, and the exception is raised.
     """
 
@@ -82,7 +84,7 @@ def done_whole(
                     raise
         except BaseException as error:
             if not isinstance(error, Exception):
-                # It may have come just before `with` released the lock, of which this is all.
+                # It may have come just before `with` released the lock, which is the only harm.
                 with suppress(RuntimeError):
                     self._lock.release()
             self._recover_if_torn()
@@ -92,7 +94,7 @@ def done_whole(
 
 
 class HeldBroker(Closing):
-    """The broker of an open log, and whatever must not outlive it. For Ottla's own modules."""
+    """The broker of an open log, and what must not outlive it. For Ottla's own modules."""
 
     def __init__(
         self,
@@ -111,12 +113,12 @@ class HeldBroker(Closing):
         self._listening: Listening | None = None
         self.pending = PendingAnswers()
         self._refusal: str | None = None
-        """Why no call is carried out any more."""
+        """The reason why further calls are refused."""
         self._is_given_back = False
-        """Whether the directories are no longer this log's, for it is closed or the parent's."""
+        """Whether the directories no longer belong to this log: it is closed, or the parent's."""
         self._recovering = threading.RLock()
         self._is_torn = False
-        """Whether a change ended in its middle, so that memory and disk may differ."""
+        """Whether a change was interrupted, so that memory and disk may differ."""
         self._next_keyless = 0
         bind_to_process(self)
         self._start()
@@ -141,15 +143,15 @@ class HeldBroker(Closing):
         self._cleaning.stop()
 
     def _tear(self) -> None:
-        """No thread may continue with what memory says, which need not be what the disk has."""
+        """No thread may continue with the state in memory, which may differ from the disk."""
         self._is_torn = True
         for directory in self.broker.directories:
             directory.health.failure = StorageError(directory.path, TORN)
 
     def _recover_if_torn(self) -> None:
-        """Opens the directories again as after a crash, in place of an unknown state.
+        """Replaces an unknown state by opening the directories again as after a crash.
 
-        Not in the ticker, for whose end a recovery waits: the next call does it.
+        Not in the ticker, whose end a recovery awaits: the next call does it.
         """
         if not self._is_torn or self._ticker.is_here:
             return
@@ -177,7 +179,7 @@ class HeldBroker(Closing):
     def hold(self, deed: Callable[[Broker, Timestamps], Any]) -> Any:
         """Carries out one change of the broker, and returns what `deed` returns.
 
-        By then what was appended is written out, and who waited for it has an answer.
+        By then appended data is written, and waiting clients have their responses.
         """
         at = read_clock(self._clock)
         result = deed(self.broker, at)
@@ -190,10 +192,10 @@ class HeldBroker(Closing):
         return result
 
     def wait_for(self, pending_id: Waiting[Any], broker: Broker) -> None:
-        """Returns when a broker has handed a pending id back, to any thread.
+        """Returns once the broker has returned a pending id, to any thread.
 
-        Where no server does, the calling thread has the broker see to deadlines that come. Raises
-        `UserError` when the log is closed meanwhile, or recovered.
+        Without a server, the calling thread lets the broker handle due deadlines. Raises
+        `UserError` if the log is closed meanwhile, or recovered.
         """
         event = self.pending.event_of(pending_id)
         try:
@@ -207,13 +209,13 @@ class HeldBroker(Closing):
         self._check_same(broker)
 
     def stop_waiting(self, pending_id: Waiting[Any], broker: Broker) -> None:
-        """Has the thread that waits for an answer continue without one."""
+        """Makes the thread that waits for a response continue without one."""
         with self._lock:
             broker.cancel(pending_id)
             self.pending.end(pending_id)
 
     def _advance(self, broker: Broker, at: Timestamps) -> float:
-        """Seconds until there is more to do."""
+        """Advances the broker; returns seconds until more is due."""
         if not self._is_served:
             broker.advance(at)
         deadline_ms = broker.next_answer_ms
@@ -223,7 +225,9 @@ class HeldBroker(Closing):
 
     @contextmanager
     def let_others_in(self, broker: Broker) -> Iterator[None]:
-        """In the middle of a long `deed`, where others may see what it has done: frees the lock."""
+        """Releases the lock in the middle of a long `deed`, at a point where others may see its
+        progress.
+        """
         broker.write_out()
         self._lock.release()
         try:
@@ -239,11 +243,11 @@ class HeldBroker(Closing):
 
     @property
     def _is_served(self) -> bool:
-        """Whether a server's loop takes the broker's answers and sees to its deadlines."""
+        """Whether a server's loop takes the broker's responses and handles its deadlines."""
         return self._listening is not None and self._listening.is_open
 
     def run_due_jobs(self) -> None:
-        """Does at once what the time that has passed asks for; for clocks that a test moves."""
+        """Does at once what is due by the passed time; for clocks that a test moves."""
         while self._ticker.tick():
             pass
         self._flusher.flush_due()
@@ -253,7 +257,7 @@ class HeldBroker(Closing):
             self._listening.wake()
 
     def crash(self) -> None:
-        """Ends as a killed process does: nothing is flushed, and the directories are let go."""
+        """Ends like a killed process: nothing is flushed, and the directories are released."""
         self._refusal = CLOSED
         self._stop()
         with self._lock:
@@ -272,18 +276,17 @@ class HeldBroker(Closing):
 
     @contextmanager
     def looking(self) -> Iterator[Broker]:
-        """The broker for a moment, under the log's lock, to look and change nothing."""
+        """Yields the broker under the log's lock, to read only."""
         self._recover_if_torn()
         with self._lock:
             self._check_open()
             yield self.broker
 
     def listen(self, address: str = "127.0.0.1:9092", *, protocol: str = PLAINTEXT) -> Listening:
-        """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
-
-        One address at a time: the broker hands what has been waited for to one loop. From then on
-        the process may have more files open (`allow_open_files`). `protocol` may also be "SSL",
-        "SASL_PLAINTEXT" or "SASL_SSL"; the log's settings say with which keys and users.
+        """Serves Kafka clients on HOST:PORT (port 0: a free one) from a separate thread. One
+        address at a time: the broker passes delayed responses to one loop. From then on the process
+        may have more files open (`allow_open_files`). `protocol` may also be "SSL",
+        "SASL_PLAINTEXT" or "SASL_SSL"; the log's settings name the keys and users.
 
         >>> with log.listen("127.0.0.1:0") as listening:
         ...     with ottla.Producer(listening.address) as producer:
@@ -294,7 +297,7 @@ class HeldBroker(Closing):
         if self._listening is not None and self._listening.is_open:
             raise UserError(f"this log listens on {self._listening.address}; close that first")
         if protocol not in PROTOCOLS:
-            raise UserError(f"{protocol}: a protocol is one of {', '.join(PROTOCOLS)}")
+            raise UserError(f"{protocol}: a protocol must be one of {', '.join(PROTOCOLS)}")
         advertised = client_listeners(self.broker.config)[0].advertised
         listener = Listener(
             name=protocol,
@@ -348,11 +351,11 @@ class HeldBroker(Closing):
             self._on_close()
 
     def abandon(self) -> None:
-        """In a child of a fork: refuses all further calls, and leaves everything to the parent."""
+        """In a forked child: refuses all further calls, and leaves everything to the parent."""
         if not self._is_given_back:
             self._refusal = FORKED
         self._is_given_back = True
-        # The thread that held the lock at the fork is not there to release it.
+        # The thread that held the lock at the fork does not exist here to release it.
         self._lock, self._recovering = threading.RLock(), threading.RLock()
         if self._listening is not None:
             self._listening.abandon()

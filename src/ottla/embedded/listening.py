@@ -1,4 +1,4 @@
-"""The server that runs beside an embedded log, in a thread of its own."""
+"""The server of an embedded log, in a separate thread."""
 
 import threading
 from typing import Any
@@ -10,7 +10,7 @@ from ottla.runtime.owner_notes import OwnerNotes
 
 
 class Listening(Closing):
-    """A server that runs beside the embedded log; `address` is the one it has."""
+    """A server of the embedded log; `address` is where it listens."""
 
     def __init__(self, server: Any, notes: OwnerNotes, listener: Listener) -> None:
         self.listener = listener
@@ -30,13 +30,13 @@ class Listening(Closing):
         self._server.wake()
 
     def close(self) -> None:
-        """Closes all connections and frees the port. Does nothing in a child of a fork."""
+        """Closes all connections and frees the port. Does nothing in a forked child."""
         if not self._is_abandoned:
             self._server.stop()
             self._thread.join()
             self._notes.remove()
 
     def abandon(self) -> None:
-        """In a child of a fork: see `Server.abandon`."""
+        """In a forked child: see `Server.abandon`."""
         self._is_abandoned = True
         self._server.abandon()

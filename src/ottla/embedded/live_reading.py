@@ -1,6 +1,6 @@
-"""Reads of a log that this process has open, whose lock they hold as shortly as they can.
+"""Reads of a log that this process has open, holding its lock as briefly as possible.
 
-The lock is held only until a slice of a file is found; it is read, checked and decoded after.
+The lock is held only to find a slice of a file; the slice is read, checked and decoded afterwards.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 
 def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
-    """All of a partition from an offset up to another.
-
-    Starts at the log's first offset when that one is no longer there, and continues at the one that
-    is the first by then when retention passes it by. Raises `CorruptionError`, and `UserError` when
-    the topic is deleted under way.
+    """The batches of a partition from an offset up to another. If retention deleted the start, or
+    the next offset meanwhile, continues at the log start offset. Raises `CorruptionError`, and
+    `UserError` when the topic is deleted under way.
     """
     with log.looking():
         topic_id = log.find_topic(place.topic).topic_id
@@ -55,7 +53,7 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
         try:
             batches.extend(checked_batches(found, whole))
         except CorruptionError as error:
-            damage = error  # What lies before it is sound.
+            damage = error  # Everything before it is sound.
         if batches:
             offset = batches[-1].next_offset
             yield Region(whole, batches, aborted, begin, end, partial(damage_in, found))
@@ -66,7 +64,7 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
 
 
 def _has_unchecked_aborts(log: "Log", place: TopicPartition) -> bool:
-    """Continues the search for aborts in a log that another broker has written."""
+    """Continues the search for aborted transactions in a log that another broker has written."""
     with log.looking():
         state = log.find_partition(*place).log
         state.maintenance.check_aborts()
@@ -74,14 +72,14 @@ def _has_unchecked_aborts(log: "Log", place: TopicPartition) -> bool:
 
 
 def stable_ends(log: "Log", topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
-    """By partition the offset up to which records are committed."""
+    """By partition the last stable offset."""
     with log.looking():
         wanted = sorted(log.find_topic(topic).partitions) if partitions is None else partitions
         return {index: log.find_partition(topic, index).log.last_stable_offset for index in wanted}
 
 
 def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
-    """Whether something was committed at or after offsets, or comes within so many seconds."""
+    """Whether something was committed at or after offsets, or is within `seconds`."""
     query = FetchQuery(
         [PartitionQuery(topic, index, offset, 1) for index, offset in offsets.items()],
         1,

@@ -1,7 +1,7 @@
 """`ottla.open`: topics, appends and reads in process, over Kafka's own files.
 
-Calls may come from any thread; one lock orders them. What the operating system keeps of an append
-that has returned: it survives the death of the process; `flush` makes it survive a power failure.
+Calls may come from any thread; one lock orders them. An append that has returned is with the
+operating system: it survives the death of the process; `flush` makes it survive a power failure.
 """
 
 import os
@@ -44,7 +44,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class RecordMetadata(NamedTuple):
-    """Where an appended record lies.
+    """The place of an appended record.
 
     >>> log.append("orders", b"tea", partition=1)
     RecordMetadata(topic='orders', partition=1, offset=1, timestamp_ms=...)
@@ -76,13 +76,12 @@ def open(
 def open(
     path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: bool = False
 ) -> ReadableLog:
-    """Opens a data directory, and makes it if it is missing. Use it in a `with` statement.
+    """Opens a data directory, and creates it if it is missing. Use it in a `with` statement.
 
-    Several paths are the log directories of one broker, as in Kafka's `log.dirs`; `":memory:"` is
-    one that is gone when the log is closed.
-    `settings` are a broker's, by Kafka's names, such as `{"log.segment.bytes": 1 << 20}`.
-    With `read_only` nothing is written and nobody is kept out: a broker may run on the directory,
-    Apache Kafka too, and what it appends is there to read. See `FollowedLog`.
+    Several paths are the log directories of one broker, as in Kafka's `log.dirs`; `":memory:"` is a
+    temporary one, removed when the log is closed. `settings` are a broker's, by Kafka's names, such
+    as `{"log.segment.bytes": 1 << 20}`. With `read_only` nothing is written or locked: a broker,
+    also Apache Kafka, may run on the directory, and its appends can be read. See `FollowedLog`.
     Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
 
     >>> with ottla.open(directory, {"log.segment.bytes": 1 << 20}) as log:
@@ -95,7 +94,7 @@ def open(
     if path == MEMORY:
         raise UserError(f"{MEMORY} is a new log; it cannot be opened with read_only=True")
     if settings:
-        raise UserError("settings are for a log that is written; leave them out with read_only")
+        raise UserError("settings are for a log that is written; omit them with read_only")
     from ottla.embedded.followed import FollowedLog  # Writers need not import it.
 
     return FollowedLog(_paths(path))
@@ -110,7 +109,7 @@ def open_in(
     path: Paths,
     settings: Mapping[str, Any] | None = None,
 ) -> "Log":
-    """The same, to write too, in an environment that may be a test's."""
+    """Like `open` for writing, in an environment that may be a test's."""
     given = settings or {}
     texts = with_local_defaults({name: value_text(value) for name, value in given.items()})
     on_close: Callable[[], None] = leave
@@ -119,7 +118,8 @@ def open_in(
     reopen = partial(_loaded_broker, _paths(path), texts, environment)
     log: Log | None = None
     try:
-        # Between the directory's lock and the log that holds it, Ctrl-C would leave it locked.
+        # Ctrl-C between locking the directory and creating the log that holds it would leave it
+        # locked.
         with HeldInterrupts():
             log = Log(reopen(), environment, reopen, on_close)
     except BaseException:
@@ -144,7 +144,7 @@ def _loaded_broker(
     )
     try:
         broker.resume_transactions(read_clock(clock))
-        broker.write_out()  # ends what a crash has cut off
+        broker.write_out()  # finishes what a crash interrupted
     except BaseException:
         broker.close()
         raise
@@ -152,7 +152,7 @@ def _loaded_broker(
 
 
 class Log(HeldBroker, ReadableLog):
-    """An open data directory. All its topics are reachable from here.
+    """An open data directory, with access to all its topics.
 
     >>> with ottla.open(":memory:") as log:
     ...     log.create_topic("teas")
@@ -167,7 +167,7 @@ class Log(HeldBroker, ReadableLog):
     def create_topic(
         self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:
-        """Makes a topic; `config` are topic settings by Kafka's names. Raises `ApiError`.
+        """Creates a topic; `config` are topic settings by Kafka's names. Raises `ApiError`.
 
         >>> log.create_topic("prices", partitions=3, config={"cleanup.policy": "compact"})
         >>> log.topics()["prices"]
@@ -183,7 +183,7 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def delete_topic(self, name: str) -> None:
-        """Removes a topic with all its records. Raises `UserError` when there is none.
+        """Deletes a topic with all its records. Raises `UserError` if it does not exist.
 
         >>> log.delete_topic("orders")
         >>> "orders" in log.topics()
@@ -204,7 +204,7 @@ class Log(HeldBroker, ReadableLog):
             return {topic.name: topic.partition_count for topic in self.broker.topics}
 
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
-        """For each partition its first offset and the one that comes next.
+        """The first offset and the end offset of each partition.
 
         >>> log.offsets("orders")
         {0: (0, 3), 1: (0, 1)}
@@ -218,7 +218,7 @@ class Log(HeldBroker, ReadableLog):
             }
 
     def topic_settings(self, topic: str) -> dict[str, str]:
-        """All settings of a topic as they hold now, defaults included.
+        """All current settings of a topic, including defaults.
 
         >>> log.topic_settings("orders")["cleanup.policy"]
         'delete'
@@ -230,7 +230,7 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def alter_topic(self, topic: str, config: Mapping[str, Any]) -> None:
-        """Changes some settings of a topic; `None` takes one back. Raises `ApiError`.
+        """Changes some settings of a topic; `None` removes one. Raises `ApiError`.
 
         >>> log.alter_topic("orders", {"retention.ms": 3_600_000, "max.message.bytes": None})
         >>> log.topic_settings("orders")["retention.ms"]
@@ -248,7 +248,7 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def create_partitions(self, topic: str, count: int) -> None:
-        """Grows a topic to `count` partitions in all. Raises `ApiError`.
+        """Increases a topic's partitions to `count`. Raises `ApiError`.
 
         >>> log.create_partitions("orders", 4)
         >>> log.topics()["orders"]
@@ -270,9 +270,8 @@ class Log(HeldBroker, ReadableLog):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> RecordMetadata:
-        """Appends one record; a key chooses the partition as Kafka's clients do.
-
-        Raises `ApiError` when the topic refuses the record, and `UserError` for what is not bytes.
+        """Appends one record; a key chooses the partition as in Kafka's clients. Raises `ApiError`
+        if the topic refuses the record, and `UserError` for a key or value that is not bytes.
 
         >>> found = log.append("orders", b"tea", b"table 4", headers=[("waiter", b"Eva")])
         >>> found.partition, found.offset
@@ -303,7 +302,7 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
-        """Appends the records of a builder as one batch; returns the first one's offset.
+        """Appends the records of a builder as one batch; returns the offset of the first.
 
         >>> builder = ottla.RecordBatchBuilder()
         >>> builder.append(None, b"tea", 1_767_225_600_000)
@@ -324,11 +323,11 @@ class Log(HeldBroker, ReadableLog):
         """Appends records in batches; returns the first offset and the end, by partition.
 
         `records` are values, tuples of key and value, objects with `key`, `value`, `timestamp_ms`
-        and `headers`, or an Arrow table or a frame of pandas or polars with columns of `value`,
-        and if there are any `key`, `headers`, `timestamp`, `partition`. `compression` is a codec's
-        name: "gzip", "snappy", "lz4" or "zstd". Other threads may append in between, so that not
-        all offsets of a range need be this call's. Raises `ApiError` and `UserError`; what was
-        appended before stays.
+        and `headers`, or an Arrow table or a frame of pandas or polars with columns of `value`, and
+        if there are any `key`, `headers`, `timestamp`, `partition`. `compression` is a codec's
+        name: "gzip", "snappy", "lz4" or "zstd". Other threads may append in between, so a range may
+        include offsets of other calls. Raises `ApiError` and `UserError`; batches appended before
+        the error stay.
 
         >>> log.append_many("orders", [b"tea", (b"table 4", b"coffee")], partition=0)
         {0: OffsetRange(from_offset=3, until_offset=5)}
@@ -356,7 +355,7 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Deletes the records before offsets by partition; returns where each starts now.
+        """Deletes the records before offsets by partition; returns the new log start offsets.
 
         >>> log.delete_records("orders", {0: 2})
         {0: 2}
@@ -413,7 +412,7 @@ class Log(HeldBroker, ReadableLog):
         return live_reading.wait_for_records(self, topic, offsets, seconds)
 
     def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """By partition the first offset whose record is as late; `None` where there is none.
+        """By partition the first offset at or after a time; `None` if there is none.
 
         >>> log.offsets_for_time("orders", 1_767_225_602_000)
         {0: 1, 1: None}
@@ -430,7 +429,7 @@ class Log(HeldBroker, ReadableLog):
 
     @done_whole
     def flush(self) -> None:
-        """fsyncs everything that was appended. Raises `StorageError` if the disk fails.
+        """Syncs everything that was appended to disk. Raises `StorageError` if the disk fails.
 
         >>> log.append_many("orders", [b"tea"], partition=0)
         {0: OffsetRange(from_offset=3, until_offset=4)}
@@ -444,9 +443,9 @@ class Log(HeldBroker, ReadableLog):
     def compact(self, topic: str, engine: Engine | None = None) -> list[CompactedPartition]:
         """Compacts a topic now, up to the active segment of each partition.
 
-        Whether it is due is not asked. The calling thread does it, or an engine such as
-        `ottla.spark.compact.SparkEngine`. Raises `UserError` when the topic is not a compacted
-        one, or cannot be compacted.
+        It does not matter whether it is due. The calling thread does it, or an engine such as
+        `ottla.spark.compact.SparkEngine`. Raises `UserError` if the topic is not a compacted one,
+        or cannot be compacted.
 
         >>> log.create_topic("prices", config={"cleanup.policy": "compact", "segment.bytes": 1024})
         >>> for price in range(100):
@@ -459,7 +458,7 @@ class Log(HeldBroker, ReadableLog):
         if engine is not None:
             cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
         partitions = check_compaction(self, topic)
-        # Only what is on the disk is compacted.
+        # Only data on the disk is compacted.
         with HeldInterrupts():
             self._flusher.flush_due()
         return [compact_partition(self, cleaning, one) for one in partitions]
@@ -468,5 +467,5 @@ class Log(HeldBroker, ReadableLog):
 def _refusal_of(key: object, value: object) -> str:
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, Buffer):
-            return f"a {name} is bytes or None, not {type(content).__name__}"
-    return "headers are pairs of a name and its bytes, or None; a timestamp is milliseconds"
+            return f"a {name} must be bytes or None, not {type(content).__name__}"
+    return "headers must be pairs of a name and its bytes, or None; a timestamp is milliseconds"

@@ -1,7 +1,7 @@
-"""`ottla.open(":memory:")`: a data directory in memory, which is gone when the log is closed.
+"""`ottla.open(":memory:")`: a data directory in memory, which is removed when the log is closed.
 
-It lies in the system's memory file system where there is one, and in the directory for temporary
-files elsewhere. A process that is killed leaves it there, as it leaves any temporary file.
+It is in the system's memory file system if there is one, otherwise in the directory for temporary
+files. A killed process leaves it there, like any temporary file.
 """
 
 import os
@@ -12,7 +12,7 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def make_directory() -> tuple[str, Callable[[], None]]:
-    """A new directory, and what removes it."""
+    """Creates a directory; returns it with the function that removes it."""
     import shutil
     import tempfile
 
@@ -22,4 +22,4 @@ def make_directory() -> tuple[str, Callable[[], None]]:
 
 
 def leave() -> None:
-    """Of any other directory, which stays."""
+    """Does nothing: any other directory stays."""

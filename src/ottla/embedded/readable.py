@@ -1,4 +1,6 @@
-"""What can be read of a log, whether this process has it open or only reads its files."""
+"""What can be read from a log, both one that this process has open and one whose files it only
+reads.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +15,11 @@ Self = TypeVar("Self", bound="ReadableLog")
 
 
 class ReadableLog(Closing, ABC):
-    """Topics to read, by record, as tables, and as they come."""
+    """Topics to read: by record, as tables, and as records arrive."""
 
     @abstractmethod
     def close(self) -> None:
-        """After it every call raises `UserError`.
+        """Closes the log; later calls raise `UserError`.
 
         >>> log.close()
         >>> log.topics()
@@ -35,7 +37,7 @@ class ReadableLog(Closing, ABC):
 
     @abstractmethod
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
-        """For each partition its first offset and the one that comes next.
+        """The first offset and the end offset of each partition.
 
         >>> log.offsets("orders")
         {0: (0, 3), 1: (0, 1)}
@@ -43,7 +45,7 @@ class ReadableLog(Closing, ABC):
 
     @abstractmethod
     def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """By partition the first offset whose record is as late; `None` where there is none.
+        """By partition the first offset at or after a time; `None` if there is none.
 
         >>> log.offsets_for_time("orders", 1_767_225_602_000)
         {0: 1, 1: None}
@@ -51,11 +53,9 @@ class ReadableLog(Closing, ABC):
 
     @abstractmethod
     def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
-        """All of a partition from an offset up to another.
-
-        Starts at the log's first offset when that one is no longer there, and continues at the one
-        that is the first by then when retention passes it by. Raises `CorruptionError`, and
-        `UserError` when the topic is deleted under way.
+        """The batches of a partition from an offset up to another. If retention deleted the start,
+        or the next offset meanwhile, continues at the log start offset. Raises `CorruptionError`,
+        and `UserError` when the topic is deleted under way.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> [len(region.data) for region in log.regions(place, 0, 3)]
@@ -64,7 +64,7 @@ class ReadableLog(Closing, ABC):
 
     @abstractmethod
     def stable_ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
-        """By partition the offset up to which records are committed.
+        """By partition the last stable offset.
 
         >>> log.stable_ends("orders")
         {0: 3, 1: 1}
@@ -72,7 +72,7 @@ class ReadableLog(Closing, ABC):
 
     @abstractmethod
     def wait_for_records(self, topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
-        """Whether something was committed at or after offsets, or is within so many seconds.
+        """Whether something was committed at or after offsets, or is within `seconds`.
 
         >>> log.wait_for_records("orders", {0: 2}, seconds=1.0)
         True
@@ -87,13 +87,11 @@ class ReadableLog(Closing, ABC):
     def read(
         self, topic: str, partition: int = 0, *, from_offset: int = 0, until: int | None = None
     ) -> Iterator[Record]:
-        """The records of a partition from an offset up to `until`, or to the end as it is now.
-
-        Starts at the log's first offset when `from_offset` is no longer there, and continues at the
-        one that is the first by then when retention or `DeleteRecords` passes it by. Control
-        records and those of unfinished or aborted transactions are left out. Raises
-        `CorruptionError` for a batch that has changed on the disk, and `UserError` when the topic
-        is deleted under way.
+        """The records of a partition from an offset up to `until`, or to the current end. If
+        retention or `DeleteRecords` deleted `from_offset`, or the next offset meanwhile, continues
+        at the log start offset. Control records and those of unfinished or aborted transactions are
+        left out. Raises `CorruptionError` for a damaged batch, and `UserError` if the topic is
+        deleted meanwhile.
 
         >>> [record.value for record in log.read("orders", 0, from_offset=1)]
         [b'coffee', b'cake']
@@ -114,10 +112,10 @@ class ReadableLog(Closing, ABC):
         from_time_ms: int | None = None,
         until_time_ms: int | None = None,
     ) -> Scan:
-        """All that is committed in a topic by now, partition by partition, or in some of them.
-
+        """The committed records of a topic, or of some of its partitions, partition by partition.
         Iterate over `TopicRecord`s, or call `to_arrow()`, `to_pandas()`, `to_polars()`,
-        `to_duckdb()` or `batches()`. Times bound it by the first record that is as late.
+        `to_duckdb()` or `batches()`. A time stands for the offset of the first record at or after
+        it.
 
         >>> [record.value for record in log.scan("orders", from_time_ms=1_767_225_602_000)]
         [b'coffee', b'cake']
@@ -145,9 +143,9 @@ class ReadableLog(Closing, ABC):
         from_offset: Mapping[int, int] | None = None,
         timeout_s: float | None = None,
     ) -> Tail:
-        """Records as they come, from now on or from offsets by partition: `for` and `async for`.
-
-        Without `timeout_s` it waits for ever; with it, it ends when nothing has come for so long.
+        """Records as they arrive, from now on or from offsets by partition: `for` and `async for`.
+        Without `timeout_s` it waits forever; with it, it ends when nothing has arrived for that
+        long.
 
         >>> for record in log.tail("orders", from_offset={0: 1}, timeout_s=0):
         ...     print(record.value)

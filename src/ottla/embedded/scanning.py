@@ -1,4 +1,4 @@
-"""Reads of a log: regions of files, records, Arrow columns, and what is still to come."""
+"""Reads of a log: regions of files, records, Arrow columns, and records as they arrive."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
 
 
 class TopicRecord(NamedTuple):
-    """A record with the partition that it lies in.
+    """A record with its partition.
 
     >>> first = next(iter(log.scan("orders")))
     >>> first.partition, first.offset, first.key, first.value
@@ -52,7 +52,7 @@ _made: Callable[[tuple[Any, ...]], TopicRecord] = partial(tuple.__new__, TopicRe
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Batches as they lie in a file, of which the records from `begin` up to `end` are wanted."""
+    """Batches of a file, of which the records from `begin` up to `end` are wanted."""
 
     data: Buffer
     checked: Sequence[Batch]
@@ -60,16 +60,16 @@ class Region:
     begin: int
     end: int
     damage: Callable[[str], CorruptionError]
-    """What to raise for a reason why records of it cannot be read."""
+    """The error to raise for records that cannot be read."""
 
     def batches(self) -> Iterator[Batch]:
-        """Checked, without those of control records and of aborted transactions."""
+        """Checked batches, without control batches and those of aborted transactions."""
         for batch in self.checked:
             if not batch.is_control and not self.aborted.covers(batch):
                 yield batch
 
     def records(self) -> Iterator[Record]:
-        """Those of `batches` that are wanted; raises `CorruptionError`."""
+        """The wanted records of `batches`; raises `CorruptionError`."""
         for batch in self.batches():
             for record in self._records_of(batch):
                 if self.begin <= record.offset < self.end:
@@ -82,7 +82,7 @@ class Region:
             raise self.damage(f"after it, {scan.offsets_of(batch)}: {error}") from error
 
     def located(self, error: InvalidBatchError) -> CorruptionError:
-        """Of all batches only a look at each says which one it is."""
+        """Locates a record in all batches, for which each must be looked at."""
         for _ in self.records():
             pass
         return self.damage(str(error))
@@ -91,7 +91,7 @@ class Region:
 class Scan:
     """Records of a topic, partition by partition: iterate, or ask for columns.
 
-    Each use reads again, up to the ends that were found when the scan was made.
+    Each use reads again, up to the ends at the creation of the scan.
 
     >>> scan = log.scan("orders")
     >>> [record.value for record in scan]
@@ -218,10 +218,9 @@ def _columns_of(region: Region) -> "Iterator[pa.RecordBatch]":
 
 
 class Tail:
-    """What comes into a topic: `for` waits in the thread, `async for` in the event loop.
-
-    It ends when nothing has come for `timeout_s`, and never without. `positions` are the offsets
-    of the records to come.
+    """New records of a topic: `for` waits in the thread, `async for` in the event loop. It ends
+    when nothing has arrived for `timeout_s`, and never without. `positions` are the offsets of the
+    next records.
 
     >>> tail = log.tail("orders", timeout_s=0)
     >>> _ = log.append("orders", b"tea", partition=0)
@@ -245,7 +244,7 @@ class Tail:
                 return
 
     async def __aiter__(self) -> AsyncIterator[TopicRecord]:
-        import asyncio  # Which a log that is read without it need not wait for.
+        import asyncio  # Imported here, since other reads of a log do not need it.
 
         while True:
             for record in self._come():
@@ -254,7 +253,7 @@ class Tail:
                 return
 
     def _come(self) -> Iterator[TopicRecord]:
-        """All that is there by now, and has not been handed out."""
+        """All records that are there and have not been returned."""
         for partition, end in self._log.stable_ends(self._topic, self.positions).items():
             place = TopicPartition(self._topic, partition)
             position = self.positions[partition]
@@ -265,7 +264,7 @@ class Tail:
             self.positions[partition] = max(end, self.positions[partition])
 
     def _wait(self) -> bool:
-        """Whether something has come in time."""
+        """Whether something arrived in time."""
         until_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while True:
             left_s = 1.0 if until_s is None else until_s - time.monotonic()

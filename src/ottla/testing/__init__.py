@@ -1,4 +1,4 @@
-"""What Ottla is tested with, for the tests of its users too: a broker, clocks, disks that fail.
+"""Test tools, also for users' tests: a broker, clocks, disks that fail.
 
 May import every room; nothing imports it. Start at `broker.py`, or at `file_system.py` and then
 `crash_points.py`.

@@ -15,7 +15,7 @@ SYNCS = frozenset({IoKind.SYNC, IoKind.SYNC_DIRECTORY})
 
 
 class BreakableFileSystem(RecordingFileSystem):
-    """Passes every call on, unless a test has said that it fails; keeps no list of them."""
+    """Passes every call on, unless a test has made it fail; does not record calls."""
 
     def __init__(self, inner: FileSystem | None = None) -> None:
         super().__init__(inner or OsFileSystem())
@@ -31,7 +31,7 @@ class BreakableFileSystem(RecordingFileSystem):
         self._fails_syncs = True
 
     def repair(self) -> None:
-        """Works again. A log directory that has gone offline stays so until it is reopened."""
+        """Works again. A log directory that went offline stays so until it is reopened."""
         self._is_full = self._fails_syncs = False
 
     def perform(

@@ -5,7 +5,7 @@
         run_the_application(broker.address)
         broker.assert_produced("bills", value=b"7 crowns", within_s=5)
 
-Its log is on the disk, its address is real, and any client may use it.
+Its log is on disk, its address is real, and any client can use it.
 """
 
 import os
@@ -61,7 +61,7 @@ class LocalBroker(Closing):
         security: str = PLAINTEXT,
         users: Mapping[str, str] = USERS,
     ) -> None:
-        """`settings` are the broker's, by Kafka's names. Raises `UserError`.
+        """`settings` are broker settings by Kafka's names. Raises `UserError`.
 
         `security` is a protocol of Kafka's, such as "SASL_SSL": certificates are made for it, and
         `users` with their passwords, for PLAIN and SCRAM. See `client_settings`.
@@ -94,7 +94,8 @@ class LocalBroker(Closing):
         return self.log.listen(address, protocol=self.security.protocol)
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
-        """What a client needs beside the address, by librdkafka's names; none without security.
+        """The settings that a client needs besides the address, by librdkafka's names; none without
+        security.
 
         >>> with ottla.Producer(broker.address, settings=broker.client_settings()) as producer:
         ...     producer.flush()
@@ -103,7 +104,7 @@ class LocalBroker(Closing):
         return self.security.client_settings(user)
 
     def close(self) -> None:
-        """The disk is sound again by then, so that the end of a test is no failure of its own.
+        """Repairs the disk first, so that the end of a test does not fail by itself.
 
         >>> broker.close()
         """
@@ -116,7 +117,7 @@ class LocalBroker(Closing):
     def create_topic(
         self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:
-        """Makes a topic. Those that clients or `produce` name first are made without.
+        """Creates a topic. Topics that clients or `produce` use are created automatically.
 
         >>> broker.create_topic("teas", partitions=3)
         >>> broker.log.topics()["teas"]
@@ -134,7 +135,7 @@ class LocalBroker(Closing):
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Appends a record, past all that is injected; texts are UTF-8.
+        """Appends a record, bypassing all injected errors; texts are UTF-8.
 
         >>> broker.produce("orders", "a pot of tea", key="table 4").offset
         0
@@ -151,9 +152,8 @@ class LocalBroker(Closing):
         )
 
     def records(self, topic: str, partition: int | None = None) -> list[ProducedRecord]:
-        """What consumers with read_committed see in a topic, partition by partition.
-
-        None where there is no such topic.
+        """The records that read_committed consumers see in a topic, partition by partition. Empty
+        if the topic does not exist.
 
         >>> _ = broker.produce("orders", '{"tea": 2}', headers=[("waiter", b"Eva")])
         >>> record, = broker.records("orders")
@@ -178,11 +178,11 @@ class LocalBroker(Closing):
         count: int | None = None,
         within_s: float = 0.0,
     ) -> list[ProducedRecord]:
-        """That a topic has records that match, `count` of them or at least one; returns them.
+        """Asserts that a topic has matching records, `count` or at least one; returns them.
 
         A text is compared with the UTF-8 of bytes, a dict or list with their JSON, and a function
-        is called with them. What is missing is waited for, `within_s` at most. Raises
-        `AssertionError` that shows what there is.
+        is called with them. Waits at most `within_s` for missing records. Raises `AssertionError`
+        that shows what is there.
 
         >>> _ = broker.produce("orders", '{"tea": 2}', key="table 4")
         >>> record, = broker.assert_produced("orders", key="table 4", value={"tea": 2}, count=1)
@@ -210,7 +210,7 @@ class LocalBroker(Closing):
     # Time
 
     def advance(self, **durations: float) -> None:
-        """Lets time pass, as in `advance(days=7)`: what is due by then is done at once.
+        """Advances the clock, as in `advance(days=7)`: what is due by then is done at once.
 
         Retention deletes, compaction begins, and sessions of consumers, transactions and offsets of
         groups expire, those of clients too that are busy at this moment.
@@ -230,23 +230,23 @@ class LocalBroker(Closing):
     # What goes wrong
 
     def fail(self, api: str | ApiKey, error: str | ErrorCode, *, times: int | None = None) -> None:
-        """Answers the next requests of an API with an error, all of them without `times`.
-
-        As in `fail("produce", "NOT_LEADER_OR_FOLLOWER", times=2)`. The request changes nothing.
+        """Answers the next requests of an API with an error; without `times`, all requests.
+        Example: `fail("produce", "NOT_LEADER_OR_FOLLOWER", times=2)`. The request changes nothing.
 
         >>> broker.fail("metadata", "LEADER_NOT_AVAILABLE", times=2)
         """
         self.injections.fail(api, error, times=times)
 
     def delay(self, api: str | ApiKey, seconds: float, *, times: int | None = None) -> None:
-        """Handles requests of an API so much later; other connections are served meanwhile.
+        """Delays requests of an API; other connections are served meanwhile.
 
         >>> broker.delay("produce", seconds=0.2, times=1)
         """
         self.injections.delay(api, seconds, times=times)
 
     def drop(self, api: str | ApiKey, *, times: int | None = 1, is_handled: bool = False) -> None:
-        """Closes the connection instead of an answer; with `is_handled` what was asked is done.
+        """Closes the connection instead of responding; with `is_handled` the request is carried
+        out.
 
         >>> broker.drop("produce", is_handled=True)  # The record is there; the answer never comes.
         """
@@ -261,7 +261,7 @@ class LocalBroker(Closing):
         self._listening = self._listen(self.address)
 
     def heal(self) -> None:
-        """Ends all that was injected, and what is wrong with the disk; see `reopen`.
+        """Ends all injected errors, and those of the disk; see `reopen`.
 
         >>> broker.fail("produce", "NOT_ENOUGH_REPLICAS")
         >>> broker.disk.fill()
@@ -283,7 +283,7 @@ class LocalBroker(Closing):
     # Ends and beginnings
 
     def crash(self) -> None:
-        """Ends as a killed process does: nothing is flushed, and no client hears of it.
+        """Ends like a killed process: nothing is flushed, and clients are not informed.
 
         >>> _ = broker.produce("orders", "tea")
         >>> broker.crash()
@@ -294,7 +294,7 @@ class LocalBroker(Closing):
         self.log.crash()
 
     def reopen(self) -> None:
-        """Begins again on the same directory and address, after `crash` or a failed disk.
+        """Starts again on the same directory and address, after `crash` or a failed disk.
 
         >>> _ = broker.produce("orders", "tea")
         >>> broker.crash()

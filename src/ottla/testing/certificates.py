@@ -1,4 +1,4 @@
-"""Certificates for tests, made when they are needed: an authority, and those that it signs.
+"""Certificates for tests, created when needed: an authority, and those that it signs.
 
 Needs `cryptography`. They are valid for thirty days, a server's for localhost and 127.0.0.1.
 """
@@ -40,7 +40,7 @@ class Identity:
         return self.certificate.public_bytes(PEM).decode()
 
     def write(self, path: Path, password: str = "") -> Path:
-        """Both in one file of PEM, as Kafka's keystores have them."""
+        """Writes both into one PEM file, as in Kafka's keystores."""
         path.write_text(self.key_pem(password) + self.certificate_pem)
         return path
 
@@ -111,5 +111,5 @@ class Certificates:
         """Key and certificate of the broker, in one file."""
 
     def made_for(self, name: str) -> Path:
-        """A key and its certificate in one file, as a client shows them that is called so."""
+        """A key and its certificate in one file, for a client of that name."""
         return self._authority.client(name).write(self._directory / f"{name}.pem")

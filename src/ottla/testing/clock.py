@@ -7,7 +7,7 @@ DEFAULT_NOW_MS = 1_700_000_000_000
 
 
 class FakeClock:
-    """Both readings of `base.clock.Clock`, moved by hand; the monotonic one starts at zero.
+    """Both readings of `base.clock.Clock`, moved by the test; the monotonic one starts at zero.
 
     >>> clock = FakeClock(now_ms=1_767_225_600_000)
     >>> clock.advance(1000)
@@ -31,18 +31,18 @@ class FakeClock:
         return self._monotonic_ms
 
     def advance(self, ms: int) -> None:
-        """Lets `ms` milliseconds go by on both."""
+        """Advances both readings by `ms` milliseconds."""
         assert ms >= 0, "time that passes goes forward; `step` sets the wall clock back"
         self._now_ms += ms
         self._monotonic_ms += ms
 
     def step(self, ms: int) -> None:
-        """Sets the wall clock on or back, as an administrator does; no time goes by."""
+        """Sets the wall clock forward or back, as an administrator might; no time passes."""
         self._now_ms += ms
 
 
 class MovableClock:
-    """The machine's clock, set on by a test: time passes as always, and in leaps too.
+    """The machine's clock, which a test can also advance.
 
     >>> clock = MovableClock()
     >>> before = clock.now_ms()
@@ -63,6 +63,6 @@ class MovableClock:
         return time.monotonic() * 1000.0 + self._ahead_ms
 
     def advance(self, ms: float) -> None:
-        """Lets `ms` milliseconds pass at once."""
+        """Advances the clock by `ms` milliseconds."""
         assert ms >= 0, "time that passes goes forward"
         self._ahead_ms += ms

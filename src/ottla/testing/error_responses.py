@@ -1,8 +1,8 @@
-"""The answer to any request that says one error in all its places.
+"""Builds a response to any request with one error in all its places.
 
-Kafka's counterpart: `AbstractRequest.getErrorResponse`, one by hand for each API. Here the declared
-messages are asked: an answer has an element for each element of the request, and what both name is
-copied.
+Kafka's counterpart: `AbstractRequest.getErrorResponse`, one by hand for each API. Here it is
+derived from the declared messages: a response has an element for each element of the request, and
+common fields are copied.
 """
 
 from typing import Any
@@ -19,23 +19,23 @@ SAME_THING = (
     frozenset({"name", "topic", "topic_name"}),
     frozenset({"key", "coordinator_key"}),
 )
-"""Names that Kafka's requests and answers have for the same field."""
+"""Different names in Kafka's requests and responses for the same field."""
 
 
 ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
 
 
 def error_response(api: ApiKey, version: int, request: Message, error: ErrorCode) -> Message:
-    """Raises `UserError` for an API whose answers have no place for an error."""
+    """Raises `UserError` for an API whose responses have no place for an error."""
     check_place(api, version)
     filled: Message = _filled(response_class(api), version, request, error)
     return filled
 
 
 def check_place(api: ApiKey, version: int) -> None:
-    """Raises `UserError` where an answer cannot say an error."""
+    """Raises `UserError` if a response has no place for an error."""
     if not _has_place(response_class(api), version):
-        raise UserError(f"an answer to {api.name} has no place for an error; drop it instead")
+        raise UserError(f"a response to {api.name} has no place for an error; drop it instead")
 
 
 def _has_place(struct: type[Struct], version: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a test has go wrong with requests: errors, latency, connections that end."""
+"""Faults that a test injects into requests: errors, latency, closed connections."""
 
 import threading
 from collections import Counter
@@ -16,12 +16,12 @@ from ottla.server.metering import DelayedRequest
 from ottla.server.request_context import Handler, PendingResponse, RequestContext
 from ottla.testing.error_responses import check_place, error_response
 
-DROPPED = "the test has this connection end"
+DROPPED = "the test closes this connection"
 
 
 @dataclass(slots=True)
 class Injection:
-    """Something that goes wrong with requests of one API; `left` is `None` for all to come."""
+    """A fault for requests of one API; `left` is `None` for all further ones."""
 
     left: int | None
     error: ErrorCode | None = None
@@ -31,7 +31,7 @@ class Injection:
 
 
 class Injections:
-    """Of all APIs. Handlers come from here, also where nothing is to go wrong."""
+    """The faults of all APIs. Handlers come from here, also without a fault."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class Injections:
             self._by_api.setdefault(key, []).append(injection)
 
     def handler_of(self, key: ApiKey) -> Handler:
-        """The handler of an API, after what goes wrong before it."""
+        """The handler of an API, after its faults."""
         handle = handler_of(key)
 
         # Where there is an authorizer, some handlers also get what a client may do.
@@ -93,7 +93,7 @@ class Injections:
         return injected
 
     def _next(self, key: ApiKey) -> Injection | None:
-        """What happens to this request; the first that was injected is used up first."""
+        """The fault for this request; the first injected one is used up first."""
         with self._lock:
             self._counts[key] += 1
             waiting = self._by_api.get(key)
@@ -115,7 +115,7 @@ def api_key(api: str | ApiKey) -> ApiKey:
         wanted = api.replace("_", "").replace("-", "").upper()
         found = next((one for one in ApiKey if one.name.replace("_", "") == wanted), None)
     if found is None or found not in APIS:
-        raise UserError(f"the broker answers no API {api}; name one as produce or LIST_OFFSETS")
+        raise UserError(f"the broker has no API {api}; name one such as produce or LIST_OFFSETS")
     return found
 
 
@@ -123,4 +123,6 @@ def _error_code(name: str) -> ErrorCode:
     try:
         return ErrorCode[name.upper()]
     except KeyError:
-        raise UserError(f"Kafka has no error {name}; one is NOT_LEADER_OR_FOLLOWER") from None
+        raise UserError(
+            f"Kafka has no error {name}; use one such as NOT_LEADER_OR_FOLLOWER"
+        ) from None

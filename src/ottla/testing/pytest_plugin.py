@@ -1,13 +1,13 @@
-"""Fixtures for pytest, there wherever Ottla is installed.
+"""Fixtures for pytest, available wherever Ottla is installed.
 
     def test_an_order_is_billed(ottla_broker):
         ottla_broker.produce("orders", "a pot of tea")
         bill(ottla_broker.address)
         ottla_broker.assert_produced("bills", value="7 crowns", within_s=5)
 
-Each test has a broker of its own, on a free port and in a directory of its own, so that tests may
-run in any order and in several processes (pytest-xdist). `ottla_settings` gives its settings: have
-a fixture of that name in a `conftest.py` or in a class.
+Each test has its own broker, on a free port and in its own directory, so that tests can run in any
+order and in several processes (pytest-xdist). `ottla_settings` returns its settings: define a
+fixture of that name in a `conftest.py` or in a class.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def ottla_broker(
 
 @pytest.fixture
 def ottla_log(tmp_path: Path, ottla_settings: dict[str, Any]) -> "Iterator[Log]":
-    """An open log, of which nobody else knows; `ottla_log.listen()` makes it a broker."""
+    """An open log that only this test uses; `ottla_log.listen()` makes it a broker."""
     from ottla.embedded.log import open as open_log
 
     with open_log(tmp_path / "ottla-log", SETTINGS | ottla_settings) as log:

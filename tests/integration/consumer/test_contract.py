@@ -93,7 +93,7 @@ def test_without_a_group_a_subscription_reads_everything_and_nothing_is_committe
     with place.consumer() as consumer:
         consumer.subscribe("t")
         assert values(consumer.consume(4, 10)) == [b"0", b"1", b"2", b"3"]
-        with pytest.raises(UserError, match="make it with group=NAME"):
+        with pytest.raises(UserError, match="create it with group=NAME"):
             consumer.commit()
 
 

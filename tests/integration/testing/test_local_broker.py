@@ -242,7 +242,7 @@ def test_a_crash_keeps_what_was_acknowledged(broker: LocalBroker) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda broker: broker.fail("brew", "NONE"), "the broker answers no API brew"),
+        (lambda broker: broker.fail("brew", "NONE"), "the broker has no API brew"),
         (lambda broker: broker.fail("produce", "TEAPOT"), "Kafka has no error TEAPOT"),
         (lambda broker: broker.drop("produce", times=0), "times=0"),
     ],

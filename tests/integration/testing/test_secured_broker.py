@@ -64,7 +64,7 @@ def test_certificates_are_asked_for_where_the_settings_say_so(tmp_path: Path) ->
 
 
 def test_an_unknown_protocol_is_named_with_those_that_there_are(tmp_path: Path) -> None:
-    with pytest.raises(ottla.UserError, match="TLS: a protocol is one of PLAINTEXT, SSL"):
+    with pytest.raises(ottla.UserError, match="TLS: a protocol must be one of PLAINTEXT, SSL"):
         LocalBroker(tmp_path / "broker", security="TLS")
 
 

@@ -140,7 +140,7 @@ def test_a_batch_larger_than_an_old_broker_sends_at_once_is_told(broker: Scripte
 
 def test_batches_that_were_not_asked_for_are_refused(broker: ScriptedBroker) -> None:
     broker.on_fetch = lambda _: log(0)
-    with pytest.raises(InvalidBatchError, match="lie before offset 10, which was asked for"):
+    with pytest.raises(InvalidBatchError, match="end before the requested offset 10"):
         next_offsets(broker)
 
 

@@ -154,7 +154,7 @@ def test_what_a_broker_refuses_is_reported_with_the_fix(log: Log, cluster: Clust
     log.create_topic("small", partitions=1, config={"max.message.bytes": 200})
     producer = Producer(cluster, init_producer(cluster, "", TIMEOUT_MS))
     producer.send("small", packed(500))
-    with pytest.raises(RefusedError, match=r"small-0: MESSAGE_TOO_LARGE.*set batch\.size"):
+    with pytest.raises(RefusedError, match=r"small-0: MESSAGE_TOO_LARGE.*lower batch\.size"):
         producer.flush()
     with pytest.raises(UserError, match="there is no topic nowhere; create it"):
         cluster.topic("nowhere")

@@ -126,7 +126,7 @@ def test_what_would_change_the_log_is_refused(
 def test_mistakes_are_reported_in_one_line_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(ottla.UserError, match="does not exist"):
         ottla.open(tmp_path / "missing", read_only=True)
-    with pytest.raises(ottla.UserError, match="leave them out"):
+    with pytest.raises(ottla.UserError, match="omit them"):
         ottla.open(tmp_path, {"log.segment.bytes": 1000}, read_only=True)
     with pytest.raises(ottla.UserError, match="is a new log"):
         ottla.open(":memory:", read_only=True)

@@ -39,10 +39,16 @@ def test_what_is_appended_is_read_back_also_after_a_restart(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        ({"value": "tea"}, "a value is bytes or None, not str"),
-        ({"value": b"tea", "key": 4}, "a key is bytes or None, not int"),
-        ({"value": b"tea", "headers": [("waiter", "Eva")]}, "headers are pairs of a name and its"),
-        ({"value": b"tea", "headers": {"waiter": b"Eva"}}, "headers are pairs of a name and its"),
+        ({"value": "tea"}, "a value must be bytes or None, not str"),
+        ({"value": b"tea", "key": 4}, "a key must be bytes or None, not int"),
+        (
+            {"value": b"tea", "headers": [("waiter", "Eva")]},
+            "headers must be pairs of a name and its",
+        ),
+        (
+            {"value": b"tea", "headers": {"waiter": b"Eva"}},
+            "headers must be pairs of a name and its",
+        ),
     ],
 )
 def test_what_is_not_bytes_is_refused_and_nothing_of_it_appended(

@@ -118,7 +118,7 @@ def test_a_moment_that_a_table_does_not_have_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     with pytest.raises(UserError, match="has no version of 1970-01-01"):
         dataset(path, time_ms=1000)
-    with pytest.raises(UserError, match="a moment by itself"):
+    with pytest.raises(UserError, match="give only one of version, time and offsets"):
         dataset(path, version=0, time_ms=1000)
     with pytest.raises(UserError, match="table: "):
         dataset(path, version=7)

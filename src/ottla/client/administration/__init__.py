@@ -1,1 +1,1 @@
-"""What `Admin` asks brokers, by noun: topics, settings, groups, quotas, transactions, disks."""
+"""The methods of `Admin`, by noun: topics, settings, groups, quotas, transactions, disks."""

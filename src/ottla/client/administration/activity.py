@@ -1,4 +1,4 @@
-"""Sizes and rates of topics, who produces to them, and how far groups are behind."""
+"""Sizes and rates of topics, their producers, and the lag of groups."""
 
 from collections.abc import Collection, Iterable
 
@@ -22,16 +22,16 @@ from ottla.client.reading import EARLIEST, LATEST, FetchFrom, fetch
 from ottla.record.batch import iter_batches
 
 ONE_BATCH = 1
-"""A fetch of one byte brings the first batch whole."""
+"""A fetch of one byte returns the whole first batch."""
 
 
 class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
-    """Questions that several answers answer."""
+    """Methods that combine several requests."""
 
     def topic_activity(
         self, topics: Iterable[TopicDescription], since_ms: int
     ) -> list[TopicActivity]:
-        """What is in topics, and what came after `since_ms`. Raises `RefusedError`.
+        """The size of topics, and how many records came after `since_ms`. Raises `RefusedError`.
 
         >>> topics = admin.describe_topics(["orders"])
         >>> activity, = admin.topic_activity(topics, since_ms=1_767_225_602_000)
@@ -49,7 +49,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         sizes: dict[TopicPartition, int] = {}
         for directory in self.log_directories():
             for place, size in directory.sizes.items():
-                # Each replica has the log; the one that has most is nearest to the leader.
+                # Each replica has the log; the largest one is nearest to the leader.
                 sizes[place] = max(size, sizes.get(place, 0))
         found = {
             place: PartitionActivity(
@@ -72,7 +72,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         ]
 
     def producers_of(self, topic: TopicDescription) -> dict[TopicPartition, list[ActiveProducer]]:
-        """Who writes to a topic with a producer id, as idempotent producers do.
+        """The producers with a producer id, such as idempotent ones, of each partition.
 
         >>> topic, = admin.describe_topics(["orders"])
         >>> producers = admin.producers_of(topic)
@@ -84,7 +84,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         )
 
     def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset of each partition, and the one after the last.
+        """The first offset of each partition, and its end offset.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> bounds = admin.bounds([place])
@@ -97,10 +97,10 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
     def group_lag(
         self, group: GroupDescription, *, now_ms: int | None = None
     ) -> list[PartitionLag]:
-        """How far a group is behind, by partition: what it has committed or is assigned.
+        """The lag of a group in each partition that it has committed or is assigned.
 
         With `now_ms` also in time, for which one batch of each partition is read. Raises
-        `RefusedError`. Partitions of topics that are gone are left out.
+        `RefusedError`. Partitions of deleted topics are left out.
 
         >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
         >>> group, = admin.describe_groups(["billing"])
@@ -112,7 +112,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         return lags_of(group, committed, self, now_ms)
 
     def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those that are there, in order.
+        """The partitions that exist, in order.
 
         >>> admin.existing([ottla.TopicPartition("orders", 0), ottla.TopicPartition("orders", 7)])
         [TopicPartition(topic='orders', partition=0)]
@@ -125,7 +125,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         )
 
     def timestamp_at(self, place: TopicPartition, offset: int) -> int | None:
-        """The time of the first record from an offset on; `None` where it has none.
+        """The timestamp of the first record from an offset on; `None` without one.
 
         >>> admin.timestamp_at(ottla.TopicPartition("orders", 0), 1)
         1767225602000
@@ -145,4 +145,4 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         try:
             return self._cluster.ask_leader(place.topic, place.partition, ask)
         except ApiError:
-            return None  # Retention took the offset meanwhile.
+            return None  # Retention deleted the offset meanwhile.

@@ -1,4 +1,4 @@
-"""How every question of an admin is put, and what its errors say."""
+"""Base of the admin's methods: sending requests, and the texts of errors."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
@@ -14,11 +14,11 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 TIMEOUT_MS = 30_000
 
 MOVED = LEADS_NOT | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-"""The same of a partition that is known to be there."""
+"""Errors for a partition that is known to exist."""
 
 
 class Answered(Protocol):
-    """A part of an answer that may be a refusal."""
+    """A part of a response that may be an error."""
 
     error_code: int
 
@@ -27,14 +27,14 @@ Part = TypeVar("Part", bound=Answered)
 
 
 class Asking:
-    """Holds the cluster that is asked; each noun's questions are a class over this one."""
+    """Holds the cluster; the methods for each noun are a class derived from this one."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     @property
     def address(self) -> str:
-        """The broker that is asked first, as errors name it.
+        """The address of the broker that is asked first, as in error messages.
 
         >>> with ottla.Admin(broker.address) as admin:
         ...     admin.address == broker.address
@@ -43,9 +43,8 @@ class Asking:
         return self._cluster.ask_any(lambda broker: broker.address)
 
     def partitions(self, topics: Iterable[str] | None = None) -> dict[str, list[int]]:
-        """The partitions of some topics, or of all.
-
-        Raises `UnknownNameError` for a topic that is not there, and `RefusedError`.
+        """The partitions of some topics, or of all. Raises `UnknownNameError` for a missing topic,
+        and `RefusedError`.
 
         >>> admin.partitions(["orders"])
         {'orders': [0, 1]}
@@ -57,7 +56,7 @@ class Asking:
         for topic in self._cluster.ask_any(lambda broker: broker.ask(request)).topics:
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise self.unknown_topic(topic.name)
-            # A topic of which some leader is missing is listed with it, and asked for later.
+            # A topic with a missing leader is included; requests for it come later.
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 raise refused(f"topic {topic.name}", topic.error_code)
             found[topic.name] = sorted(one.partition_index for one in topic.partitions)
@@ -76,7 +75,7 @@ class Asking:
         ]
 
     def unknown_topic(self, name: str) -> UnknownNameError:
-        """The error for a topic that is not there, with the nearest that are.
+        """The error for a topic that does not exist, with the nearest existing names.
 
         >>> str(admin.unknown_topic("order"))
         'there is no topic order; did you mean orders?'
@@ -86,7 +85,7 @@ class Asking:
     def _by_leader(
         self, places: Iterable[TopicPartition]
     ) -> list[tuple[Connection, list[TopicPartition]]]:
-        """Partitions with the connection to their leader; raises `RefusedError`."""
+        """Returns partitions with the connection to their leader; raises `RefusedError`."""
         wanted = list(places)
         self._check_there(wanted)
         return self._cluster.again(lambda: self._cluster.by_leader(wanted))
@@ -96,9 +95,10 @@ class Asking:
         places: Iterable[TopicPartition],
         question: Callable[[Connection, list[TopicPartition]], Mapping[TopicPartition, Part]],
     ) -> dict[TopicPartition, Part]:
-        """What the leader of each partition answers. Raises `RefusedError`, `UnknownNameError`.
+        """Sends a request to the leader of each partition. Raises `RefusedError`,
+        `UnknownNameError`.
 
-        A broker that was elected a moment ago may not have heard of that: it is asked again.
+        A newly elected leader may not know that it is one: the request is repeated.
         """
         wanted = list(places)
         self._check_there(wanted)
@@ -134,17 +134,17 @@ class Asking:
 
 
 def refused(what: str, code: int, message: str | None = None) -> RefusedError:
-    """The error for what a broker does not do."""
+    """The error for a request that a broker refuses."""
     return RefusedError(what, ApiError(ErrorCode(code), message or None))
 
 
 def check_all(answers: Mapping[str, Answered]) -> None:
-    """Raises `RefusedError` for the first refusal, with the number of the others."""
+    """Raises `RefusedError` for the first refusal, with the number of further ones."""
     failed = {what: one for what, one in answers.items() if one.error_code != ErrorCode.NONE}
     if not failed:
         return
     (what, first), *others = failed.items()
     message = getattr(first, "error_message", None) or ErrorCode(first.error_code).description
     if others:
-        message += f" So it is with {len(others)} more."
+        message += f" {len(others)} more have the same error."
     raise refused(what, first.error_code, message)

@@ -1,4 +1,4 @@
-"""Settings with where each comes from: values, wherever they were asked of."""
+"""Settings with the origin of each value: values, independent of how they were read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ALL_BROKERS = ""
 
 
 class ResourceKind(IntEnum):
-    """What has settings, by Kafka's numbers.
+    """Kinds of resources with settings, by Kafka's numbers.
 
     >>> ottla.ResourceKind.TOPIC.name
     'TOPIC'
@@ -25,7 +25,7 @@ class ResourceKind(IntEnum):
 
 
 class ConfigOrigin(Enum):
-    """Where a value comes from, with Kafka's number."""
+    """The origin of a value, with Kafka's number."""
 
     OF_THE_RESOURCE = 1
     OF_THE_BROKER = 2
@@ -40,9 +40,9 @@ class ConfigOrigin(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """A setting as the broker reports it; `value` is `None` where it must stay secret.
+    """A setting as reported by the broker; `value` is `None` if it is secret.
 
-    `default` is what would hold without the resource's own value, where the broker reports that.
+    `default` is the value that would apply without the resource's own, if the broker reports it.
     """
 
     name: str
@@ -55,14 +55,14 @@ class ConfigEntry:
 
     @property
     def is_own(self) -> bool:
-        """Whether the resource was given the value itself."""
+        """Whether the value was set for the resource itself."""
         return self.origin in (ConfigOrigin.OF_THE_RESOURCE, ConfigOrigin.OF_THE_GROUP)
 
 
 def default_of(
     name: str, value: str | None, origin: ConfigOrigin, synonyms: Sequence[tuple[str | None, int]]
 ) -> str | None:
-    """What would hold without the value that a topic, a group or a broker was given itself.
+    """Returns the value that would apply without a topic's, group's or broker's own.
 
     `synonyms` are all sources of the value, with Kafka's numbers of their origins.
     """
@@ -77,13 +77,13 @@ def default_of(
     beneath = [text for text, source in synonyms if source not in [kind.value for kind in own]]
     if beneath:
         return beneath[0]
-    # Kafka lists no synonym for a default that it works out, such as that of retention.ms.
+    # Kafka lists no synonym for a derived default, such as that of retention.ms.
     rows = (topic_rows().get(name), broker_rows().get(name))
     row = next((row for row in rows if row is not None), None)
     return None if row is None else row.format(row.default)
 
 
-# The tables of settings take a command 15 ms to import, and most questions need none.
+# Importing the tables of settings takes a command 15 ms, and most requests do not need them.
 
 
 def topic_rows() -> "Mapping[str, Setting]":

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: what they are, where each comes from, and changes."""
+"""Settings of topics, brokers and groups: reads them with their origins, and changes them."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
 from enum import IntEnum
@@ -67,7 +67,7 @@ class ConfigAdmin(Asking):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Changes some settings, and leaves the others; `None` takes a value back.
+        """Changes some settings, and keeps the others; `None` removes a setting.
 
         Raises `RefusedError`, `UnknownNameError`.
 
@@ -101,7 +101,7 @@ class ConfigAdmin(Asking):
         return self._settings(ResourceKind.TOPIC, topic, topic_rows())
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The same of several topics, asked at once.
+        """The same for several topics, by one request.
 
         >>> settings = admin.topics_settings(["orders"])
         >>> settings["orders"]["retention.ms"]
@@ -116,7 +116,7 @@ class ConfigAdmin(Asking):
         return found
 
     def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """For each topic the settings that are its own, not a default; raises `RefusedError`.
+        """The overridden settings of each topic; raises `RefusedError`.
 
         >>> admin.topic_overrides(["orders"])
         {'orders': {'retention.ms': '-1'}}
@@ -168,7 +168,7 @@ class ConfigAdmin(Asking):
         name: str,
         request: DescribeConfigsRequest | IncrementalAlterConfigsRequest,
     ) -> Any:
-        """A broker's own settings are asked of that broker, and everything else of any."""
+        """A broker's own settings are requested from that broker, all others from any broker."""
 
         def ask(broker: Connection) -> Any:
             return broker.ask(request)

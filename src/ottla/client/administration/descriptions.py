@@ -1,4 +1,4 @@
-"""Topics, producers and groups with what is known of them: values, wherever they were asked of."""
+"""Descriptions of topics, producers and groups: values, independent of how they were read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ottla.base.partitions import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """A partition as the cluster reports it; the leader is -1 where there is none."""
+    """A partition as reported by the cluster; the leader is -1 if there is none."""
 
     partition: int
     leader: int
@@ -31,9 +31,8 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionActivity:
-    """A partition's bounds and size; `recent_count` is records since the time asked about.
-
-    The size is `None` where no broker reports it.
+    """A partition's bounds and size; `recent_count` is the number of records since the given time.
+    The size is `None` if no broker reports it.
     """
 
     place: TopicPartition
@@ -44,7 +43,7 @@ class PartitionActivity:
 
     @property
     def count(self) -> int:
-        """Offsets that are left, of which compaction and transactions may have taken some."""
+        """Number of offsets; compaction and transactions may have left fewer records."""
         return self.end_offset - self.start_offset
 
 
@@ -65,13 +64,13 @@ class TopicActivity:
 
     @property
     def size(self) -> int | None:
-        """Of one replica; `None` where a partition's is not known."""
+        """Size of one replica; `None` if a partition's is unknown."""
         sizes = [one.size for one in self.partitions]
         return None if None in sizes else sum(one for one in sizes if one is not None)
 
 
 def count_from(offset: int, start: int, end: int) -> int:
-    """Offsets of a partition from one on that a search has found; -1: it has found none."""
+    """Number of offsets from a search result to the end; -1 stands for no result."""
     return 0 if offset < 0 else max(0, end - max(offset, start))
 
 
@@ -86,7 +85,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
-    """A producer that has written to a partition with a producer id of its own."""
+    """A producer with a producer id that has written to a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -97,7 +96,7 @@ class ActiveProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A group as its coordinator lists it; state and kind are empty where it does not say."""
+    """A group as listed by its coordinator; state and kind are empty if it does not report them."""
 
     group: str
     state: str
@@ -133,16 +132,14 @@ class GroupDescription:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody reads in it, so that its offsets may be changed."""
+        """Whether the group has no members, so that its offsets can be changed."""
         return not self.members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """How far a group is behind in a partition.
-
-    `late_ms` is the age of the first record that it has not read; `None` when there is none, or
-    when it was not asked for.
+    """The lag of a group in a partition. `late_ms` is the age of the first record that it has not
+    read; `None` if there is none, or if it was not requested.
     """
 
     place: TopicPartition
@@ -154,7 +151,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """Records to read, those that were deleted unread left out."""
+        """Records to read, without those that were deleted unread."""
         if self.committed is None:
             return None
         return max(0, self.end_offset - max(self.committed, self.start_offset))
@@ -166,7 +163,7 @@ class PartitionLag:
 
 
 def totals(lags: Iterable[PartitionLag]) -> Mapping[str, int | None]:
-    """Of a whole group: records to read, and how late the latest partition is."""
+    """Sums of a whole group: records to read, and the largest `late_ms`."""
     known = list(lags)
     late = [one.late_ms for one in known if one.late_ms is not None]
     return {

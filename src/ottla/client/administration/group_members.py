@@ -1,4 +1,4 @@
-"""What members of classic groups subscribe to and were assigned, out of their own messages."""
+"""Decodes subscriptions and assignments of members of classic groups."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,8 +18,10 @@ CLASSIC = "classic"
 def classic_members(
     protocol_type: str, members: "Iterable[MemberDescription]"
 ) -> tuple[GroupMember, ...]:
-    """Without topics and partitions where the messages are no consumers', as those of Connect."""
-    # Most that an admin client is asked is not about members.
+    """Members are without topics and partitions if they are not consumers, such as those of
+    Connect.
+    """
+    # Most admin requests do not concern members.
     from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
 
     is_readable = protocol_type == PROTOCOL_TYPE

@@ -1,4 +1,4 @@
-"""Consumer groups of both protocols: members, committed offsets, and the end of a group."""
+"""Consumer groups of both protocols: members, committed offsets, and deletion."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_STATES = 4
 """Of ListGroups (KIP-518)."""
 DEAD = "Dead"
-"""What older versions call a group that is not there."""
+"""The state that older versions report for a group that does not exist."""
 
 
 class GroupAdmin(Asking):
-    """Questions about groups, and changes to them; each is asked of the group's coordinator."""
+    """Reads and changes groups; each request goes to the group's coordinator."""
 
     def list_groups(
         self,
@@ -49,10 +49,9 @@ class GroupAdmin(Asking):
         states: Collection[str] = (),
         on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[ListedGroup]:
-        """The groups of all brokers, in order; only those in some states, if any are named.
-
-        Raises `RefusedError`, and `UnreachableError` where a broker does not answer; with
-        `on_unreachable` that is called instead, and the groups that the broker has are left out.
+        """The groups of all brokers, in order; only those in some states, if any are named. Raises
+        `RefusedError`, and `UnreachableError` if a broker does not answer; with `on_unreachable`
+        that is called instead, and the broker's groups are left out.
 
         >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
         >>> [one.group for one in admin.list_groups()]
@@ -130,14 +129,14 @@ class GroupAdmin(Asking):
             found = self._cluster.ask_coordinator(
                 CoordinatorKind.GROUP, group, lambda broker: list(committed_by(broker, group))
             )
-        if not found:  # A coordinator says the same of a group that is not there.
+        if not found:  # A coordinator answers the same for a group that does not exist.
             self._listed([group])
         return {TopicPartition(one.topic, one.partition): one for one in found}
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | Committed]
     ) -> None:
-        """Commits offsets for a group in which nobody reads; makes the group if it is not there.
+        """Commits offsets for a group without members; creates the group if it does not exist.
 
         Raises `RefusedError`.
 
@@ -157,7 +156,7 @@ class GroupAdmin(Asking):
             )
 
     def delete_group_offsets(self, group: str, places: Collection[TopicPartition]) -> None:
-        """Forgets what a group has committed for partitions that nobody in it subscribes to.
+        """Deletes committed offsets of partitions to which no member subscribes.
 
         Raises `UnknownNameError`, `RefusedError`.
 
@@ -186,7 +185,7 @@ class GroupAdmin(Asking):
         )
 
     def delete_groups(self, groups: Collection[str]) -> None:
-        """Deletes groups in which nobody reads, with their offsets.
+        """Deletes groups without members, with their offsets.
 
         Raises `UnknownNameError`, before any is deleted, and `RefusedError`.
 
@@ -199,7 +198,7 @@ class GroupAdmin(Asking):
             self._ask_coordinator(one.group, partial(_delete, one.group))
 
     def _listed(self, groups: Iterable[str]) -> list[ListedGroup]:
-        """A broker that does not answer is in the way only of the groups that it may have."""
+        """A broker that does not answer only affects the groups that it may have."""
         unreachable: list[UnreachableError] = []
         known = {one.group: one for one in self.list_groups(on_unreachable=unreachable.append)}
         wanted = list(groups)

@@ -1,4 +1,4 @@
-"""How far a group is behind, out of what it has committed and where the partitions end."""
+"""The lag of a group, from its committed offsets and the ends of the partitions."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
@@ -10,7 +10,7 @@ from ottla.record.record import read_records
 
 
 class Partitions(Protocol):
-    """What knows partitions: an `Admin`, or the files of a directory."""
+    """Access to partitions: an `Admin`, or the files of a directory."""
 
     def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]: ...
 
@@ -27,7 +27,9 @@ def lags_of(
     partitions: Partitions,
     now_ms: int | None,
 ) -> list[PartitionLag]:
-    """Of what a group has committed or is assigned, and is there; with `now_ms` also in time."""
+    """The lags of existing partitions that a group has committed or is assigned; with `now_ms`
+    also in time.
+    """
     members = {place: one.client_id for one in group.members for place in one.assigned}
     there = partitions.existing({*committed, *members})
     bounds = partitions.bounds(there)
@@ -53,7 +55,9 @@ def lags_of(
 
 
 def first_time(batches: Iterable[Batch], offset: int) -> int | None:
-    """The time of the first record from an offset on, by the first batch; `None` without one."""
+    """The timestamp of the first record from an offset on, by the first batch; `None` without
+    one.
+    """
     for batch in batches:
         for record in read_records(batch):
             if record.offset >= offset and record.timestamp_ms >= 0:

@@ -23,7 +23,7 @@ from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, De
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingReplica:
-    """A copy on its way into a directory: how large it is, and by how many offsets it is behind."""
+    """A replica that is being copied into a directory: its size, and its lag in offsets."""
 
     size: int
     offset_lag: int
@@ -31,7 +31,7 @@ class MovingReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirectoryDescription:
-    """A log directory as a broker describes it; sizes are -1 where the broker does not say."""
+    """A log directory as described by a broker; sizes are -1 if the broker does not report them."""
 
     broker: int
     path: str
@@ -56,9 +56,8 @@ class LogDirectoryAdmin(Asking):
     """Questions about brokers and their disks."""
 
     def describe_cluster(self, *, broker: int | None = None) -> ClusterDescription:
-        """The cluster and its brokers. Raises `RefusedError`.
-
-        `broker` is the id of the one to ask, which may not have heard of all others yet.
+        """The cluster and its brokers. Raises `RefusedError`. `broker` is the id of the broker to
+        ask, which may not know all others yet.
 
         >>> cluster = admin.describe_cluster()
         >>> list(cluster.brokers)
@@ -129,9 +128,9 @@ class LogDirectoryAdmin(Asking):
         ]
 
     def move_partitions(self, broker: int, places: Mapping[TopicPartition, str]) -> None:
-        """Moves partitions of a broker to other directories of it. Raises `RefusedError`.
-
-        The broker copies in the background, and changes over when the copy has caught up.
+        """Moves partitions of a broker to other directories of the same broker. Raises
+        `RefusedError`. The broker copies in the background, and switches over when the copy has
+        caught up.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> directory, = admin.log_directories()

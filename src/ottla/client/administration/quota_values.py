@@ -1,10 +1,10 @@
-"""Quotas of users, client ids and addresses as values, wherever they were asked of."""
+"""Quotas of users, client ids and addresses: values, independent of how they were read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 Entity = Mapping[str, str | None]
-"""Of `user`, `client-id` and `ip` those that count, with a name; `None` is the default of all."""
+"""Any of `user`, `client-id` and `ip`, with a name; `None` is the default for all names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Quota:
 
 
 def entity_text(entity: Entity) -> str:
-    """As in `user alice, client-id loader`."""
+    """Example: user alice, client-id loader."""
     return ", ".join(
         f"{kind} {'(default)' if name is None else name}" for kind, name in sorted(entity.items())
     )

@@ -50,7 +50,7 @@ class QuotaAdmin(Asking):
     def alter_quotas(
         self, entity: Entity, limits: Mapping[str, float | None], *, validate_only: bool = False
     ) -> None:
-        """Sets limits of an entity, and takes back those that are `None`. Raises `RefusedError`.
+        """Sets limits of an entity, and removes those that are `None`. Raises `RefusedError`.
 
         >>> admin.alter_quotas({"client-id": "loader"}, {"producer_byte_rate": 1_000_000})
         """

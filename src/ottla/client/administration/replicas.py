@@ -1,4 +1,4 @@
-"""Replicas of partitions on several brokers: how far each one is, and moves between brokers."""
+"""Replicas of partitions on several brokers: their log ends, and moves between brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from ottla.protocol.messages.list_partition_reassignments import (
 )
 
 DEBUGGING_REPLICA: Final = -2
-"""With this replica id any replica says where its log ends, and not only the leader."""
+"""With this replica id any replica reports its log end offset, not only the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A partition on its way to other brokers: all its replicas, and which of them come and go."""
+    """A partition that is being moved: all its replicas, and those that are added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -35,7 +35,7 @@ class ReplicaAdmin(Asking):
     """Questions about replicas, and moves of them."""
 
     def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The partitions that are on their way to other brokers. Raises `RefusedError`.
+        """The partitions that are being moved to other brokers. Raises `RefusedError`.
 
         >>> admin.list_partition_reassignments()
         {}
@@ -57,9 +57,9 @@ class ReplicaAdmin(Asking):
     def alter_partition_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None]
     ) -> None:
-        """Has partitions moved to brokers, the preferred leader first; `None` takes a move back.
+        """Moves partitions to brokers, the preferred leader first; `None` cancels a move.
 
-        Returns when the moves have begun: brokers copy in the background. Raises `RefusedError`.
+        Returns once the moves have begun: brokers copy in the background. Raises `RefusedError`.
 
         >>> cluster = admin.describe_cluster()
         >>> broker, = cluster.brokers
@@ -88,7 +88,7 @@ class ReplicaAdmin(Asking):
     def replica_end_offsets(
         self, broker: int, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Where the logs of one broker's replicas end, be they leaders or followers.
+        """The log end offsets of one broker's replicas, leaders and followers.
 
         A replica that the broker cannot read is left out.
 

@@ -1,7 +1,7 @@
 """Users with SCRAM passwords, access rules, and delegation tokens.
 
-Names are Kafka's. What is sent is made by `security_messages.py`, which is imported with the first
-question: few commands ask any.
+Names are Kafka's. `security_messages.py` builds the requests, and is imported with the first one,
+since few commands need it.
 """
 
 from collections.abc import Iterable
@@ -18,16 +18,15 @@ from ottla.client.administration.security_values import (
 
 
 class SecurityAdmin(Asking):
-    """Questions about who may come and what they may do, and changes to it."""
+    """Reads and changes users, access rules and delegation tokens."""
 
     # Users
 
     def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None
     ) -> dict[str, dict[str, int]]:
-        """The mechanisms of each user with a password, and their iterations.
-
-        Of some users, or of all. Raises `RefusedError`.
+        """The mechanisms of users with passwords, and their iterations. For some users, or for all.
+        Raises `RefusedError`.
 
         >>> pot = ottla.UserScramCredentialUpsertion(
         ...     user="ana", mechanism="SCRAM-SHA-256", password="pot")
@@ -66,7 +65,7 @@ class SecurityAdmin(Asking):
     # Access rules
 
     def describe_acls(self, wanted: AclBindingFilter = EVERY_ACL) -> list[AclBinding]:
-        """The rules that match, or all; raises `RefusedError`, also where none are heeded.
+        """The rules that match, or all; raises `RefusedError`, also without an authorizer.
 
         >>> acl = ottla.AclBinding(name="orders", principal="User:ana", operation="READ")
         >>> admin.create_acls([acl])
@@ -97,7 +96,7 @@ class SecurityAdmin(Asking):
         check_all({f"ACL {number + 1}": one for number, one in enumerate(answer.results)})
 
     def delete_acls(self, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
-        """Removes the rules that match; what they were. Raises `RefusedError`.
+        """Removes the rules that match, and returns them. Raises `RefusedError`.
 
         >>> acl = ottla.AclBinding(name="orders", principal="User:ana", operation="READ")
         >>> admin.create_acls([acl])
@@ -120,10 +119,8 @@ class SecurityAdmin(Asking):
         renewers: Iterable[str] = (),
         max_lifetime_ms: int = -1,
     ) -> DelegationToken:
-        """A token of an owner, by default of the user who asks, who must have logged in.
-
-        With its `token_id` and `secret` (in base64) somebody logs in by SCRAM. Raises
-        `RefusedError`.
+        """Creates a token for an owner, by default the requesting user, who must have logged in. A
+        client logs in with its `token_id` and `secret` (in base64) by SCRAM. Raises `RefusedError`.
 
         >>> token = admin.create_delegation_token(renewers=["bob"])
         >>> token.owner.name, token.renewers[0].name
@@ -140,7 +137,7 @@ class SecurityAdmin(Asking):
     def describe_delegation_token(
         self, owners: Iterable[str] | None = None
     ) -> list[DelegationToken]:
-        """The tokens that the client may see, of some owners or all; raises `RefusedError`.
+        """The tokens that the client may see, for some owners or all; raises `RefusedError`.
 
         >>> token = admin.create_delegation_token()
         >>> token.token_id in [one.token_id for one in admin.describe_delegation_token(["ana"])]
@@ -154,7 +151,7 @@ class SecurityAdmin(Asking):
         return [messages.described_token(one) for one in answer.tokens]
 
     def renew_delegation_token(self, secret: bytes, renew_period_ms: int = -1) -> int:
-        """Until when it is valid now, in milliseconds since 1970; raises `RefusedError`.
+        """Renews a token; returns its new expiry in milliseconds since 1970. Raises `RefusedError`.
 
         >>> token = admin.create_delegation_token()
         >>> token.issued_ms < admin.renew_delegation_token(token.secret, 60_000) <= token.max_ms
@@ -168,7 +165,7 @@ class SecurityAdmin(Asking):
         return int(answer.expiry_timestamp_ms)
 
     def expire_delegation_token(self, secret: bytes, expiry_period_ms: int = -1) -> int:
-        """Ends it after a time, or at once; raises `RefusedError`.
+        """Expires a token after a time, or at once; raises `RefusedError`.
 
         >>> token = admin.create_delegation_token()
         >>> _ = admin.expire_delegation_token(token.secret)

@@ -1,4 +1,4 @@
-"""The requests of `SecurityAdmin`, and what their answers say."""
+"""The requests of `SecurityAdmin`, and the interpretation of their responses."""
 
 import secrets
 from collections.abc import Iterable, Sequence
@@ -216,7 +216,7 @@ def expire_token(secret: bytes, period_ms: int) -> ExpireDelegationTokenRequest:
 
 
 def _requester(answer: Any) -> Principal | None:
-    """Older brokers do not say who asked for a token."""
+    """Older brokers do not report who requested a token."""
     name = getattr(answer, "token_requester_principal_name", "")
     kind = getattr(answer, "token_requester_principal_type", "")
     return Principal(kind, name) if name else None

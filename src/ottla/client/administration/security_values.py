@@ -1,4 +1,4 @@
-"""Users' passwords, access rules and delegation tokens as values, wherever they were asked of."""
+"""Passwords, access rules and delegation tokens: values, independent of how they were read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ DEFAULT_ITERATIONS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserScramCredentialUpsertion:
-    """A password that a user gets for `SCRAM-SHA-256` or `SCRAM-SHA-512`; it is never printed.
+    """A user's new password for `SCRAM-SHA-256` or `SCRAM-SHA-512`; it is never printed.
 
     >>> ottla.UserScramCredentialUpsertion(user="ana", mechanism="SCRAM-SHA-256", password="pot")
     UserScramCredentialUpsertion(user='ana', mechanism='SCRAM-SHA-256', iterations=4096)
@@ -24,7 +24,7 @@ class UserScramCredentialUpsertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserScramCredentialDeletion:
-    """A user's password for one mechanism, which is to go.
+    """Removes a user's password for one mechanism.
 
     >>> ottla.UserScramCredentialDeletion(user="ana", mechanism="SCRAM-SHA-256").user
     'ana'
@@ -36,7 +36,7 @@ class UserScramCredentialDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class AclBinding:
-    """What a principal is allowed, or denied, on resources. Values are Kafka's names.
+    """Operations that a principal is allowed, or denied, on resources. Values are Kafka's names.
 
     `resource_type` is TOPIC, GROUP, CLUSTER (whose name is `kafka-cluster`), TRANSACTIONAL_ID,
     DELEGATION_TOKEN or USER, `pattern_type` LITERAL (`*` is every name) or PREFIXED, and
@@ -58,9 +58,8 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclBindingFilter:
-    """What an `AclBinding` must have to be meant; `None` and ANY leave a part open.
-
-    With the `pattern_type` MATCH those are meant that hold for a resource of that name.
+    """A filter for `AclBinding`s; `None` and ANY match everything. The `pattern_type` MATCH selects
+    the rules that apply to a resource of that name.
 
     >>> ottla.AclBindingFilter(principal="User:ana").operation
     'ANY'

@@ -1,4 +1,4 @@
-"""Topics: made, described, grown, deleted; their offsets, and the records before an offset."""
+"""Topics: create, describe, extend and delete them; their offsets, and deleting records."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffset:
-    """An offset and the timestamp of its record; both -1 where no record matches."""
+    """An offset and the timestamp of its record; both -1 if no record matches."""
 
     offset: int
     timestamp_ms: int
@@ -55,7 +55,7 @@ class TopicAdmin(Asking):
     """Questions about topics, and changes to them."""
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, in order; internal ones only when asked for.
+        """The names of all topics, in order; internal ones only if requested.
 
         >>> admin.list_topics()
         ['orders']
@@ -70,9 +70,8 @@ class TopicAdmin(Asking):
         broker: int | None = None,
     ) -> list[TopicDescription]:
         """Topics with their partitions, leaders and replicas: those named, or all, in order.
-
-        Brokers hear of a change one after the other: `broker` is the id of the one to ask.
-        Raises `UnknownNameError` for a topic that is not there.
+        Brokers learn of a change at different times: `broker` is the id of the broker to ask.
+        Raises `UnknownNameError` for a missing topic.
 
         >>> topic, = admin.describe_topics(["orders"])
         >>> [one.leader for one in topic.partitions]
@@ -104,7 +103,7 @@ class TopicAdmin(Asking):
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Makes a topic; the broker has defaults for what is not given. Raises `RefusedError`.
+        """Creates a topic; the broker has defaults for what is not given. Raises `RefusedError`.
 
         >>> admin.create_topic("teas", partitions=6, configs={"retention.ms": "3600000"})
         """
@@ -123,9 +122,8 @@ class TopicAdmin(Asking):
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Makes topics by one request, each with its partition count; -1 is the broker's default.
-
-        Raises `RefusedError`; the topics that are not refused are there.
+        """Creates topics by one request, each with its partition count; -1 is the broker's default.
+        Raises `RefusedError`; the topics that are not refused exist then.
 
         >>> admin.create_topics({"teas": 6, "cakes": 1}, configs={"retention.ms": "3600000"})
         >>> admin.list_topics()
@@ -166,9 +164,8 @@ class TopicAdmin(Asking):
         check_all({f"topic {one.name}": one for one in answer.responses})
 
     def create_partitions(self, topic: str, count: int, *, validate_only: bool = False) -> None:
-        """Grows a topic to `count` partitions in all. Raises `RefusedError`.
-
-        Records with a key may then go to another partition than before.
+        """Increases a topic's partitions to `count`. Raises `RefusedError`. Keys may then map to
+        other partitions than before.
 
         >>> admin.create_partitions("orders", 4)
         >>> admin.partitions(["orders"])
@@ -189,10 +186,10 @@ class TopicAdmin(Asking):
         *,
         isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
-        """The first offset at a time or later, for each partition; -1 where there is none.
+        """The first offset at a time or later, for each partition; -1 if there is none.
 
         Times below zero are `LATEST`, `EARLIEST` and `MAX_TIMESTAMP`. Raises `RefusedError`, and
-        `UnknownNameError` for a partition that is not there.
+        `UnknownNameError` for a missing partition.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> found = admin.list_offsets([place], timestamp_ms=1_767_225_602_000)
@@ -208,9 +205,8 @@ class TopicAdmin(Asking):
         }
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Deletes the records before an offset of each partition; returns where they begin now.
-
-        The offset -1 is the end: all records go. Raises `RefusedError`.
+        """Deletes the records before an offset of each partition; returns the new log start
+        offsets. The offset -1 deletes all records. Raises `RefusedError`.
 
         >>> admin.delete_records({ottla.TopicPartition("orders", 0): 2})
         {TopicPartition(topic='orders', partition=0): 2}
@@ -221,10 +217,9 @@ class TopicAdmin(Asking):
     def elect_leaders(
         self, places: Iterable[TopicPartition] | None = None, *, unclean: bool = False
     ) -> None:
-        """Has partitions, or all, led by their preferred replica again. Raises `RefusedError`.
-
-        `unclean` lets a replica lead that is not in sync, where no other is there: records are
-        lost then. A partition that needs no election is none that fails.
+        """Elects the preferred replica of partitions, or of all, as leader again. Raises
+        `RefusedError`. `unclean` elects a replica that is not in sync if no other is available,
+        which loses records. A partition that needs no election is not an error.
 
         >>> admin.elect_leaders([ottla.TopicPartition("orders", 0)])
         """

@@ -1,4 +1,4 @@
-"""Producers in partitions, and transactions at their coordinators.
+"""Producers of partitions, and transactions of coordinators.
 
 Kafka's counterparts: `describeProducers`, `listTransactions`, `describeTransactions` and
 `abortTransaction` of KIP-664.
@@ -53,7 +53,7 @@ class TransactionAdmin(TopicAdmin):
     def describe_producers(
         self, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer]]:
-        """Who writes to partitions, of those with producer ids. Raises `RefusedError`.
+        """The producers with producer ids of partitions. Raises `RefusedError`.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> producers = admin.describe_producers([place])
@@ -97,7 +97,7 @@ class TransactionAdmin(TopicAdmin):
         ]
 
     def held_partitions(self, topic: str) -> list[PartitionHeld]:
-        """How far each partition of a topic is stable, and what is open after that.
+        """The last stable offset of each partition of a topic, and what is open after it.
 
         >>> held = admin.held_partitions("orders")
         >>> [(one.last_stable_offset, one.end_offset) for one in held]
@@ -123,7 +123,8 @@ class TransactionAdmin(TopicAdmin):
         ]
 
     def abort_at(self, topic: str, partition: int, start_offset: int) -> int:
-        """Ends a transaction in one partition, whatever its coordinator knows; its producer id.
+        """Aborts a transaction in one partition, regardless of its coordinator; returns its
+        producer id.
 
         >>> admin.abort_at("orders", 0, start_offset=2)
         Traceback (most recent call last):
@@ -144,7 +145,7 @@ class TransactionAdmin(TopicAdmin):
             producer_epoch=found.producer_epoch,
             transaction_result=False,
             topics=[WritableTransactionMarkerTopic(name=topic, partition_indexes=[partition])],
-            # No coordinator has ended a transaction there before: any epoch will do.
+            # No coordinator has ended a transaction there before, so any epoch is valid.
             coordinator_epoch=max(found.coordinator_epoch, 0),
         )
         ((leader, _),) = self._by_leader([place])
@@ -166,7 +167,7 @@ class TransactionAdmin(TopicAdmin):
     def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = ()
     ) -> list[ListedTransaction]:
-        """The transactional ids of all coordinators; empty filters pass all.
+        """The transactional ids of all coordinators; empty filters match all.
 
         >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
         >>> listed = admin.list_transactions(producer_ids=[producer_id])
@@ -181,7 +182,8 @@ class TransactionAdmin(TopicAdmin):
     def describe_transactions(
         self, transactional_ids: Sequence[str]
     ) -> list[CoordinatedTransaction]:
-        """Each of some ids; raises `UnknownNameError` for one that no coordinator knows.
+        """Describes some transactional ids; raises `UnknownNameError` for one that no coordinator
+        knows.
 
         >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
         >>> described, = admin.describe_transactions(["billing-1"])
@@ -197,7 +199,7 @@ class TransactionAdmin(TopicAdmin):
         return found
 
     def coordinator_view(self) -> CoordinatorView:
-        """All that the brokers coordinate; nothing is known if they do not answer that.
+        """All transactions that the brokers coordinate; incomplete if they do not report them.
 
         >>> view = admin.coordinator_view()
         >>> view.is_complete
@@ -213,7 +215,8 @@ class TransactionAdmin(TopicAdmin):
         return CoordinatorView(transactions=known, is_complete=True)
 
     def fence(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
-        """Aborts what is open and shuts the producer out; the new producer id and epoch.
+        """Aborts an open transaction and fences the producer; returns the new producer id and
+        epoch.
 
         >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
         """

@@ -1,4 +1,4 @@
-"""Groups by the records of `__consumer_offsets`: members, what is committed, and lag."""
+"""Groups from the records of `__consumer_offsets`: members, committed offsets, and lag."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class GroupList(Protocol):
-    """What lists and describes groups: an `Admin`, or the files of a directory."""
+    """Lists and describes groups: an `Admin`, or the files of a directory."""
 
     def list_groups(
         self,
@@ -55,7 +55,7 @@ class GroupsAtRest:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` where a path is no log directory."""
+        """Raises `UserError` if a path is not a log directory."""
         self._topics = TopicsAtRest(paths)
 
     def list_groups(
@@ -64,7 +64,7 @@ class GroupsAtRest:
         states: Collection[str] = (),
         on_unreachable: "Callable[[UnreachableError], object] | None" = None,
     ) -> list[ListedGroup]:
-        """Nobody is unreachable here."""
+        """`on_unreachable` is never called."""
         wanted = {one.lower() for one in states}
         found = [
             ListedGroup(
@@ -118,7 +118,7 @@ class GroupsAtRest:
         )
 
     def _places(self, assigned: Assignment) -> Iterator[TopicPartition]:
-        """Topics that have been deleted since are left out."""
+        """Leaves out topics that were deleted since."""
         names = {one.topic_id: one.name for one in self._known}
         for topic_id, index in assigned:
             if topic_id in names:
@@ -148,7 +148,7 @@ class GroupsAtRest:
         try:
             return self._topics.ask(place, ask)
         except ApiError:
-            return None  # Retention took the offset meanwhile.
+            return None  # Retention deleted the offset meanwhile.
 
     @cached_property
     def _known(self) -> list[TopicDescription]:
@@ -156,7 +156,7 @@ class GroupsAtRest:
 
     @cached_property
     def _shard(self) -> GroupCoordinatorShard:
-        """Filled from the topic; it answers what it has replayed, and decides nothing."""
+        """A shard filled from the topic; it is only read, and decides nothing."""
         broker = self._topics.broker
         shard = GroupCoordinatorShard(
             broker, _NoTopics(), _no_id, lambda _: broker.group_defaults, Timers()
@@ -189,7 +189,7 @@ def _stored(log: ReadOnlyLog) -> list[StoredRecord]:
 
 
 def _replay(shard: GroupCoordinatorShard, place: TopicPartition, record: StoredRecord) -> None:
-    """Raises `UserError` for a record that is none of a group's, with its place."""
+    """Raises `UserError` with the position for a record that is not a group's."""
     try:
         key = decode_key(record.key)
         value = None if key is None else decode_value(key, record.value)

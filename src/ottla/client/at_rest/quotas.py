@@ -1,4 +1,4 @@
-"""Quotas by what clients have changed, which is in a small file of each directory."""
+"""Quotas from the small file in each directory that has what clients have changed."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from ottla.client.refusals import refusals
 
 
 class QuotaList(Protocol):
-    """What describes quotas: a `QuotaAdmin`, or the files of a directory."""
+    """Describes quotas: a `QuotaAdmin`, or the files of a directory."""
 
     def describe_quotas(self, entity: Entity | None = None) -> list[Quota]: ...
 
@@ -20,7 +20,7 @@ class QuotasAtRest:
     """The quotas of log directories; the method is that of `QuotaAdmin`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` for a file that is damaged."""
+        """Raises `UserError` for a damaged file."""
         self._quotas = find_settings(paths, OsFileSystem()).cluster.quotas
 
     def describe_quotas(self, entity: Entity | None = None) -> list[Quota]:

@@ -1,4 +1,4 @@
-"""Users with passwords and access rules, by the file that each directory has of them."""
+"""Users with passwords, and access rules, from each directory's file."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ from ottla.client.administration.security_values import EVERY_ACL, AclBinding, A
 
 
 class SecurityList(Protocol):
-    """What describes users and rules: a `SecurityAdmin`, or the files of a directory."""
+    """Describes users and rules: a `SecurityAdmin`, or the files of a directory."""
 
     def describe_user_scram_credentials(self) -> dict[str, dict[str, int]]: ...
 
@@ -25,10 +25,10 @@ class SecurityList(Protocol):
 
 
 class SecurityAtRest:
-    """Who may come and what they may do, in log directories; methods are `SecurityAdmin`'s."""
+    """Users and access rules of log directories; the methods are those of `SecurityAdmin`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` for a file that is damaged."""
+        """Raises `UserError` for a damaged file."""
         self._state = find_settings(paths, OsFileSystem()).security
 
     def describe_user_scram_credentials(self) -> dict[str, dict[str, int]]:

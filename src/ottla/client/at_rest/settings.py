@@ -1,4 +1,4 @@
-"""The settings of topics, groups and the broker, by Ottla's files or by Kafka's metadata log."""
+"""Settings of topics, groups and the broker, from Ottla's files or Kafka's metadata log."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -19,7 +19,7 @@ from ottla.server.resources import check_group_name
 
 
 class SettingsList(Protocol):
-    """What describes settings: a `ConfigAdmin`, or the files of a directory."""
+    """Describes settings: a `ConfigAdmin`, or the files of a directory."""
 
     def describe_configs(
         self, kind: ResourceKind, names: Collection[str]
@@ -27,13 +27,12 @@ class SettingsList(Protocol):
 
 
 class SettingsAtRest:
-    """Settings that log directories hold; the method is that of `ConfigAdmin`.
-
-    Those that a broker was started with are in no directory, and count as not given.
+    """Settings stored in log directories; the method is that of `ConfigAdmin`. Settings from a
+    broker's start are in no directory, and are treated as not given.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` where a path is no log directory."""
+        """Raises `UserError` if a path is not a log directory."""
         self._directories = read_directories(paths)
         self._node_id = self._directories.opened[0].node_id
         self._settings = BrokerSettings(

@@ -1,4 +1,4 @@
-"""Topics by their files: partitions, offsets, sizes, settings, and who produces."""
+"""Topics from their files: partitions, offsets, sizes, settings, and producers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 class TopicList(Protocol):
-    """What lists and describes topics: an `Admin`, or the files of a directory."""
+    """Lists and describes topics: an `Admin`, or the files of a directory."""
 
     def describe_topics(self, *, internal: bool = False) -> list[TopicDescription]: ...
 
@@ -51,17 +51,17 @@ class TopicList(Protocol):
 class TopicsAtRest:
     """The topics of log directories, by their files; the methods are those of `Admin`.
 
-    Nothing is repaired: damage that is in the way is raised, with the commands that help.
+    Nothing is repaired: damage that prevents an answer is raised, with the commands that help.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` where a path is no log directory."""
+        """Raises `UserError` if a path is not a log directory."""
         self._directories = read_directories(paths)
         self._located = locate(self._directories.opened)
 
     @property
     def node_id(self) -> int:
-        """Of the broker that wrote the directories; 0 where nothing says so."""
+        """Id of the broker that wrote the directories; 0 if it is not stored."""
         return self._directories.opened[0].node_id
 
     def describe_topics(self, *, internal: bool = False) -> list[TopicDescription]:
@@ -75,7 +75,7 @@ class TopicsAtRest:
     def _described(
         self, name: str, held: Mapping[int, ReadOnlyLogDirectory]
     ) -> TopicDescription | None:
-        """`None` of a topic that was deleted, of which files are left."""
+        """Returns `None` for a deleted topic of which files are left."""
         known = self._directories.found.known
         entry = known.entries.get(name)
         first = min(held)
@@ -159,24 +159,24 @@ class TopicsAtRest:
 
     @property
     def broker(self) -> BrokerConfig:
-        """Its settings, as far as the directories say."""
+        """The broker's settings, as far as the directories have them."""
         return self._directories.broker
 
     def places_of(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic that are here."""
+        """The partitions of a topic in these directories."""
         return [TopicPartition(topic, one) for one in sorted(self._located.get(topic, ()))]
 
     def __contains__(self, place: TopicPartition) -> bool:
         return place.partition in self._located.get(place.topic, ())
 
     def ask(self, place: TopicPartition, question: Callable[[ReadOnlyLog], Answer]) -> Answer:
-        """What a partition's log answers, which is here."""
+        """Calls a function with a partition's log, which must be in these directories."""
         directory = self._located[place.topic][place.partition]
         return ask_log(partial(directory.partition, *place), question)
 
 
 def bounds_of(log: ReadOnlyLog) -> tuple[int, int]:
-    """The first offset, and the one after the last that all replicas have."""
+    """The first offset, and the high watermark."""
     start = log.log_start_offset
     return start, max(start, replicated_end(log))
 

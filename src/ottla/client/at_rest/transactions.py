@@ -1,4 +1,4 @@
-"""Transactional ids by the records of `__transaction_state`."""
+"""Transactional ids from the records of `__transaction_state`."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 
 
 class TransactionList(Protocol):
-    """What lists and describes transactional ids: an `Admin`, or the files of a directory."""
+    """Lists and describes transactional ids: an `Admin`, or the files of a directory."""
 
     def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = ()
@@ -26,7 +26,7 @@ class TransactionsAtRest:
     """The transactional ids of log directories; the methods are those of `TransactionAdmin`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` where a path is no log directory, and for a record that is none."""
+        """Raises `UserError` if a path is not a log directory, and for an invalid record."""
         found = coordinators_on_disk(read_directories(paths)).transactions
         self._known = {
             one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)

@@ -1,7 +1,5 @@
-"""`ottla.aio.Consumer`: the same consumer for an event loop.
-
-What asks brokers is done in threads of the loop's executor; records that have come are handed out
-in the loop itself.
+"""`ottla.aio.Consumer`: the consumer for an event loop. Requests to brokers run in threads of the
+loop's executor; fetched records are returned in the loop itself.
 """
 
 import asyncio
@@ -23,9 +21,9 @@ from ottla.client.reading import EARLIEST, LATEST
 class Consumer(ConsumerBase):
     """Records of topics, alone or shared with the other members of a group.
 
-    `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Use it in an `async
-    with` statement. Listeners of `subscribe` may be coroutines. What is wrong raises `UserError`,
-    and a later call may succeed.
+    `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Use it in an `async with`
+    statement. Listeners of `subscribe` may be coroutines. Errors raise `UserError`; a later call
+    may succeed.
 
     >>> async with ottla.aio.Consumer(log, "kitchen",
     ...                               settings={"auto.offset.reset": "earliest"}) as consumer:
@@ -52,7 +50,7 @@ class Consumer(ConsumerBase):
         await self._close(commits=kind is None)
 
     async def close(self) -> None:
-        """Commits what was handed out, where that is automatic, and leaves the group.
+        """Commits the returned records, with enable.auto.commit, and leaves the group.
 
         >>> await consumer.close()
         >>> await consumer.poll()
@@ -73,7 +71,7 @@ class Consumer(ConsumerBase):
     # Records
 
     async def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
-        """The next record, or `None` when none has come in so many seconds.
+        """The next record, or `None` if none arrives within `timeout` seconds.
 
         >>> consumer.assign({("orders", 0): 0})
         >>> (await consumer.poll(timeout=10)).value
@@ -87,7 +85,7 @@ class Consumer(ConsumerBase):
     async def consume(
         self, num_messages: int = 1, timeout: float | None = None
     ) -> list[ConsumerRecord]:
-        """Up to so many records: fewer when no more have come in so many seconds.
+        """Up to `count` records; fewer if no more arrive within `timeout` seconds.
 
         >>> consumer.assign({("orders", 0): 1})
         >>> [record.value for record in await consumer.consume(2, timeout=10)]
@@ -106,7 +104,7 @@ class Consumer(ConsumerBase):
         return found
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Endless: it waits for what comes, until the consumer is closed."""
+        """Endless: waits for records until the consumer is closed."""
         core = self._core
         while not core.is_closed:
             for record in self._records:
@@ -118,7 +116,7 @@ class Consumer(ConsumerBase):
             await self._fill(None)
 
     async def _fill(self, timeout: float | None) -> bool:
-        """Whether there is a record to be handed out; `_records` has it then."""
+        """Whether there is a record to return; it is then in `_records`."""
         core = self._core
         core.check_reads()
         self._listen()
@@ -132,7 +130,7 @@ class Consumer(ConsumerBase):
             self._woken.clear()
             if (records := core.next_records()) is not None:
                 self._records = records
-                await asyncio.sleep(0)  # Others have their turn, however much there is to read.
+                await asyncio.sleep(0)  # Let other tasks run, however much there is to read.
                 return True
             left_s = None if until_s is None else until_s - time.monotonic()
             if left_s is not None and left_s <= 0:
@@ -148,7 +146,7 @@ class Consumer(ConsumerBase):
             return
 
     def _listen(self) -> None:
-        """Changes in the consumer's threads wake this loop from now on."""
+        """From now on, changes in the consumer's threads wake this loop."""
         if self._loop is None:
             loop = self._loop = asyncio.get_running_loop()
             woken = self._woken = asyncio.Event()
@@ -180,7 +178,7 @@ class Consumer(ConsumerBase):
     # Positions
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continues at the first records, of all assigned partitions where none is named.
+        """Continues at the first records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 2})
@@ -191,7 +189,7 @@ class Consumer(ConsumerBase):
         await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), EARLIEST)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continues after the last records, of all assigned partitions where none is named.
+        """Continues after the last records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 0})
@@ -202,7 +200,7 @@ class Consumer(ConsumerBase):
         await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), LATEST)
 
     async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        """Continues at the first records of a time or later; at the end where there are none.
+        """Continues at the first records of a time or later, or at the end if there are none.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 0})
@@ -233,7 +231,7 @@ class Consumer(ConsumerBase):
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is there.
+        """The first offset of each partition.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> (await consumer.beginning_offsets([place]))[place]
@@ -242,8 +240,7 @@ class Consumer(ConsumerBase):
         return await self._list_offsets(dict.fromkeys(map_places(partitions), EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets after the last records; of those of ended transactions with
-        read_committed.
+        """The end offsets; with read_committed the last stable offsets.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> (await consumer.end_offsets([place]))[place]
@@ -274,10 +271,9 @@ class Consumer(ConsumerBase):
     async def commit(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
     ) -> None:
-        """Commits that a record has been processed, or offsets, or all that was handed out.
-
-        An offset is that of the next record to read. Raises `CommitFailedError` when the
-        partition is another member's by now.
+        """Commits the position after a record, or offsets, or the positions of all returned
+        records. An offset is that of the next record to read. Raises `CommitFailedError` if the
+        partition was assigned to another member.
 
         >>> consumer.assign({("orders", 0): 0})
         >>> record = await consumer.poll(timeout=10)
@@ -290,7 +286,7 @@ class Consumer(ConsumerBase):
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
-        """What the group has committed; `None` where nothing.
+        """The group's committed offsets; `None` where there is none.
 
         >>> consumer.assign([("orders", 0)])
         >>> await consumer.commit(offsets={("orders", 0): 2})

@@ -1,4 +1,4 @@
-"""What both kinds of consumers are made of: their arguments, in one place."""
+"""The arguments of both kinds of consumers, in one place."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ def make_core(
     decoding: Decoding,
     assignors: Sequence[PartitionAssignor],
 ) -> ConsumerCore:
-    """Of what an application hands in; raises `UserError`."""
+    """Creates the core from an application's arguments; raises `UserError`."""
     config, client = consumer_settings(settings)
     decoding = Decoding(key=decoding.key, value=decoding.value, check_crcs=config.check_crcs)
     cluster = open_target(target, client)
@@ -43,16 +43,16 @@ def make_core(
 def consumer_settings(
     settings: Mapping[str, Any] | None,
 ) -> tuple[ConsumerConfig, ClientSettings]:
-    """As `client_settings`; the group is no setting."""
+    """As `client_settings`; the group is not a setting."""
     if "group.id" in (settings or {}):
         raise UserError("group.id: name the group as group=NAME")
     return client_settings(settings, consumer_config)
 
 
 def subscription_of(topics: Topics, *, by_broker: bool) -> Subscription:
-    """Of a name, several, a compiled expression, or a text that begins with `^`.
+    """Parses a name, several names, a compiled expression, or a text that begins with `^`.
 
-    Such a text goes to the broker, where the group's protocol has the broker look for topics.
+    Such a text is sent to the broker, if in the group's protocol the broker finds the topics.
     """
     if isinstance(topics, re.Pattern):
         return Subscription(pattern=topics)
@@ -79,7 +79,7 @@ def positions_of(partitions: Placed) -> dict[TopicPartition, int | None]:
 def offsets_to_commit(
     record: ConsumerRecord | None, offsets: Offsets | None
 ) -> dict[TopicPartition, ReadUpTo] | None:
-    """`None` for the positions of all partitions."""
+    """Returns `None` for the positions of all partitions."""
     if record is not None and offsets is not None:
         raise UserError("commit either a record or offsets, not both")
     if record is not None:
@@ -90,5 +90,5 @@ def offsets_to_commit(
 
 
 def map_places(partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
-    """Also of plain tuples."""
+    """Accepts plain tuples too."""
     return [TopicPartition(*one) for one in partitions]

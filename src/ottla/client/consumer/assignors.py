@@ -1,13 +1,12 @@
-"""Who reads what in a classic group: the leader's decision, from values alone.
+"""Assignors of a classic group: the leader's decision, from values alone.
 
 *range* is the algorithm of Kafka 0.7: partitions of each topic and members are sorted, and each
-member gets neighbouring partitions, as many as the next. *roundrobin* deals all partitions out one
-by one. *sticky* balances, and moves as few partitions as that allows; *cooperative-sticky* does
-the same without taking anything from a member before it has given it up (KIP-429).
-
-Kafka's counterparts: `RangeAssignor`, `RoundRobinAssignor`, `StickyAssignor`,
-`CooperativeStickyAssignor`. Who gets the odd partitions may differ from them, since it is the
-leader alone who decides; how many each member gets does not.
+member gets a contiguous range of nearly equal size. *roundrobin* deals all partitions out one by
+one. *sticky* balances, with as few moves as possible; *cooperative-sticky* does the same, and takes
+a partition from a member only after it has given it up (KIP-429). Kafka's counterparts:
+`RangeAssignor`, `RoundRobinAssignor`, `StickyAssignor`, `CooperativeStickyAssignor`. The members
+that get the odd partitions may differ from Kafka's, since only the leader decides; the number of
+partitions for each member does not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +30,7 @@ NONE: Final[Partitions] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member as the group's leader sees it; `owned` is what it had before the rebalance."""
+    """A member as seen by the group's leader; `owned` is what it had before the rebalance."""
 
     topics: frozenset[str]
     instance_id: str | None = None
@@ -42,30 +41,31 @@ class GroupMember:
 
 
 class PartitionAssignor(Protocol):
-    """How a group shares its partitions. All members must name one that they have in common."""
+    """How a group shares its partitions. All members must have one assignor in common."""
 
     @property
     def name(self) -> str:
-        """What the members agree on; Kafka's own are `range`, `roundrobin`, `sticky`."""
+        """The name that members agree on; Kafka's are `range`, `roundrobin`, `sticky`."""
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether members keep their partitions in a rebalance until they must give them up."""
+        """Whether members keep their partitions during a rebalance until they must give them up."""
 
     def user_data(self, owned: Partitions, generation: int) -> bytes:
-        """What the leader shall know of this member; it comes to `assign`."""
+        """Data about this member for the leader, which gets it in `assign`."""
 
     def assign(
         self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
     ) -> Mapping[str, Iterable[TopicPartition]]:
-        """The partitions of each member by its id; `counts` are the partitions of each topic.
+        """Returns the partitions of each member by its id; `counts` are the partitions of each
+        topic.
 
         A topic that does not exist has no count.
         """
 
 
 class RangeAssignor:
-    """Neighbouring partitions of each topic, and the same ones of topics of one size."""
+    """Contiguous ranges of each topic, the same for topics with equally many partitions."""
 
     name = "range"
     is_cooperative = False
@@ -106,7 +106,7 @@ def _member_order(member_id: str, member: GroupMember) -> tuple[bool, str]:
 
 
 class StickyAssignor:
-    """Balanced, with as few moves as that allows; everything is given up before a rebalance."""
+    """Balances with as few moves as possible; members give up everything before a rebalance."""
 
     name = "sticky"
     is_cooperative = False
@@ -117,19 +117,19 @@ class StickyAssignor:
     def assign(
         self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
     ) -> dict[str, Partitions]:
-        # Members have given up what they owned, which their user data remembers.
+        # Members have given up what they owned; their user data has it.
         claims = {one: decode_sticky_user_data(members[one].user_data) for one in members}
         return _named(assign_uniform(_subscribers(members, counts, _valid(claims)), counts))
 
 
 class CooperativeStickyAssignor:
-    """As `StickyAssignor`; members continue to read what they keep while the group rebalances."""
+    """As `StickyAssignor`; members continue to read what they keep during a rebalance."""
 
     name = "cooperative-sticky"
     is_cooperative = True
 
     def user_data(self, owned: Partitions, generation: int) -> bytes:
-        # librdkafka and older Java consumers have the generation here, later ones in the
+        # librdkafka and older Java consumers send the generation here, later ones in the
         # subscription itself.
         return generation.to_bytes(4, "big", signed=True)
 
@@ -139,7 +139,7 @@ class CooperativeStickyAssignor:
         claims = {one: (members[one].owned, _generation(members[one])) for one in members}
         kept = _valid(claims)
         target = _named(assign_uniform(_subscribers(members, counts, kept), counts))
-        # What moves is given to nobody until its owner has given it up and all join again.
+        # A moved partition is assigned to nobody until its owner has given it up and all rejoin.
         held = {one: member_id for member_id in kept for one in kept[member_id]}
         return {
             member_id: frozenset(one for one in partitions if held.get(one, member_id) == member_id)
@@ -154,9 +154,9 @@ def _generation(member: GroupMember) -> int:
 
 
 def _valid(claims: Mapping[str, tuple[Partitions, int]]) -> dict[str, Partitions]:
-    """What each member owned; of two that claim a partition, the one of the later generation.
+    """Returns what each member owned; a partition with two claims belongs to the later generation.
 
-    Of two that claim it from the same generation neither is believed, as in Kafka.
+    If both claims have the same generation, neither is valid, as in Kafka.
     """
     latest: dict[TopicPartition, int] = {}
     claimed: dict[TopicPartition, list[str]] = {}
@@ -195,7 +195,7 @@ def _named(assigned: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, Parti
 
 
 class StickyUserData(Message, versions="0-1"):
-    """What a member of a sticky group owned; version 1 adds the generation it owned that from."""
+    """What a member of a sticky group owned; version 1 adds the generation."""
 
     previous_assignment: list[TopicPartitions] = array(TopicPartitions, "0+")
     generation: int = int32("1+", default=NO_GENERATION, ignorable=True)
@@ -209,8 +209,8 @@ def encode_sticky_user_data(owned: Partitions, generation: int) -> bytes:
 
 
 def decode_sticky_user_data(data: bytes) -> tuple[Partitions, int]:
-    """What a member owned, and since when; nothing where the bytes say nothing."""
-    # kafka-python writes the version in two bytes before it.
+    """Returns what a member owned, and its generation; nothing for invalid bytes."""
+    # kafka-python writes the version in two bytes first.
     for version, position in ((1, 0), (0, 0), (1, 2)):
         try:
             found, _ = reader(StickyUserData, version)(data, position)
@@ -246,7 +246,7 @@ ASSIGNORS: Final[Mapping[str, PartitionAssignor]] = {
 def assignors_of(
     names: Sequence[str], own: Sequence[PartitionAssignor] = ()
 ) -> tuple[PartitionAssignor, ...]:
-    """The assignors by their names, of which the user's own come first; raises `UserError`."""
+    """Returns the assignors by name, with the user's own first; raises `UserError`."""
     unknown = [name for name in names if name not in ASSIGNORS]
     if unknown:
         known = ", ".join(ASSIGNORS)

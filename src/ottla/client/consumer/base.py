@@ -1,4 +1,4 @@
-"""What both kinds of consumers say at once: nothing here asks a broker."""
+"""What both kinds of consumers do without asking brokers."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ class ConsumerBase:
         value_deserializer: Deserializer | None = None,
         assignors: Sequence[PartitionAssignor] = (),
     ) -> None:
-        """`settings` are a consumer's by Kafka's names; `assignors` are your own, the best first.
-
-        A deserializer takes bytes, and is not called for null; or it is "str" or "json".
+        """`settings` are consumer settings by Kafka's names; `assignors` are your own, in order of
+        preference. A deserializer is a function of bytes, which is not called for null, or "str" or
+        "json".
         """
         decoding = Decoding(
             key=deserializer_of(key_deserializer), value=deserializer_of(value_deserializer)
@@ -60,11 +60,11 @@ class ConsumerBase:
     ) -> None:
         """Reads topics from now on: names, or a regular expression.
 
-        An expression is a compiled one, a text that begins with `^`, or `pattern`. With a group
-        its members share the partitions, and the listeners hear, within a call that asks for
-        records, what this consumer gets and gives up (`on_lost`: what may be another member's
-        already, `on_revoke` where that is not given). Each gets a list of `TopicPartition`s.
-        Without a group all partitions are read.
+        An expression is a compiled one, a text that begins with `^`, or `pattern`. With a group its
+        members share the partitions, and calls that return records first call the listeners with
+        the partitions that this consumer gets and gives up (`on_lost`: partitions that may already
+        be another member's; by default `on_revoke`). Each gets a list of `TopicPartition`s. Without
+        a group all partitions are read.
 
         >>> consumer.subscribe(["orders", "teas"], on_revoke=lambda partitions: consumer.commit())
         >>> consumer.subscribe("^order.*")
@@ -75,7 +75,7 @@ class ConsumerBase:
         self._core.subscribe(subscription_of(wanted, by_broker=by_broker))
 
     def unsubscribe(self) -> None:
-        """Reads nothing any more, until it is subscribed or assigned again.
+        """Stops reading until the next `subscribe` or `assign`.
 
         >>> consumer.subscribe("orders")
         >>> consumer.unsubscribe()
@@ -85,10 +85,9 @@ class ConsumerBase:
         self._core.unsubscribe()
 
     def assign(self, partitions: Placed) -> None:
-        """Reads these partitions from now on, whatever a group's other members read.
-
-        With a mapping each begins at its offset; `None`, or no mapping, is the group's committed
-        offset, or what auto.offset.reset says.
+        """Reads these partitions from now on, regardless of a group's other members. With a mapping
+        each begins at its offset; `None`, or no mapping, stands for the group's committed offset,
+        or else for auto.offset.reset.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 2})
@@ -128,7 +127,7 @@ class ConsumerBase:
         self._core.seek(TopicPartition(*partition), offset)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hands out no records of partitions until `resume`; the group is not concerned.
+        """Returns no records of partitions until `resume`; the group is not affected.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 0})
@@ -139,7 +138,7 @@ class ConsumerBase:
         self._core.pause(map_places(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Hands out records of partitions that were paused.
+        """Returns records of paused partitions again.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 0})
@@ -151,7 +150,7 @@ class ConsumerBase:
         self._core.resume(map_places(partitions))
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions of which `pause` holds the records back.
+        """The paused partitions.
 
         >>> consumer.assign([("orders", 0), ("orders", 1)])
         >>> consumer.pause(("orders", 1))
@@ -161,7 +160,7 @@ class ConsumerBase:
         return self._core.paused()
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Records up to the end as the last fetch found it; `None` before the first.
+        """Number of records up to the end according to the last fetch; `None` before the first.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 0})
@@ -173,7 +172,7 @@ class ConsumerBase:
     def commit_async(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
     ) -> "Future[None]":
-        """The same without waiting; the future has the error, if there is one.
+        """Commits without waiting; the future has the error, if any.
 
         >>> consumer.assign({("orders", 0): 0})
         >>> consumer.commit_async(offsets={("orders", 0): 2}).result(timeout=10)
@@ -181,7 +180,7 @@ class ConsumerBase:
         return self._core.commit_later(offsets_to_commit(record, offsets))
 
     def _stream_arguments(self, number: int) -> dict[str, Any]:
-        """Of one more consumer that is a member of the same group."""
+        """The arguments of another consumer in the same group."""
         target, group, settings, decoding, assignors = self._made_with
         own = dict(settings or {})
         if self._core.config.group_instance_id:
@@ -199,7 +198,7 @@ class ConsumerBase:
 def listeners_of(
     on_assign: Any | None, on_revoke: Any | None, on_lost: Any | None
 ) -> dict[EventKind, Any]:
-    """By kind of event; what is lost is revoked where nothing else is said."""
+    """Listeners by kind of event; without `on_lost`, `on_revoke` is called for lost partitions."""
     given = {
         EventKind.ASSIGNED: on_assign,
         EventKind.REVOKED: on_revoke,

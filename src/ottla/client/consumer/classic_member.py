@@ -1,7 +1,7 @@
-"""A member of a classic group: joins, takes its share, reports, and joins again when it must.
+"""A member of a classic group: joins, syncs, sends heartbeats, and rejoins when it must.
 
-With an eager assignor everything is given up before the member joins again; with cooperative ones
-(KIP-429) only what another member gets, after which all join once more. Kafka's counterparts:
+With an eager assignor everything is given up before the member rejoins; with cooperative ones
+(KIP-429) only what another member gets, after which all rejoin. Kafka's counterparts:
 `AbstractCoordinator`, `ConsumerCoordinator`.
 """
 
@@ -72,9 +72,9 @@ class ClassicMember:
     """When the next heartbeat, or the next attempt to join, is due."""
     _protocol: str = ""
     _members: dict[str, GroupMember] = field(default_factory=dict)
-    """Of the leader: all members with their subscriptions."""
+    """For the leader: all members with their subscriptions."""
     _counts: Mapping[str, int] | None = None
-    """Of the leader: what the assignment was made for."""
+    """For the leader: the topics for which the assignment was made."""
     _assignments: dict[str, bytes] = field(default_factory=dict)
 
     @property
@@ -93,7 +93,7 @@ class ClassicMember:
 
     @property
     def is_cooperative(self) -> bool:
-        """Where an eager assignor is among those offered, the group may choose it (KIP-429)."""
+        """If an eager assignor is among the offered ones, the group may choose it (KIP-429)."""
         return all(one.is_cooperative for one in self.assignors)
 
     @property
@@ -182,7 +182,7 @@ class ClassicMember:
             self.owned |= event.partitions
         else:
             self.owned -= event.partitions
-            # Everybody joins once more, so that the others get what this member gave up.
+            # All rejoin, so that the others get what this member gave up.
             self._must_rejoin |= event.kind is EventKind.REVOKED and self.state is State.STABLE
 
     def leave(self) -> Message | None:
@@ -192,7 +192,7 @@ class ClassicMember:
         self.generation, self.member_id = NO_GENERATION, ""
         self._forget_leadership()
         self._lose()
-        # A static member does not leave: it may come back within its session timeout (KIP-345).
+        # A static member does not leave: it may return within its session timeout (KIP-345).
         if not was_member or instance_id is not None:
             return None
         return self._leave_as(leaving)
@@ -325,7 +325,7 @@ class ClassicMember:
         self._lose()
 
     def _lose(self) -> None:
-        """What the application has, or is about to hear of, may be another member's by now."""
+        """What the application has, or will learn of, may already be another member's."""
         self.events.clear()
         if self.owned:
             self.events.append(Event(EventKind.LOST, self.owned))

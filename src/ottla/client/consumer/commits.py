@@ -1,4 +1,4 @@
-"""What a consumer commits: in the order in which it was asked, in a thread of its own."""
+"""Commits of a consumer: in the order of the calls, in a separate thread."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,13 +22,16 @@ LOST = frozenset(
     }
 )
 AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})
-"""The group moved on meanwhile; the same member may commit in its new generation."""
+"""The group rebalanced meanwhile; the same member may commit in its new generation."""
 
 TRIES = 20
 
 
 class Commits:
-    """Commits of one group. `identity` raises `ApiError` for what should be a member and is not."""
+    """Commits of one group.
+
+    `identity` raises `ApiError` for a consumer that should be a member but is not.
+    """
 
     def __init__(
         self,
@@ -38,35 +41,35 @@ class Commits:
         retry_backoff_s: float,
         store: Callable[[Mapping[TopicPartition, int]], None] = lambda _: None,
     ) -> None:
-        """`store` is called with what was committed."""
+        """`store` is called with the committed offsets."""
         self._group = group
         self._cluster = cluster
         self._identity = identity
         self._retry_backoff_s = retry_backoff_s
         self._store = store
         self._known: dict[TopicPartition, int] = {}
-        """What need not be committed again."""
+        """Offsets that need not be committed again."""
         self._thread = ThreadPoolExecutor(1, "ottla commits")
 
     def later(self, offsets: Mapping[TopicPartition, ReadUpTo]) -> "Future[None]":
-        """The future raises `CommitFailedError` and `UserError`."""
+        """Commits later; the future raises `CommitFailedError` and `UserError`."""
         return self._thread.submit(self._commit, dict(offsets))
 
     def after(self, deed: Callable[[], None]) -> None:
-        """Does something when all that was asked before is committed."""
+        """Calls a function once all earlier commits are done."""
         self._thread.submit(deed)
 
     def found(self, place: TopicPartition, offset: int) -> None:
-        """This is committed already, as the coordinator said."""
+        """Records what is already committed, according to the coordinator."""
         self._known.setdefault(place, offset)
 
     def forget(self, places: Iterable[TopicPartition]) -> None:
-        """Others may commit these from now on."""
+        """Forgets partitions that others may commit from now on."""
         for one in places:
             self._known.pop(one, None)
 
     def close(self) -> None:
-        """Waits for what is being committed."""
+        """Waits for pending commits."""
         self._thread.shutdown(wait=True)
 
     def _commit(self, offsets: dict[TopicPartition, ReadUpTo]) -> None:
@@ -91,8 +94,8 @@ class Commits:
                 if error.code in LOST or (error.code in AGAIN and not tries_left):
                     raise CommitFailedError(
                         f"group {self._group}: offsets were not committed ({error.code.name}): "
-                        "the group gave the partitions to another member; take fewer records at "
-                        "once (max.poll.records), or raise max.poll.interval.ms"
+                        "the group gave the partitions to another member; lower max.poll.records, "
+                        "or raise max.poll.interval.ms"
                     ) from error
                 if error.code not in AGAIN:
                     raise RefusedError(f"group {self._group}: commit", error) from error

@@ -1,4 +1,4 @@
-"""`ottla.Consumer`, for applications that wait in a thread; `ottla.aio.Consumer` has its names.
+"""`ottla.Consumer`, for threads; `ottla.aio.Consumer` has the same names.
 
 with ottla.Consumer("127.0.0.1:9092", group="billing") as consumer:
     consumer.subscribe("orders")
@@ -25,8 +25,8 @@ class Consumer(ConsumerBase):
     """Records of topics, alone or shared with the other members of a group.
 
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Use it in a `with`
-    statement and from one thread; `streams` gives one consumer for each of several threads. What
-    is wrong raises `UserError`, and a later call may succeed.
+    statement and from one thread; `streams` gives one consumer for each of several threads. Errors
+    raise `UserError`; a later call may succeed.
 
     >>> with ottla.Consumer(log, "kitchen", settings={"auto.offset.reset": "earliest"}) as consumer:
     ...     consumer.subscribe("orders")
@@ -47,11 +47,11 @@ class Consumer(ConsumerBase):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # The record that the application failed at is read again.
+        # The record that the application failed on is read again.
         self._close(commits=kind is None)
 
     def close(self) -> None:
-        """Commits what was handed out, where that is automatic, and leaves the group.
+        """Commits the returned records, with enable.auto.commit, and leaves the group.
 
         >>> consumer.close()
         >>> consumer.poll()
@@ -73,9 +73,8 @@ class Consumer(ConsumerBase):
         self._core.close(commits=commits)
 
     def streams(self, count: int) -> "list[Consumer]":
-        """Consumers of the same group for so many threads, each to be subscribed by its own.
-
-        They share the partitions as the threads of Kafka 0.7 do, and are closed with this one.
+        """Creates `count` consumers of the same group, one per thread, which subscribes it. They
+        share the partitions as the threads of Kafka 0.7 do, and are closed with this one.
 
         >>> for stream in consumer.streams(2):  # Each for a thread.
         ...     stream.subscribe("orders")
@@ -88,7 +87,7 @@ class Consumer(ConsumerBase):
     # Records
 
     def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
-        """The next record, or `None` when none has come in so many seconds.
+        """The next record, or `None` if none arrives within `timeout` seconds.
 
         >>> consumer.assign({("orders", 0): 0})
         >>> consumer.poll(timeout=10).value
@@ -100,7 +99,7 @@ class Consumer(ConsumerBase):
         return next(self._records) if self._fill(timeout) else None
 
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
-        """Up to so many records: fewer when no more have come in so many seconds.
+        """Up to `count` records; fewer if no more arrive within `timeout` seconds.
 
         >>> consumer.assign({("orders", 0): 1})
         >>> [record.value for record in consumer.consume(2, timeout=10)]
@@ -119,7 +118,7 @@ class Consumer(ConsumerBase):
         return found
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Endless: it waits for what comes, until the consumer is closed."""
+        """Endless: waits for records until the consumer is closed."""
         core = self._core
         while True:
             for record in self._records:
@@ -131,7 +130,7 @@ class Consumer(ConsumerBase):
             self._fill(None)
 
     def _fill(self, timeout: float | None) -> bool:
-        """Whether there is a record to be handed out; `_records` has it then."""
+        """Whether there is a record to return; it is then in `_records`."""
         core = self._core
         core.check_reads()
         until_s = None if timeout is None else time.monotonic() + timeout
@@ -171,7 +170,7 @@ class Consumer(ConsumerBase):
     # Positions
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continues at the first records, of all assigned partitions where none is named.
+        """Continues at the first records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 2})
@@ -182,7 +181,7 @@ class Consumer(ConsumerBase):
         self._seek_to(partitions, EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continues after the last records, of all assigned partitions where none is named.
+        """Continues after the last records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 0})
@@ -193,7 +192,7 @@ class Consumer(ConsumerBase):
         self._seek_to(partitions, LATEST)
 
     def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        """Continues at the first records of a time or later; at the end where there are none.
+        """Continues at the first records of a time or later, or at the end if there are none.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.assign({place: 0})
@@ -231,7 +230,7 @@ class Consumer(ConsumerBase):
         return set(range(self._core.partition_count(topic)))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is there.
+        """The first offset of each partition.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.beginning_offsets([place])[place]
@@ -241,8 +240,7 @@ class Consumer(ConsumerBase):
         return self._core.list_offsets({TopicPartition(*one): EARLIEST for one in partitions})
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets after the last records; of those of ended transactions with
-        read_committed.
+        """The end offsets; with read_committed the last stable offsets.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> consumer.end_offsets([place])[place]
@@ -271,10 +269,9 @@ class Consumer(ConsumerBase):
     def commit(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
     ) -> None:
-        """Commits that a record has been processed, or offsets, or all that was handed out.
-
-        An offset is that of the next record to read. Raises `CommitFailedError` when the
-        partition is another member's by now.
+        """Commits the position after a record, or offsets, or the positions of all returned
+        records. An offset is that of the next record to read. Raises `CommitFailedError` if the
+        partition was assigned to another member.
 
         >>> consumer.assign({("orders", 0): 0})
         >>> record = consumer.poll(timeout=10)
@@ -286,7 +283,7 @@ class Consumer(ConsumerBase):
         self._core.commit_later(offsets_to_commit(record, offsets)).result()
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """What the group has committed; `None` where nothing.
+        """The group's committed offsets; `None` where there is none.
 
         >>> consumer.assign([("orders", 0)])
         >>> consumer.commit(offsets={("orders", 0): 2})

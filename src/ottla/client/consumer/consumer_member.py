@@ -1,8 +1,8 @@
 """A member of a consumer group (KIP-848): the broker assigns, and heartbeats carry everything.
 
-An assignment is reconciled with what the member owns: what goes is given up, what comes is taken,
-and the next heartbeat acknowledges both. Kafka's counterparts: `ConsumerMembershipManager`,
-`ConsumerHeartbeatRequestManager`.
+An assignment is reconciled with what the member owns: it gives up removed partitions, takes added
+ones, and acknowledges both with the next heartbeat. Kafka's counterparts:
+`ConsumerMembershipManager`, `ConsumerHeartbeatRequestManager`.
 """
 
 from collections import deque
@@ -31,7 +31,9 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 JOIN = 0
 LEAVE = -1
 LEAVE_STATIC = -2
-"""Epochs of a heartbeat that are requests; a static member that leaves so may come back."""
+"""Epochs in a heartbeat with a special meaning; a static member that leaves temporarily may
+return.
+"""
 
 NOTHING: Partitions = frozenset()
 FENCED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
@@ -58,7 +60,7 @@ class ConsumerMember:
     _has_new_topics: bool = True
     _owned_ids: TopicIdPartitions = frozenset()
     _target: TopicIdPartitions | None = None
-    """What the broker has assigned last, until it is reconciled."""
+    """The last assignment of the broker, until it is reconciled."""
     _reconciling: TopicIdPartitions | None = None
     _must_acknowledge: bool = False
     _must_send_all: bool = False
@@ -113,7 +115,7 @@ class ConsumerMember:
         return min(self._next_ms, now_ms) if is_urgent else self._next_ms
 
     def next_request(self, now_ms: float) -> Message | None:
-        # A member that was fenced joins again once the application has let go of everything.
+        # A fenced member rejoins once the application has given up everything.
         if now_ms < self.due_ms(now_ms) or (self.epoch == JOIN and self.events):
             return None
         options = self.options
@@ -165,7 +167,7 @@ class ConsumerMember:
 
     def unreachable(self, now_ms: float) -> None:
         self.is_coordinator_lost = True
-        # Whether the coordinator has heard the last heartbeat is not known: all is said again.
+        # It is unknown whether the coordinator got the last heartbeat, so everything is sent again.
         self._must_send_all = True
         self._next_ms = now_ms + self.options.retry_backoff_ms
 
@@ -212,7 +214,7 @@ class ConsumerMember:
             self.events.append(Event(EventKind.LOST, self.owned))
 
     def _reconcile(self) -> None:
-        """One assignment after the other: a later one waits until this one is acknowledged."""
+        """Reconciles one assignment at a time: a later one waits until this one is acknowledged."""
         if self._target is None or self._reconciling is not None or self.unknown_ids:
             return
         target, self._target = self._target, None

@@ -1,7 +1,7 @@
-"""What a consumer does, whether the application waits in a thread or in an event loop.
+"""The logic of a consumer, for applications with threads and with an event loop.
 
-`next_records` and `next_event` return at once. `has_work` says whether there is something that
-asks brokers, which `work` does and may block: positions, leaders, resets. `consumer.py` and
+`next_records` and `next_event` return immediately. `has_work` says whether there are requests to
+brokers (positions, leaders, resets), which `work` sends, and may block. `consumer.py` and
 `ottla/aio.py` call them in turn.
 """
 
@@ -50,7 +50,7 @@ WORK_PAUSE_S = 0.1
 
 
 class ConsumerCore:
-    """One consumer; all methods but those of `ConsumerCore.wake` belong to one thread at a time."""
+    """One consumer; all methods except `ConsumerCore.wake` are for one thread at a time."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class ConsumerCore:
         self.group = group
         self.is_closed = False
         self.attention = False
-        """Whether something other than the next record wants the application's thread."""
+        """Whether there is something other than the next record for the application's thread."""
         self.wakers: list[Callable[[], None]] = []
-        """Called with every change, for those who cannot wait on a condition."""
+        """Called with every change, for callers that cannot wait on a condition."""
         self._decoding = decoding
         self._changed = threading.Condition()
         self._cluster = SharedCluster(cluster)
@@ -161,14 +161,14 @@ class ConsumerCore:
                     self.seek(place, offset)
 
     def unsubscribe(self) -> None:
-        """Reads nothing any more."""
+        """Stops reading."""
         self.check_open()
         self._leave()
         with self._changed:
             self._drop(list(self._queue.readings))
 
     def _leave(self) -> None:
-        """Is no member any more; the coordinator hears of it after what is being committed."""
+        """Leaves the group; the coordinator is informed after pending commits."""
         self._alone = None
         left = self._thread
         if left is not None and left.is_started:
@@ -198,7 +198,7 @@ class ConsumerCore:
             return None if at is None else at.offset
 
     def positions(self) -> dict[TopicPartition, ReadUpTo]:
-        """Of all partitions whose position is known."""
+        """Positions of all partitions whose position is known."""
         with self._changed:
             found = {place: self._read_up_to(place) for place in self._queue.readings}
             return {place: at for place, at in found.items() if at is not None}
@@ -223,7 +223,7 @@ class ConsumerCore:
             self._changed.notify_all()
 
     def seek_to_time(self, partitions: Collection[TopicPartition], time_ms: int) -> None:
-        """To the first records at a time or later, or to an end; of all where none is named."""
+        """Seeks to the first records at a time or later, or to an end; by default everywhere."""
         found = self.list_offsets(dict.fromkeys(partitions or self.assignment(), time_ms))
         late = [place for place, offset in found.items() if offset < 0]
         found |= self.list_offsets(dict.fromkeys(late, LATEST))
@@ -234,7 +234,7 @@ class ConsumerCore:
         with self._changed:
             for place in partitions:
                 self._check_assigned(place)
-                # What was fetched is dropped, and is fetched again after `resume`.
+                # Fetched records are dropped, and fetched again after `resume`.
                 self._seek(place, self._read_up_to(place))
                 self._queue.readings[place].is_paused = True
 
@@ -259,7 +259,7 @@ class ConsumerCore:
             return None if position is None or end < 0 else max(0, end - position)
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Offsets at times or ends; -1 where no record is as late."""
+        """Offsets at times or ends; -1 if no record is that late."""
         self.check_open()
         return self._cluster.list_offsets(wanted, self._isolation) if wanted else {}
 
@@ -276,7 +276,7 @@ class ConsumerCore:
     # Records
 
     def next_records(self) -> Iterator[ConsumerRecord] | None:
-        """The records to be handed out next, if any have come."""
+        """The next records for the application, if any have been fetched."""
         with self._changed:
             if (handed := self._current()) is not None and handed.count():
                 return handed.left
@@ -299,7 +299,7 @@ class ConsumerCore:
         try:
             records = next(self._lists, None)
         except UserError:
-            # The next attempt shall find the same, not what follows.
+            # The next attempt must find the same record, not what follows.
             self._queue.seek(place, reading.read_up_to)
             raise
         if records is None:
@@ -323,7 +323,7 @@ class ConsumerCore:
         return True
 
     def _current(self) -> Handed | None:
-        """What is being handed out, unless it was revoked or sought away from."""
+        """The records being returned, unless revoked or sought away from."""
         handed = self._handed
         if handed is None:
             return None
@@ -344,7 +344,7 @@ class ConsumerCore:
     # Events and work
 
     def next_event(self) -> Event | None:
-        """What the application must hear of before it gets more records; `handled` it."""
+        """The event to handle before the application gets more records; call `handled` then."""
         thread = self._thread
         with self._changed:
             if thread is not None:
@@ -360,12 +360,12 @@ class ConsumerCore:
             return None
 
     def before(self, event: Event) -> None:
-        """Commits what the application has of partitions that it still has; may block."""
+        """Commits for partitions that the consumer still has; may block."""
         if event.kind is EventKind.REVOKED and self.config.enable_auto_commit:
             self._commit_quietly(event.partitions)
 
     def apply(self, event: Event) -> None:
-        """To be called before the application hears of it when it gains, after when it loses."""
+        """Call it before the application learns of a gain, and after it learns of a loss."""
         with self._changed:
             if event.kind is EventKind.ASSIGNED:
                 self._add(event.partitions)
@@ -375,7 +375,7 @@ class ConsumerCore:
                 self._commits.forget(event.partitions)
 
     def handled(self, event: Event) -> None:
-        """The application has heard of the event: the membership continues."""
+        """The application has handled the event: the membership continues."""
         assert self._thread is not None
         with self._changed:
             member = self._thread.member
@@ -384,7 +384,7 @@ class ConsumerCore:
             self._changed.notify_all()
 
     def has_work(self) -> bool:
-        """Whether `work` has something to ask brokers."""
+        """Whether `work` has requests to send to brokers."""
         now_s = time.monotonic()
         with self._changed:
             if self._unchecked or self._is_look_up_due(now_s):
@@ -397,10 +397,10 @@ class ConsumerCore:
             return bool(is_refused or is_sought)
 
     def work(self) -> None:
-        """Finds out topics, positions and leaders that are not known; may block.
+        """Finds unknown topics, positions and leaders; may block.
 
-        Raises `UserError` for what the application must decide. Brokers that answered before and
-        do not now are waited for, as every Kafka client does.
+        Raises `UserError` for what the application must decide. Brokers that answered before but do
+        not now are waited for, as in every Kafka client.
         """
         try:
             self._work()
@@ -419,7 +419,7 @@ class ConsumerCore:
             except UnreachableError:
                 raise
             except UserError:
-                self._unchecked.discard(topic)  # It may be made later.
+                self._unchecked.discard(topic)  # It may be created later.
                 raise
             self._unchecked.discard(topic)
         if self._is_look_up_due(time.monotonic()):
@@ -469,20 +469,20 @@ class ConsumerCore:
         self._reset(left)
 
     def _place(self, place: TopicPartition, version: int, at: ReadUpTo) -> None:
-        """Sets a position that was asked for, unless there has been a seek meanwhile."""
+        """Sets a position that was looked up, unless a seek happened meanwhile."""
         reading = self._queue.readings.get(place)
         if reading is not None and reading.version == version:
             self._seek(place, at)
 
     def _reset(self, versions: Mapping[TopicPartition, int]) -> None:
-        """Where partitions begin that have no position, or one that is out of range."""
+        """Resets partitions without a position, or with one that is out of range."""
         if not versions:
             return
         policy = self.config.auto_offset_reset
         if policy == "none":
             places = ", ".join(map(str, sorted(versions)))
             raise NoOffsetError(
-                f"{places}: there is no offset to begin at, and auto.offset.reset=none; seek to "
+                f"{places}: there is no offset to start from, and auto.offset.reset=none; seek to "
                 "one, or set it to earliest or latest"
             )
         duration_ms = reset_duration_ms(policy)
@@ -509,7 +509,7 @@ class ConsumerCore:
             self._changed.notify_all()
 
     def _check_truncation(self) -> None:
-        """Asks new leaders whether they have all that was fetched from those before (KIP-320)."""
+        """Asks new leaders whether they have all that was fetched before (KIP-320)."""
         with self._changed:
             asked = {
                 place: (one.version, one.fetched_epoch)
@@ -528,7 +528,7 @@ class ConsumerCore:
                     self._truncated(place, end_offset)
 
     def _truncated(self, place: TopicPartition, end_offset: int) -> None:
-        """Drops what was fetched of the other log; what the application has of it is reported."""
+        """Drops records of a divergent log; reports those that the application already has."""
         position = self.position(place)
         assert position is not None
         if position > end_offset and self.config.auto_offset_reset == "none":
@@ -548,7 +548,7 @@ class ConsumerCore:
         return self._alone is not None and age_s >= self.config.metadata_max_age_ms / MILLISECONDS
 
     def _look_up_alone(self) -> None:
-        """Without a group all partitions of what is subscribed to are read here."""
+        """Without a group, reads all partitions of the subscribed topics."""
         wanted = self._alone
         assert wanted is not None
         counts = dict(self._cluster.topics(wanted.topics).counts)
@@ -575,18 +575,18 @@ class ConsumerCore:
     def commit_later(
         self, offsets: Mapping[TopicPartition, ReadUpTo] | None = None
     ) -> "Future[None]":
-        """Commits, in the order of the calls, in a thread of its own; positions by default."""
+        """Commits, in the order of the calls, in a separate thread; positions by default."""
         self.check_group()
         assert self._commits is not None
         return self._commits.later(self.positions() if offsets is None else offsets)
 
     def _store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What was committed, also where a group in ZooKeeper has it."""
+        """Stores committed offsets, also for a group in ZooKeeper."""
         if self._thread is not None and self._thread.is_started:
             self._thread.store(offsets)
 
     def _identity(self) -> GroupMemberId:
-        """Who commits; raises `ApiError` for one that should be a member and is not."""
+        """The identity to commit with; raises `ApiError` if the consumer lost its membership."""
         thread = self._thread
         if thread is None or not thread.is_started:
             return OUTSIDER
@@ -596,17 +596,17 @@ class ConsumerCore:
         return identity
 
     def auto_commit(self) -> None:
-        """Where it is due; does not wait for the answer."""
+        """Commits if it is due; does not wait for the response."""
         if not self.config.enable_auto_commit or self._commits is None:
             return
         now_s = time.monotonic()
         if now_s >= self._commit_due_s:
             self._commit_due_s = now_s + self.config.auto_commit_interval_ms / MILLISECONDS
-            # What fails now is tried again with the next.
+            # A failed commit is retried with the next one.
             self.commit_later()
 
     def _commit_quietly(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """A commit of what the next owner begins with; what fails is read twice."""
+        """Commits where the next owner continues; if it fails, records are read twice."""
         positions = self.positions()
         if partitions is not None:
             positions = {one: at for one, at in positions.items() if one in partitions}
@@ -618,7 +618,7 @@ class ConsumerCore:
     # Waiting, and the end
 
     def wait(self, timeout_s: float | None) -> None:
-        """Until something may have come."""
+        """Waits until something may have arrived."""
         with self._changed:
             if not self._has_something():
                 self._changed.wait(self.patience_s(timeout_s))
@@ -627,7 +627,7 @@ class ConsumerCore:
         return self.is_closed or self.attention or self._queue.has_chunk()
 
     def patience_s(self, timeout_s: float | None) -> float | None:
-        """How long to wait at most: work that could not be done is tried again."""
+        """The maximum wait: failed work is retried."""
         left_s = self._next_work_s - time.monotonic()
         if self.has_work() or left_s > 0:
             return max(0.001, min(left_s, WORK_PAUSE_S if timeout_s is None else timeout_s))
@@ -638,7 +638,7 @@ class ConsumerCore:
             return self._has_something()
 
     def _notify(self) -> None:
-        """Under the lock: something has changed."""
+        """Under the lock: notifies of a change."""
         thread = self._thread
         if thread is not None:
             is_concerned = bool(thread.member.events) or thread.failure is not None
@@ -652,7 +652,7 @@ class ConsumerCore:
 
     def check_open(self) -> None:
         if self.is_closed:
-            raise ClosedError("this consumer is closed; make another")
+            raise ClosedError("this consumer is closed; create another")
 
     def check_reads(self) -> None:
         """Raises `UserError` where no record can ever come, as Java's `KafkaConsumer.poll` does."""
@@ -666,18 +666,18 @@ class ConsumerCore:
     def check_group(self) -> str:
         self.check_open()
         if self.group is None:
-            raise UserError("this consumer has no group; make it with group=NAME")
+            raise UserError("this consumer has no group; create it with group=NAME")
         return self.group
 
     def farewell(self) -> Event | None:
-        """What the application loses by closing."""
+        """The event by which the application learns what it loses by closing."""
         with self._changed:
             if self._thread is None or not self._thread.member.owned:
                 return None
             return Event(EventKind.REVOKED, self._thread.member.owned)
 
     def close(self, *, commits: bool = True) -> None:
-        """Commits, leaves the group, and ends the threads; may block."""
+        """Commits, leaves the group, and stops the threads; may block."""
         if self.is_closed:
             return
         if commits and self.config.enable_auto_commit and self._commits is not None:

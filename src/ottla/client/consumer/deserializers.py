@@ -1,4 +1,4 @@
-"""From the bytes of a key or a value to what an application has.
+"""Convert the bytes of a key or a value to an application's object.
 
 A deserializer is a function of bytes, or the name of one of these: "bytes", "str", "json". It is
 not called for null.
@@ -28,7 +28,7 @@ NAMED: Mapping[str, Deserialize | None] = {
 
 
 def deserializer_of(wanted: Deserializer | None) -> Deserialize | None:
-    """The function; `None` for bytes as they are. Raises `UserError`."""
+    """Returns the function; `None` for plain bytes. Raises `UserError`."""
     if wanted is None or callable(wanted):
         return wanted
     if wanted not in NAMED:
@@ -39,13 +39,12 @@ def deserializer_of(wanted: Deserializer | None) -> Deserialize | None:
 
 
 class AvroDeserializer:
-    """Objects that were written by an Avro schema.
+    """Reads objects that were written with an Avro schema.
 
-    Where a registry's framing precedes them, each is read by the schema that wrote it: that of
+    If a registry's framing precedes them, each is read with the schema that wrote it: from
     `registry` (an http address with `registry_config`, the settings of a login, or a directory of
-    schemas), or what a function gives for an id. `schema`, if there is one too, says in which
-    fields they are shown. With `schema_id` that one id is read by `schema`, and others are refused.
-    Needs the extra `avro`.
+    schemas), or from a function of the id. `schema`, if also given, is the reader's schema. With
+    `schema_id` only that id is accepted, and read with `schema`. Needs the extra `avro`.
 
     >>> deserialize = ottla.AvroDeserializer({"type": "record", "name": "Order", "fields": [
     ...     {"name": "tea", "type": "int"}]})
@@ -76,14 +75,14 @@ class AvroDeserializer:
             self._shown = parse_schema(json.loads(schema) if isinstance(schema, str) else schema)
         if registry is not None:
             if self._find is not None or schema_id is not None:
-                raise UserError("a registry says which schema wrote an object: leave the other out")
+                raise UserError("a registry has the writer's schema: omit the other")
             known = open_registry(registry, parse_login(registry_config))
             self._find = lambda schema_id: self._registered(known.schema(schema_id))
         elif schema is None:
             raise UserError("name the schema that wrote the objects, or the registry that has it")
         elif schema_id is not None:
             if self._find is not None:
-                raise UserError("a function has a schema for each id: leave schema_id out")
+                raise UserError("a function has a schema for each id: omit schema_id")
             self._schemas[schema_id] = self._shown
         self._is_framed = self._find is not None or schema_id is not None
 

@@ -1,4 +1,4 @@
-"""What an application must decide, and cannot go on without."""
+"""Errors that an application must resolve before the consumer can continue."""
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
@@ -9,13 +9,13 @@ class ClosedError(UserError):
 
 
 class CommitFailedError(UserError):
-    """The partitions are another member's by now, which reads their records once more."""
+    """The partitions were assigned to another member, which reads their records again."""
 
 
 class LogTruncatedError(UserError):
-    """A new leader's log was cut below what has been read, and auto.offset.reset=none.
+    """A new leader's log was truncated below what has been read, and auto.offset.reset=none.
 
-    Continue with a seek, at `end_offset` for all records that have taken their places.
+    Seek to continue; `end_offset` is where the records that replaced the lost ones begin.
     """
 
     def __init__(self, place: TopicPartition, end_offset: int, position: int) -> None:

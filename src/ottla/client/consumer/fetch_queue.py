@@ -1,7 +1,7 @@
-"""What a consumer reads, how far, and what has been fetched and not been handed out.
+"""What a consumer reads, its positions, and what has been fetched but not returned yet.
 
-Values alone: threads fetch what `plan` says and bring what came to `take`, the application takes
-`next_chunk`. An answer to what was asked before a seek is dropped. Kafka's counterparts:
+Values alone: threads fetch what `plan` returns and pass the result to `take`, and the application
+gets `next_chunk`. The response to a request from before a seek is dropped. Kafka's counterparts:
 `SubscriptionState`, `Fetcher`, `FetchBuffer`.
 """
 
@@ -23,7 +23,7 @@ OTHER_LEADER = PASSING | {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
-"""Refusals after which a partition's leader is looked up again."""
+"""Errors after which a partition's leader is looked up again."""
 
 
 @dataclass(slots=True)
@@ -31,22 +31,22 @@ class Reading:
     """One assigned partition. `version` changes with every seek."""
 
     read_up_to: ReadUpTo | None = None
-    """What the application has seen, once it is known where it begins."""
+    """The application's position, once it is known."""
     fetch_offset: int = -1
     version: int = 0
     is_paused: bool = False
     leader: int | None = None
     leader_epoch: int = -1
     fetched_epoch: int = -1
-    """In which the batch before `fetch_offset` was written, where that is known."""
+    """Epoch of the batch before `fetch_offset`, if known."""
     queued_size: int = 0
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
     refusal: ApiError | None = None
-    """What the application must hear before anything more is fetched."""
+    """An error that the application must get before anything more is fetched."""
     is_doubtful: bool = False
-    """Whether another leader has come, whose log may have been cut below `fetch_offset`."""
+    """Whether the leader changed, whose log may have been truncated below `fetch_offset`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +59,23 @@ class PlannedFetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Whole batches of one partition; records of the first may lie before what was asked for."""
+    """Whole batches of one partition; the first may have records before the requested offset."""
 
     place: TopicPartition
     version: int
     fetched: Fetched
     end: ReadUpTo
-    """Where the application is when it has all of it."""
+    """The application's position after it."""
 
 
 @dataclass(slots=True)
 class FetchQueue:
-    """All methods are called under one lock, which this class does not know."""
+    """All methods are called under one lock, which the caller holds."""
 
     max_queued_size: int
     max_partition_size: int
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
-    """In the order in which partitions are fetched: those that brought something go last."""
+    """Partitions in fetch order: those that returned something go last."""
     _chunks: deque[Chunk] = field(default_factory=deque)
     _versions: int = 0
 
@@ -90,7 +90,7 @@ class FetchQueue:
         self._drop_stale()
 
     def seek(self, place: TopicPartition, to: ReadUpTo | None) -> None:
-        """Continues at an offset; with `None` where a committed one or a reset will say."""
+        """Continues at an offset; `None` stands for a committed offset or a reset."""
         reading = self.readings[place]
         reading.read_up_to = to
         offset, epoch = to or ReadUpTo(-1)
@@ -120,7 +120,9 @@ class FetchQueue:
             reading.leader, reading.leader_epoch = node_id, epoch
 
     def doubtful(self) -> dict[TopicPartition, Reading]:
-        """Those whose new leader must be asked whether it has all that was fetched (KIP-320)."""
+        """Partitions whose new leader must be asked whether it has all that was fetched
+        (KIP-320).
+        """
         return {
             place: one
             for place, one in self.readings.items()
@@ -128,7 +130,7 @@ class FetchQueue:
         }
 
     def plan(self, leader: int) -> list[PlannedFetch]:
-        """What one broker is to be asked for next; nothing while enough waits for the caller."""
+        """The next request for a broker; nothing while enough records wait for the application."""
         if sum(one.queued_size for one in self.readings.values()) >= self.max_queued_size:
             return []
         share = max(1, self.max_queued_size // max(1, len(self.readings)))
@@ -150,7 +152,7 @@ class FetchQueue:
         ]
 
     def take(self, planned: PlannedFetch, found: Fetched | ApiError) -> None:
-        """What came of a planned fetch."""
+        """Takes the result of a planned fetch."""
         reading = self.readings.get(planned.place)
         if reading is None or reading.version != planned.version:
             return
@@ -186,7 +188,7 @@ class FetchQueue:
         self.readings[planned.place] = self.readings.pop(planned.place)
 
     def next_chunk(self) -> Chunk | None:
-        """What came first."""
+        """The chunk that was fetched first."""
         if not self._chunks:
             return None
         chunk = self._chunks.popleft()
@@ -202,7 +204,7 @@ class FetchQueue:
 
     def _refused(self, reading: Reading, error: ApiError) -> None:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            # What has been fetched before is handed out first: nothing of it is out of range.
+            # Earlier fetched records are returned first: they are not out of range.
             if not reading.queued_size:
                 reading.refusal = error
         elif error.code in OTHER_LEADER:

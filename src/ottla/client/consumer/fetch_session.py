@@ -1,6 +1,6 @@
-"""A fetch session with one broker: only partitions that changed are named again (KIP-227).
+"""A fetch session with one broker: only changed partitions are listed again (KIP-227).
 
-Values alone: `next_fetch` says what to name, and `answered` or `lost` what came of it. Kafka's
+Values alone: `next_fetch` returns what to list, and `answered` or `lost` take the outcome. Kafka's
 counterpart: `FetchSessionHandler`.
 """
 
@@ -18,7 +18,7 @@ LOST = frozenset(
     {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH,
      ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.INCONSISTENT_TOPIC_ID}
 )  # fmt: skip
-"""Refusals after which a new session begins, and the same is asked."""
+"""Errors after which a new session begins with the same request."""
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class FetchSession:
     _known: dict[TopicPartition, FetchFrom] = field(default_factory=dict)
 
     def next_fetch(self, wanted: Sequence[FetchFrom]) -> SessionFetch:
-        """How to ask for partitions: all by name at the begin of a session, then the changes."""
+        """How to request partitions: all at the start of a session, then only changes."""
         asked = {TopicPartition(one.topic, one.partition): one for one in wanted}
         known, self._known = self._known, asked
         if self.epoch == FIRST_EPOCH:
-            # With the old id, so that the broker may forget that session.
+            # With the old id, so that the broker can drop that session.
             return SessionFetch(session_id=self.session_id, epoch=FIRST_EPOCH, named=tuple(wanted))
         return SessionFetch(
             session_id=self.session_id,
@@ -44,7 +44,7 @@ class FetchSession:
         )
 
     def answered(self, session_id: int) -> None:
-        """A broker without room for sessions gives no id, and all is named each time."""
+        """A broker without room for sessions returns no id; all partitions are listed each time."""
         self.session_id = session_id
         if session_id == NO_SESSION:
             self.epoch = FIRST_EPOCH
@@ -52,6 +52,6 @@ class FetchSession:
             self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def lost(self) -> None:
-        """The broker does not know the session any more, or the answer was lost."""
+        """The broker no longer knows the session, or the response was lost."""
         self.epoch = FIRST_EPOCH
         self._known = {}

@@ -1,7 +1,7 @@
 """Threads that fetch ahead of the application, one for each broker that leads a partition.
 
-A thread waits while there is nothing to fetch, or enough has been fetched. Everything that threads
-share lies in the `FetchQueue`, under one condition.
+A thread waits while there is nothing to fetch, or enough has been fetched. Threads share only the
+`FetchQueue`, under one condition.
 """
 
 import threading
@@ -17,12 +17,12 @@ from ottla.client.reading import FetchedPartitions, FetchFrom, send_fetches
 from ottla.config.consumer import ConsumerConfig
 
 PAUSE_S = 0.1
-"""After a failure, before the broker is asked again."""
+"""Pause after a failure before the broker is asked again."""
 
 
 @dataclass(slots=True)
 class Fetcher:
-    """`changed` guards `queue`, and is notified when something has come."""
+    """`changed` guards `queue`, and is notified when something was fetched."""
 
     cluster: SharedCluster
     config: ConsumerConfig
@@ -36,7 +36,7 @@ class Fetcher:
     _connections: dict[int, Connection] = field(default_factory=dict)
 
     def start(self, leader: int) -> None:
-        """Under the lock: has a thread fetch from a broker, if none does."""
+        """Under the lock: starts a thread for a broker if there is none."""
         if leader not in self._threads and not self.is_stopped:
             thread = threading.Thread(
                 target=self._run, args=(leader,), name=f"ottla fetcher {leader}", daemon=True
@@ -45,7 +45,7 @@ class Fetcher:
             thread.start()
 
     def stop(self) -> None:
-        """Returns when no thread fetches any more."""
+        """Returns once no thread fetches any more."""
         with self.changed:
             self.is_stopped = True
             self.changed.notify_all()
@@ -61,8 +61,8 @@ class Fetcher:
             try:
                 answer = self._ask(self._connection(leader), planned, session)
             except UserError:
-                # The broker is gone, or leads nothing any more: leaders are looked up again.
-                session = FetchSession()  # A session is one connection's.
+                # The broker is gone, or no longer leads anything: leaders are looked up again.
+                session = FetchSession()  # A session belongs to one connection.
                 self._lose_leader(leader)
             except ApiError as error:
                 if error.code in LOST and session.epoch != FIRST_EPOCH:
@@ -89,7 +89,7 @@ class Fetcher:
             connection.close()
 
     def _next_plan(self, leader: int) -> list[PlannedFetch]:
-        """Nothing when it is time to stop."""
+        """Returns nothing when it is time to stop."""
         with self.changed:
             while not self.is_stopped:
                 if planned := self.queue.plan(leader):

@@ -1,7 +1,8 @@
-"""A thread that keeps a consumer in its group: it asks what the `Membership` says, and waits.
+"""The thread that keeps a consumer in its group: it sends what the `Membership` asks for, and
+waits.
 
-The application's part, which is to hear of what it gains and loses, stays in the application's own
-thread: the membership waits for it, and heartbeats go on meanwhile.
+The application is notified of gains and losses in its own thread: the membership waits for that,
+while heartbeats continue.
 """
 
 import re
@@ -23,12 +24,12 @@ from ottla.config.consumer import ConsumerConfig
 MILLISECONDS = 1000
 IDLE_S = 1.0
 ENTERING_PATIENCE_S = 5.0
-"""For an answer that comes at once where the coordinator is well; otherwise a session times out."""
+"""Timeout for responses that a healthy coordinator sends at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics by name, or those that an expression matches; `regex` is one for the broker."""
+    """Topics by name, or those that match an expression; `regex` is one for the broker."""
 
     topics: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
@@ -37,7 +38,7 @@ class Subscription:
 
 @dataclass(slots=True)
 class GroupThread:
-    """`changed` guards `member` and all that is here."""
+    """`changed` guards `member` and all fields."""
 
     cluster: SharedCluster
     group: str
@@ -47,14 +48,14 @@ class GroupThread:
     on_change: Callable[[], None]
     """Called under the lock with every change."""
     progress: Callable[[], object]
-    """Something that is another when the application has taken a record since."""
+    """A value that changes whenever the application takes a record."""
     subscription: Subscription = Subscription()
     failure: Exception | None = None
-    """Why the consumer is no member, and will not be one."""
+    """The error that permanently ended the membership."""
     has_polled: bool = True
     is_stopped: bool = False
     _is_out: bool = False
-    """Whether the application took no records for too long."""
+    """Whether the application polled no records for too long."""
     _must_look_up: bool = True
     _looked_up_ms: float = 0.0
     _last_progress: object = None
@@ -64,7 +65,7 @@ class GroupThread:
 
     @property
     def is_started(self) -> bool:
-        """Whether this consumer is to be a member."""
+        """Whether this consumer shall be a member."""
         return self._thread is not None
 
     def subscribe(self, subscription: Subscription) -> None:
@@ -78,14 +79,14 @@ class GroupThread:
         self.on_change()
 
     def enter_again(self) -> None:
-        """Under the lock: the application is back, and knows what it has lost."""
+        """Under the lock: the application polls again, and was notified of its losses."""
         if self._is_out:
             self._is_out = False
             self.member.rejoin()
             self.changed.notify_all()
 
     def stop(self) -> None:
-        """Leaves the group, and returns when the thread has ended."""
+        """Leaves the group, and returns once the thread has ended."""
         with self.changed:
             self.is_stopped = True
             is_entering = self.member.is_entering
@@ -103,10 +104,10 @@ class GroupThread:
             self._thread.join()
 
     def store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What was committed the coordinator has."""
+        """Does nothing: the coordinator has stored the offsets."""
 
     def stored(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Nothing that the coordinator has not."""
+        """Returns nothing: the coordinator has all committed offsets."""
         return {}
 
     def _tell(self, farewell: Message) -> None:
@@ -156,10 +157,10 @@ class GroupThread:
             self._lose_coordinator()
 
     def _wait(self, now_ms: float) -> None:
-        """Under the lock: until something changes, or may be due."""
+        """Under the lock: waits until something changes, or may be due."""
         self.on_change()
         due_ms = self.member.due_ms(now_ms) - now_ms
-        # What is due and not asked waits for the application.
+        # A request that is due but not made waits for the application.
         left_s = due_ms / MILLISECONDS if due_ms > 0 else IDLE_S
         if not self.is_stopped and not self._is_look_up_due():
             self.changed.wait(min(left_s, IDLE_S))
@@ -200,7 +201,7 @@ class GroupThread:
         return self._must_look_up or self.member.needs_topics or is_old
 
     def _look_up(self) -> None:
-        """Topics, their partitions and ids as they are now, for whatever needs them."""
+        """Looks up topics, their partitions and ids as they are now, if needed."""
         self._must_look_up = False
         wanted = self.subscription
         ids = self.member.unknown_ids
@@ -214,11 +215,13 @@ class GroupThread:
             if wanted is self.subscription:
                 self.member.subscribe(topics, wanted.regex)
             self.member.take_topics(found.counts, named)
-            if self.member.needs_topics:  # A topic that was made or deleted just now.
+            if self.member.needs_topics:  # A topic that was just created or deleted.
                 self.changed.wait(self.config.retry_backoff_ms / MILLISECONDS)
 
     def _leave_if_stuck(self, now_ms: float) -> Message | None:
-        """An application that takes no records would hold up what its partitions bring."""
+        """Leaves the group if the application polls no records, since that would block its
+        partitions.
+        """
         progress = self.progress()
         if self.has_polled or progress != self._last_progress:
             self._last_progress, self._progress_ms = progress, now_ms

@@ -1,4 +1,4 @@
-"""Records that are being handed out, and how far that has come."""
+"""Records that are being returned to the application, and how far."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ottla.client.groups import ReadUpTo
 
 @dataclass(slots=True)
 class Handed:
-    """Records of one partition that are being handed out."""
+    """Records of one partition that are being returned to the application."""
 
     place: TopicPartition
     version: int
@@ -20,28 +20,28 @@ class Handed:
     left: Iterator[ConsumerRecord]
 
     def end(self) -> None:
-        """A loop that runs over these records ends with the one it has."""
+        """Ends a loop over these records after its current one."""
         for _ in self.left:
             pass
 
     def count(self) -> int:
-        """Records that the application has not seen."""
+        """Number of records that the application has not seen."""
         return length_hint(self.left)
 
     def position(self) -> int:
-        """The offset of the next of them."""
+        """The offset of the next record."""
         count = self.count()
         return self.records[-count].offset if count else self.records[-1].offset + 1
 
     def read_up_to(self, before: ReadUpTo) -> ReadUpTo:
-        """The same with the epoch of the last that was seen, `before` where there is none."""
+        """The position with the epoch of the last record seen, `before` if there is none."""
         seen = len(self.records) - self.count()
         epoch = self.records[seen - 1].leader_epoch if seen else before.epoch
         return ReadUpTo(self.position(), epoch)
 
 
 def cut(lists: Iterable[list[ConsumerRecord]], size: int) -> Iterator[list[ConsumerRecord]]:
-    """The records of lists in lists of so many at most."""
+    """Splits lists of records into lists of at most this length."""
     for one in lists:
         records = iter(one)
         while some := list(islice(records, size)):

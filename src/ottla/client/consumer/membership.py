@@ -1,8 +1,8 @@
-"""What both group protocols have in common: events for the application, and what a member asks.
+"""What both group protocols share: events for the application, and requests of a member.
 
-A membership is a machine without I/O: `next_request` says what to ask the coordinator now,
-`answered` takes the answer, `events` are what the application must take note of before the member
-continues, in order. `group.py` drives it.
+A membership is a state machine without I/O: `next_request` returns the next request to the
+coordinator, `answered` takes the response, and `events` are what the application must handle before
+the member continues, in order. `group.py` drives it.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ OTHER_COORDINATOR = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Refusals after which the coordinator is looked for again."""
+"""Errors after which the coordinator is looked up again."""
 
 
 class EventKind(Enum):
@@ -41,7 +41,7 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change of what this member reads; lost partitions may be another member's already."""
+    """A change of what this member reads; lost partitions may already be another member's."""
 
     kind: EventKind
     partitions: Partitions
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
-    """Who the member is, and its deadlines in milliseconds."""
+    """Identity and timeouts of the member, in milliseconds."""
 
     group_id: str
     instance_id: str | None = None
@@ -61,7 +61,7 @@ class MemberOptions:
 
 
 class FatalError(ApiError):
-    """The coordinator refuses this member for good."""
+    """The coordinator refuses this member permanently."""
 
 
 class Membership(Protocol):
@@ -74,15 +74,15 @@ class Membership(Protocol):
 
     @property
     def identity(self) -> GroupMemberId | None:
-        """`None` while this is no member."""
+        """Returns `None` while this is not a member."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether the member has all that it was assigned, and nothing is under way."""
+        """Whether the member has all that it was assigned, and no change is under way."""
 
     @property
     def needs_topics(self) -> bool:
-        """Whether `take_topics` must be called before the member can go on."""
+        """Whether `take_topics` must be called before the member can continue."""
 
     @property
     def unknown_ids(self) -> frozenset[bytes]:
@@ -99,32 +99,32 @@ class Membership(Protocol):
         """Partition counts of topics by name, and the names of topic ids, as they are now."""
 
     def due_ms(self, now_ms: float) -> float:
-        """When `next_request` will have one."""
+        """When `next_request` will return one."""
 
     def next_request(self, now_ms: float) -> Message | None:
-        """What to ask the coordinator now, if anything."""
+        """The next request to the coordinator, if any."""
 
     def answered(self, request: Message, answer: Any, now_ms: float) -> None:
-        """Raises `FatalError` where the coordinator will never take this member."""
+        """Raises `FatalError` if the coordinator will never accept this member."""
 
     def unreachable(self, now_ms: float) -> None:
         """The coordinator did not answer."""
 
     def handled(self) -> None:
-        """The application has taken note of the first event."""
+        """The application has handled the first event."""
 
     @property
     def is_entering(self) -> bool:
-        """Whether an answer is on its way that makes the coordinator's first note of this member.
+        """Whether a request is pending whose response creates the member at the coordinator.
 
-        It comes at once, whatever the other members do.
+        That response is immediate, whatever the other members do.
         """
 
     def leave(self) -> Message | None:
-        """Ends the membership: partitions are lost, and this is what to ask the coordinator."""
+        """Ends the membership: partitions are lost; returns the request for the coordinator."""
 
     def leave_after(self, answer: Any) -> Message | None:
-        """The same for an answer that came after `leave`, to a request that entered the group."""
+        """The same for a response, after `leave`, to a request that joined the group."""
 
     def rejoin(self) -> None:
-        """After `leave`: enters the group again."""
+        """After `leave`: joins the group again."""

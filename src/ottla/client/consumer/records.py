@@ -18,7 +18,8 @@ from ottla.record.record import Headers
 
 
 class ConsumerRecord(NamedTuple):
-    """A record, and where it lies. `timestamp` is in milliseconds, -1 where there is none.
+    """A record with its topic, partition and offset. `timestamp` is in milliseconds, -1 if there is
+    none.
 
     >>> consumer.assign({("orders", 0): 0})
     >>> record = consumer.poll(timeout=10)
@@ -32,15 +33,15 @@ class ConsumerRecord(NamedTuple):
     timestamp: int
     timestamp_type: TimestampType | None
     key: Any
-    """Bytes, or what the key's deserializer makes of them; `None` for none."""
+    """Bytes, or the result of the key's deserializer; `None` for null."""
     value: Any
-    """Likewise; `None` is a tombstone."""
+    """Likewise for the value; `None` is a tombstone."""
     headers: Headers
     leader_epoch: int
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition that it lies in.
+        """The record's partition.
 
         >>> consumer.assign({("orders", 0): 0})
         >>> consumer.poll(timeout=10).topic_partition
@@ -53,7 +54,7 @@ _new: Callable[[tuple[Any, ...]], ConsumerRecord] = partial(tuple.__new__, Consu
 
 
 class CorruptBatchError(UserError):
-    """A batch is not what its checksum says, or its records are garbled."""
+    """A batch does not match its checksum, or its records are invalid."""
 
     def __init__(self, place: TopicPartition, batch: Batch | None, reason: str) -> None:
         where = f" in the batch at offset {batch.base_offset}" if batch is not None else ""
@@ -62,7 +63,7 @@ class CorruptBatchError(UserError):
 
 
 class DeserializationError(UserError):
-    """A key or a value is not what the deserializer reads."""
+    """The deserializer cannot read a key or a value."""
 
     def __init__(self, place: TopicPartition, offset: int, what: str, reason: Exception) -> None:
         super().__init__(
@@ -75,7 +76,7 @@ class DeserializationError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How records are made of batches."""
+    """Decodes batches into records."""
 
     key: Deserialize | None = None
     value: Deserialize | None = None
@@ -84,7 +85,7 @@ class Decoding:
     def records(
         self, place: TopicPartition, fetched: Fetched, from_offset: int
     ) -> Iterator[list[ConsumerRecord]]:
-        """The records from an offset on, in lists; control records and aborted ones are left out.
+        """The records from an offset on, in lists, without control records and aborted ones.
 
         Raises `CorruptBatchError` and `DeserializationError`.
         """
@@ -107,12 +108,12 @@ class Decoding:
         from_offset: int,
         failed: list[tuple[Batch | None, InvalidBatchError]],
     ) -> Iterator[Batch]:
-        """Up to the first one that is damaged, which `failed` has then."""
+        """Yields batches up to the first damaged one, which is then in `failed`."""
         is_aborted = aborted_in(fetched) if fetched.aborted else None
         batch: Batch | None = None
         try:
             for batch in iter_batches(fetched.records):
-                # An aborted transaction may begin in a batch that lies before the offset.
+                # An aborted transaction may begin in a batch before the offset.
                 if is_aborted is not None and is_aborted(batch):
                     continue
                 if batch.is_control or batch.last_offset < from_offset:
@@ -126,7 +127,7 @@ class Decoding:
     def _up_to_failure(
         self, place: TopicPartition, lists: FieldLists
     ) -> Iterator[list[ConsumerRecord]]:
-        """Also what precedes a record that cannot be deserialized, and then raises."""
+        """Yields also what precedes a record that cannot be deserialized, and then raises."""
         try:
             made = self._made(place, lists)
         except DeserializationError as error:

@@ -1,10 +1,9 @@
-"""A group without a coordinator: ids, owners and offsets in ZooKeeper, as Kafka 0.7 designed it.
+"""A group without a coordinator: ids, owners and offsets in ZooKeeper, as designed in Kafka 0.7.
 
 A consumer registers its id, watches the other ids and the brokers, and computes its share whenever
-one of them changes (`registry_shares.py`). It gives up what it has and shall not have, and then
-claims the rest, again until the owners before have let go. A lost session has lost everything.
-
-Kafka's counterpart: `ZookeeperConsumerConnector`. Of another client, pykafka's `BalancedConsumer`.
+one of them changes (`registry_shares.py`). It releases what no longer belongs to its share, and
+then claims the rest, retrying until the previous owners have released it. A lost session loses
+everything. Kafka's counterpart: `ZookeeperConsumerConnector`; in pykafka: `BalancedConsumer`.
 """
 
 import logging
@@ -44,13 +43,14 @@ logger = logging.getLogger(__name__)
 
 START_S: Final = 15.0
 LOOK_S: Final = 1.0
-"""How often subscribed topics are looked for that nobody has made yet."""
+"""How often subscribed topics that do not exist yet are looked for."""
 
 
 @dataclass(slots=True)
 class RegistryMember:
-    """What the consumer sees of its membership; commits are those of somebody outside any group,
-    since the brokers know of none."""
+    """The membership as seen by the consumer; it commits like a client outside any group, since
+    brokers do not know this one.
+    """
 
     events: deque[Event] = field(default_factory=deque)
     claims: Owned = field(default_factory=dict)
@@ -103,8 +103,9 @@ class RegistryGroup:
         self._is_lost = False
         self._registered: bytes | None = None
         self._written: Owned = {}
-        """What may stand in ZooKeeper as owned by this consumer, in whichever of its sessions: of a
-        write before a lost connection nobody knows, and one may come after a new session began."""
+        """Nodes that may name this consumer as owner, from any of its sessions: the outcome of a
+        write before a lost connection is unknown, and it may arrive after a new session began.
+        """
         self._thread: threading.Thread | None = None
 
     @property
@@ -121,10 +122,10 @@ class RegistryGroup:
         self._on_change()
 
     def enter_again(self) -> None:
-        """Nobody is thrown out of such a group for being slow."""
+        """Does nothing: such a group does not remove slow members."""
 
     def stop(self) -> None:
-        """Leaves the group: the nodes go with the session."""
+        """Leaves the group: the nodes vanish with the session."""
         with self._changed:
             self._is_stopped = True
             self._on_change()
@@ -134,7 +135,7 @@ class RegistryGroup:
     # Offsets
 
     def store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Writes what was committed where 0.7's consumers look for it."""
+        """Writes committed offsets where consumers of 0.7 look for them."""
         for place, offset in offsets.items():
             path = self._offset_path(place)
             with suppress(self._errors.KazooException):
@@ -142,7 +143,7 @@ class RegistryGroup:
                 self._client.set(path, encode_offset(offset))
 
     def stored(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What somebody has written there."""
+        """Offsets that any consumer has written there."""
         found = {}
         for place in places:
             path = self._offset_path(place)
@@ -186,16 +187,16 @@ class RegistryGroup:
         try:
             self._client.start(timeout=START_S)
         except KazooTimeoutError as error:
-            raise UserError(f"zookeeper.connect={connect}: nobody answers") from error
+            raise UserError(f"zookeeper.connect={connect}: no server answers") from error
         self._client.ensure_path(consumer_ids_path(self._group))
 
     def _heard(self, state: str) -> None:
-        """In the thread that reads from ZooKeeper, which must wait for no lock."""
+        """Called in the thread that reads from ZooKeeper, which must not wait for a lock."""
         self._is_lost |= state == self._lost
         self._client.handler.spawn(self._wake)
 
     def _wake(self, event: object = None) -> None:
-        """A watched node has changed."""
+        """Called when a watched node has changed."""
         with self._changed:
             self._must_balance = True
             self._changed.notify_all()
@@ -213,18 +214,18 @@ class RegistryGroup:
         try:
             self._balance(subscription)
         except self._errors.KazooException:
-            # The connection or the session is gone: tried again when it is back.
+            # The connection or the session is gone: retried when it is back.
             with self._changed:
                 self._must_balance = True
                 self._changed.wait(self._config.retry_backoff_ms / 1000)
 
     def _misses_topics(self) -> bool:
-        """Whether topics may have come that are subscribed."""
+        """Whether subscribed topics may have been created."""
         there = {one.topic for one in self.member.claims}
         return self._subscription.pattern is not None or bool(self._subscription.topics - there)
 
     def _lose_all(self) -> None:
-        """The nodes went with the session; others may own the partitions already."""
+        """The nodes vanished with the session; others may already own the partitions."""
         lost = self.member.announced
         self.member.claims.clear()
         self.member.events.clear()
@@ -240,7 +241,7 @@ class RegistryGroup:
         if subscription.pattern is not None:
             topics |= self._cluster.topics_like(subscription.pattern).counts.keys()
         self._register(topics)
-        with suppress(self._errors.NoNodeError):  # A broker that is in no cluster.
+        with suppress(self._errors.NoNodeError):  # A broker without a cluster.
             self._client.get_children(BROKER_IDS, watch=self._wake)
         wanted = shares(self._leaders(topics), self._consumers(topics), self._own_id)
         with self._changed:
@@ -255,7 +256,7 @@ class RegistryGroup:
         taken = [one for one, name in gained.items() if self._claim(one, name)]
         self._tell(EventKind.ASSIGNED, taken)
         if len(taken) < len(gained):
-            # Until the owners before have let go.
+            # Until the previous owners have released them.
             with self._changed:
                 self._changed.wait(self._config.retry_backoff_ms / 1000)
                 self._must_balance = True
@@ -270,7 +271,7 @@ class RegistryGroup:
         return self.consumer_id if self._names_topic else f"{self.consumer_id}-0"
 
     def _register(self, topics: Collection[str]) -> None:
-        """Writes the node again where the topics have changed."""
+        """Writes the node again if the topics have changed."""
         if self._names_topic:
             if len(topics) > 1:
                 raise UserError("zookeeper.registration=topic: subscribe to one topic")
@@ -317,27 +318,29 @@ class RegistryGroup:
             except self._errors.NoNodeError:
                 continue
             except NodeError:
-                continue  # of another topic than ours
+                continue  # for another topic than ours
             for topic, streams in registration.subscription.items():
                 if topic in found:
                     found[topic] += [f"{one}-{number}" for number in range(streams)]
         return found
 
     def _owner_paths(self, place: TopicPartition, name: str) -> list[str]:
-        """With Python 3 pykafka writes the name of the bytes where the topic's belongs: what it
-        owns stands there, and what is owned by others it must find there."""
+        """With Python 3 pykafka writes the repr of bytes as topic: its owned partitions are
+        there, and it must find those of others there.
+        """
         topics = [place.topic, f"b'{place.topic}'"] if self._names_topic else [place.topic]
         return [owner_path(self._group, topic, name) for topic in topics]
 
     def _claim(self, place: TopicPartition, name: str) -> bool:
-        """Whether the partition is this consumer's now."""
+        """Claims a partition; returns whether it belongs to this consumer now."""
         own = self._own_id.encode()
         self._written[place] = name
         for path in self._owner_paths(place, name):
             try:
                 self._client.create(path, own, ephemeral=True, makepath=True)
             except self._errors.NodeExistsError:
-                if self._owner_at(path) != own:  # With none, the owner before has just let go.
+                # Without a node, the previous owner has just released it.
+                if self._owner_at(path) != own:
                     self._release(place, name)
                     return False
         with self._changed:
@@ -360,7 +363,9 @@ class RegistryGroup:
             self.member.claims.pop(place, None)
 
     def _tell(self, kind: EventKind, places: Iterable[TopicPartition]) -> bool:
-        """Has the application take note, and waits for it where it loses; whether it has."""
+        """Notifies the application, and waits for it if it loses partitions; returns whether it
+        was notified.
+        """
         partitions = frozenset(places)
         member = self.member
         with self._changed:

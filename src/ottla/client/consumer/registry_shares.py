@@ -1,5 +1,5 @@
-"""Who reads what in a group that is kept in ZooKeeper, as Kafka 0.7 designed it: everybody computes
-it alike from the same two sorted lists. Kafka's counterpart: `ZookeeperConsumerConnector`.
+"""The shares of a group in ZooKeeper, as designed in Kafka 0.7: every consumer computes the same
+from the same two sorted lists. Kafka's counterpart: `ZookeeperConsumerConnector`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ottla.base.partitions import TopicPartition
 
 Owned = dict[TopicPartition, str]
-"""Partitions by how the registries name them: `<broker id>-<partition>`."""
+"""Partitions as named in the registries: `<broker id>-<partition>`."""
 
 
 def registry_name(broker: int, partition: int) -> str:
@@ -15,11 +15,12 @@ def registry_name(broker: int, partition: int) -> str:
 
 
 def share(names: Iterable[str], consumers: Iterable[str], own: str) -> list[str]:
-    """The names of a topic's partitions that one consumer of the topic gets.
+    """The names of the partitions of a topic that one of its consumers gets.
 
     Partitions are sorted as text, so that those of one broker are together, and consumers by their
     ids. Consumer i of CG gets those from i*N to (i+1)*N - 1, where N is the number of partitions
-    for each; where they cannot be divided, the first consumers get one more, as in Kafka's code.
+    for each; if they cannot be divided evenly, the first consumers get one more, as in Kafka's
+    code.
     """
     partitions, group = sorted(names), sorted(consumers)
     if own not in group:

@@ -1,7 +1,6 @@
-"""A `Cluster` that the threads of one consumer share: one asks at a time.
+"""A `Cluster` that the threads of one consumer share: one request at a time.
 
-What waits for long, a fetch or a rebalance, is asked over a connection of the thread's own
-(`connect_to`).
+Long requests, a fetch or a rebalance, use the thread's own connection (`connect_to`).
 """
 
 import re
@@ -41,7 +40,7 @@ class SharedCluster:
             self._cluster.close()
 
     def connect_to(self, node_id: int) -> Connection:
-        """For the calling thread alone, which closes it; raises `UnreachableError`."""
+        """A connection for the calling thread alone, which closes it; raises `UnreachableError`."""
         with self._lock:
             return self._cluster.connect_to(node_id)
 
@@ -63,19 +62,21 @@ class SharedCluster:
             return self._cluster.leaders(partitions)
 
     def epoch_end_offset(self, place: TopicPartition, epoch: int) -> int | None:
-        """Where the last leader epoch up to one ended; `None` where the leader does not know."""
+        """Where the last leader epoch up to the given one ended; `None` if the leader does not
+        know.
+        """
         with self._lock:
             return self._cluster.ask_leader(
                 *place, lambda broker: epoch_end_offset(broker, *place, epoch)
             )
 
     def topics(self, names: Collection[str]) -> ClusterTopics:
-        """Those of some topics that are there."""
+        """Those of some topics that exist."""
         with self._lock:
             return _topics(self._cluster.look_up(names).values()) if names else _topics(())
 
     def topics_like(self, pattern: re.Pattern[str]) -> ClusterTopics:
-        """Those whose name a regular expression matches, without Kafka's own."""
+        """Topics whose names match a regular expression, without Kafka's internal ones."""
         with self._lock:
             names = [one for one in self._cluster.topic_names() if pattern.match(one)]
             found = self._cluster.look_up(names).values() if names else ()
@@ -86,7 +87,7 @@ class SharedCluster:
             return self._cluster.topic_names()
 
     def topics_with_ids(self, ids: Collection[bytes]) -> ClusterTopics:
-        """Topics by their ids, found among all; an id whose topic is gone is left out."""
+        """Topics by id, found among all topics; an id without a topic is left out."""
         with self._lock:
             request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
             answer = self._cluster.ask_any(lambda broker: broker.ask(request))
@@ -103,7 +104,7 @@ class SharedCluster:
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int], isolation_level: int
     ) -> dict[TopicPartition, int]:
-        """Offsets at times or ends; -1 where no record is as late."""
+        """Offsets at times or ends; -1 if no record is that late."""
 
         def ask() -> dict[TopicPartition, int]:
             found: dict[TopicPartition, int] = {}
@@ -132,7 +133,7 @@ class SharedCluster:
         member: GroupMemberId,
         require_stable: bool,
     ) -> dict[TopicPartition, Committed]:
-        """What the group has committed of some partitions."""
+        """The group's committed offsets of some partitions."""
         found = self.ask_coordinator(
             group,
             lambda broker: list(

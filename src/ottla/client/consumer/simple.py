@@ -1,6 +1,6 @@
-"""`ottla.SimpleConsumer`: fetches without any state, as Kafka 0.7's.
+"""`ottla.SimpleConsumer`: stateless fetches, as in Kafka 0.7.
 
-Which offset comes next is the caller's to know.
+The caller keeps the offsets.
 """
 
 import time
@@ -39,7 +39,7 @@ INSTEAD = "await asyncio.to_thread(...) with it, or use ottla.aio.Consumer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPosition:
-    """Where `multifetch` reads one partition, and about how many bytes.
+    """The offset at which `multifetch` reads one partition, and the approximate number of bytes.
 
     >>> position = ottla.FetchPosition(topic="orders", partition=0, offset=2)
     >>> found = simple.multifetch([position])
@@ -69,7 +69,7 @@ class SimpleConsumer(Closing):
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
     ) -> None:
-        """As `ottla.Consumer`; what concerns groups has no effect."""
+        """As `ottla.Consumer`; settings of groups have no effect."""
         self._config, client = consumer_settings(settings)
         self._decoding = Decoding(
             key=deserializer_of(key_deserializer),
@@ -90,10 +90,9 @@ class SimpleConsumer(Closing):
     def fetch(
         self, topic: str, partition: int = 0, offset: int = 0, max_bytes: int = DEFAULT_SIZE
     ) -> list[ConsumerRecord]:
-        """The records from an offset on, of about so many bytes; none where the log ends.
-
-        The broker waits fetch.max.wait.ms for the first. Raises `UserError`, also for an offset
-        that is not, or no longer, in the log.
+        """The records from an offset on, of about `max_bytes`; none at the end of the log. The
+        broker waits fetch.max.wait.ms for the first. Raises `UserError`, also for an offset that is
+        not in the log.
 
         >>> [record.value for record in simple.fetch("orders", offset=1)]
         [b'coffee', b'cake']
@@ -104,7 +103,7 @@ class SimpleConsumer(Closing):
     def multifetch(
         self, positions: Iterable[FetchPosition]
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """The same of several partitions, with one request to each broker.
+        """The same for several partitions, with one request to each broker.
 
         >>> positions = [ottla.FetchPosition(topic="orders", partition=number) for number in (0, 1)]
         >>> {place.partition: len(found) for place, found in simple.multifetch(positions).items()}
@@ -118,9 +117,8 @@ class SimpleConsumer(Closing):
     def offsets_before(
         self, topic: str, partition: int = 0, timestamp_ms: int = LATEST, max_count: int = 1
     ) -> list[int]:
-        """Offsets at which segments begin that were written before a time, the latest first.
-
-        With the default the log's end comes first. Brokers from Kafka 4.0 on say one offset: the
+        """Base offsets of segments that were written before a time, the latest first. With the
+        default the log end offset comes first. Brokers from Kafka 4.0 on return one offset: the
         first at that time or later.
 
         >>> simple.offsets_before("orders")
@@ -171,7 +169,7 @@ class SimpleConsumer(Closing):
         return answer
 
     def _check(self, place: TopicPartition) -> None:
-        """Raises `UserError` for a partition that there is not."""
+        """Raises `UserError` for a partition that does not exist."""
         known = self._cluster.look_up([place.topic])
         if place.topic not in known:
             SharedCluster(self._cluster).check_topic(place.topic)

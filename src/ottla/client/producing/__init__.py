@@ -1,5 +1,5 @@
-"""`ottla.Producer`: records from an application to a topic's partitions, batched.
+"""`ottla.Producer`: sends an application's records to a topic's partitions, in batches.
 
-`accumulator` collects and decides, without threads and clocks; `sender` carries batches to brokers
-in a thread; `producer` and `aio_producer` are what applications call.
+`accumulator` collects and decides, without threads and clocks; `sender` sends batches to brokers in
+a thread; `producer` and `aio_producer` are for applications.
 """

@@ -1,7 +1,5 @@
-"""`ottla.aio.Producer`: the same producer for an event loop.
-
-What waits for brokers does so in threads of the loop's executor; a record that finds room in the
-buffer is put there in the loop itself.
+"""`ottla.aio.Producer`: the producer for an event loop. Waiting for brokers happens in threads of
+the loop's executor; a record for which the buffer has room is added in the loop itself.
 """
 
 import asyncio
@@ -43,7 +41,7 @@ class Producer(AsyncClosing):
         self._core = ProducerCore(target, settings, encoding, AwaitableSending)
 
     def __len__(self) -> int:
-        """Records that wait for an answer."""
+        """Records without an acknowledgement."""
         return self._core.metrics()["records_waiting"]
 
     async def send(
@@ -56,9 +54,9 @@ class Producer(AsyncClosing):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> AwaitableSending:
-        """Puts a record into the next batch of its partition; await what it returns for the answer.
-
-        Waits only for room in the buffer, and the first time for what there is of the topic.
+        """Adds a record to the next batch of its partition; await the result for the
+        acknowledgement. Waits only for room in the buffer, and the first time for the topic's
+        metadata.
 
         >>> answer = await producer.send("orders", b"tea", partition=0)
         >>> (await answer).offset
@@ -76,7 +74,7 @@ class Producer(AsyncClosing):
                     await asyncio.to_thread(core.wait_for_room, row)
         except (TypeError, ValueError):
             check_fields(row, partition)
-            raise  # It is of the application's own partitioner.
+            raise  # The error is from the application's own partitioner.
         return sending  # type: ignore[return-value]  # The core makes these.
 
     async def produce(
@@ -105,7 +103,7 @@ class Producer(AsyncClosing):
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **more: Any
     ) -> SentRecord:
-        """Sends a record and returns where it lies; raises what went wrong.
+        """Sends a record and returns its place; raises the error.
 
         >>> (await producer.send_and_wait("orders", b"tea", partition=0)).offset
         3
@@ -113,7 +111,7 @@ class Producer(AsyncClosing):
         return await (await self.send(topic, value, key, **more))
 
     async def flush(self, timeout: float | None = None) -> int:
-        """Waits until all that was sent has its answer; returns how many records have none yet.
+        """Waits until all sent records have an outcome; returns how many do not yet.
 
         >>> for number in range(100):
         ...     _ = await producer.send("orders", b"%d" % number)
@@ -123,7 +121,7 @@ class Producer(AsyncClosing):
         return await asyncio.to_thread(self._core.flush, timeout)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Sends what is left, and ends; a transaction that is open is aborted.
+        """Sends what is left, and closes; aborts an open transaction.
 
         >>> await producer.close()
         >>> await producer.send("orders", b"tea")
@@ -133,7 +131,7 @@ class Producer(AsyncClosing):
         await asyncio.to_thread(self._core.close, timeout)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic, asked for now.
+        """The current partitions of a topic.
 
         >>> await producer.partitions_for("orders")
         {0, 1}
@@ -141,7 +139,7 @@ class Producer(AsyncClosing):
         return set(range(await asyncio.to_thread(self._core.look_up, topic)))
 
     def metrics(self) -> dict[str, int]:
-        """Counts since the start, and what waits now.
+        """Counts since the start, and the current buffer.
 
         >>> _ = await producer.send_and_wait("orders", b"tea")
         >>> producer.metrics()["records_sent"]
@@ -153,7 +151,8 @@ class Producer(AsyncClosing):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """All that is sent within is there together at its end, or not at all after an error.
+        """Commits all records sent within the block together at its end, or none of them after an
+        error.
 
         >>> async with producer.transaction():
         ...     _ = await producer.send("orders", b"tea", partition=1)
@@ -179,7 +178,7 @@ class Producer(AsyncClosing):
         await asyncio.to_thread(self._core.init_transactions)
 
     async def begin_transaction(self) -> None:
-        """Begins a transaction, to which what is sent from now on belongs.
+        """Begins a transaction; records sent from now on belong to it.
 
         >>> await producer.begin_transaction()
         >>> answer = await producer.send("orders", b"tea", partition=1)
@@ -190,7 +189,8 @@ class Producer(AsyncClosing):
         await asyncio.to_thread(self._core.begin_transaction)
 
     async def commit_transaction(self) -> None:
-        """Raises `TransactionError` when a record could not be sent: then nothing is committed.
+        """Commits. Raises `TransactionError` if a record could not be sent: then nothing is
+        committed.
 
         >>> await producer.begin_transaction()
         >>> answer = await producer.send("orders", b"tea", partition=1)
@@ -201,7 +201,7 @@ class Producer(AsyncClosing):
         await asyncio.to_thread(self._core.commit_transaction)
 
     async def abort_transaction(self) -> None:
-        """Ends the transaction; what was sent in it is as if it had not been.
+        """Aborts the transaction, and discards its records.
 
         >>> await producer.begin_transaction()
         >>> _ = await producer.send("orders", b"tea", partition=1)

@@ -1,4 +1,4 @@
-"""What both kinds of producers are made of: from an object to a place in a batch."""
+"""What both kinds of producers share: from an object to its place in a batch."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,15 +23,15 @@ from ottla.config.producer import producer_config
 from ottla.record.batch import NO_LEADER_EPOCH
 from ottla.runtime.forks import bind_to_process
 
-CLOSED = "this producer is closed; make another"
-FORKED = "this producer was made before the fork; make another in the child"
+CLOSED = "this producer is closed; create another"
+FORKED = "this producer was created before the fork; create another in the child"
 NO_TRANSACTION = "no transaction has begun; send within producer.transaction()"
 Offsets = Mapping[TopicPartition, int]
 Append = Callable[[str, Row, int | None, OnDelivery | None], Sending | None]
 
 
 class BufferFullError(UserError):
-    """No room in buffer.memory within max.block.ms: brokers take less than is sent."""
+    """No room in buffer.memory within max.block.ms: brokers are slower than the producer."""
 
 
 class TransactionError(UserError):
@@ -40,7 +40,7 @@ class TransactionError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How an application's objects become bytes, and which partition they go to."""
+    """How an application's objects become bytes, and how a partition is chosen."""
 
     key: Serializer = "bytes"
     value: Serializer = "bytes"
@@ -48,15 +48,15 @@ class Encoding:
 
 
 def check_fields(row: Row, partition: object) -> None:
-    """Raises `UserError` for what is no field of a record; keys and values are checked before."""
+    """Raises `UserError` for invalid fields of a record; keys and values are checked earlier."""
     _, _, time_ms, headers = row
     for name, number in (("partition", partition), ("timestamp_ms", time_ms)):
         if not isinstance(number, int | None):
-            raise UserError(f"a {name} is a whole number or None, not {type(number).__name__}")
+            raise UserError(f"a {name} must be a whole number or None, not {type(number).__name__}")
     with suppress(TypeError, ValueError):
         if all(isinstance(n, str) and isinstance(v, bytes | None) for n, v in headers):
             return
-    raise UserError("headers are pairs of a name and its bytes, or None")
+    raise UserError("headers must be pairs of a name and its bytes, or None")
 
 
 class ProducerCore:
@@ -86,9 +86,9 @@ class ProducerCore:
         self.sender.start()
 
     def abandon(self) -> None:
-        """In a child of a fork, which has neither the thread that sends nor those that held locks.
+        """For a forked child, which has neither the sending thread nor the threads that held locks.
 
-        What waits for an answer gets none: it is the parent's.
+        Pending records get no outcome: they belong to the parent.
         """
 
         def refuse(*_: object) -> None:
@@ -104,7 +104,7 @@ class ProducerCore:
             batch.is_done = True
 
     def _refuse(self, reason: str) -> None:
-        """For good."""
+        """Refuses further records permanently."""
         self._end_of_use = self._accumulator.refusal = reason
 
     def _set_in_transaction(self, is_in_transaction: bool) -> None:
@@ -115,7 +115,7 @@ class ProducerCore:
     # Records
 
     def serialized(self, key: Any, value: Any) -> tuple[Any, Any]:
-        """An application's objects as they are sent; raises what its serializers raise."""
+        """Serializes an application's objects; raises what its serializers raise."""
         if key is not None and self._key is not None:
             key = self._key(key)
         if value is not None and self._value is not None:
@@ -123,7 +123,7 @@ class ProducerCore:
         return key, value
 
     def knows(self, topic: str) -> bool:
-        """Whether `append` takes records of a topic; otherwise it is to be looked up."""
+        """Whether `append` accepts records of a topic; otherwise look it up."""
         return self._accumulator.knows(topic)
 
     def look_up(self, topic: str) -> int:
@@ -151,9 +151,9 @@ class ProducerCore:
                 )
 
     def flush(self, timeout_s: float | None) -> int:
-        """Waits until what was sent before has its answer, and callbacks have been called.
+        """Waits until earlier records have their outcome, and callbacks have been called.
 
-        Returns how many records have not.
+        Returns how many records do not.
         """
         sender = self.sender
         with self._lock:
@@ -162,7 +162,7 @@ class ProducerCore:
             wanted += self._accumulator.unfinished
             sender.flush_count += 1
             self._lock.notify_all()
-            left = iter(wanted)  # Each is looked at once.
+            left = iter(wanted)  # Each batch is looked at once.
             one = next(left, None)
 
             def are_done() -> bool:
@@ -179,11 +179,11 @@ class ProducerCore:
 
     @property
     def is_closed(self) -> bool:
-        """Whether there is nothing left that could be sent."""
+        """Whether the producer is closed and has nothing left to send."""
         return self._end_of_use is not None
 
     def close(self, timeout_s: float | None) -> None:
-        """Sends what is left, for so long, and gives everything back."""
+        """Sends what is left, within the timeout, and releases everything."""
         with self._lock:
             if self._end_of_use is not None:
                 return
@@ -198,7 +198,7 @@ class ProducerCore:
             self.cluster.close()
 
     def metrics(self) -> dict[str, int]:
-        """Counts since the start, and what waits now."""
+        """Counts since the start, and the current buffer."""
         with self._lock:
             return self.sender.counts | {
                 "records_waiting": self._accumulator.record_count,
@@ -228,7 +228,7 @@ class ProducerCore:
         self._set_in_transaction(True)
 
     def commit_transaction(self) -> None:
-        """Raises `TransactionError` when a record could not be sent: then nothing is committed."""
+        """Raises `TransactionError` if a record could not be sent: then nothing is committed."""
         self._check_transaction()
         self.flush(None)
         failure = self.sender.failure
@@ -241,11 +241,11 @@ class ProducerCore:
             raise TransactionError(
                 "the transaction was aborted: it took longer than transaction.timeout.ms="
                 f"{self.config.transaction_timeout_ms}, or another producer has its "
-                "transactional.id; raise the one, or choose another"
+                "transactional.id; raise the timeout, or choose another id"
             )
 
     def abort_transaction(self) -> None:
-        """Drops what was sent in the transaction."""
+        """Drops the records of the transaction."""
         self._check_transaction()
         self.flush(None)
         self._set_in_transaction(False)
@@ -281,7 +281,7 @@ class ProducerCore:
         sender = self.sender
         with sender.cluster_lock:
             if sender.identity is None or not (sender.added or self._has_offsets):
-                return True  # The broker has not heard of it.
+                return True  # The broker does not know it yet.
             try:
                 return end_transaction(self.cluster, sender.identity, is_commit=is_commit)
             finally:

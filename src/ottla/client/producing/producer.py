@@ -1,4 +1,4 @@
-"""`ottla.Producer`, for applications that wait in a thread; `ottla.aio.Producer` has its names.
+"""`ottla.Producer`, for threads; `ottla.aio.Producer` has the same names.
 
 with ottla.Producer("127.0.0.1:9092", value_serializer="json") as producer:
     producer.send("orders", {"tea": 2}, key=b"table 4")
@@ -23,9 +23,9 @@ from ottla.runtime.loops import check_may_block
 class Producer(Closing):
     """Sends records in batches. Threads may share it. Use it in a `with` statement.
 
-    `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. `settings` are a
-    producer's by Kafka's names. A serializer is a function, or one of "bytes", "str", "json".
-    A partitioner takes the key's bytes, or `None`, and the partition count. What is wrong raises
+    `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. `settings` are producer
+    settings by Kafka's names. A serializer is a function, or one of "bytes", "str", "json". A
+    partitioner is a function of the key's bytes, or `None`, and the partition count. Errors raise
     `UserError`.
 
     >>> with ottla.Producer(log, value_serializer="json") as producer:
@@ -46,7 +46,7 @@ class Producer(Closing):
         self._core = ProducerCore(target, settings, encoding)
 
     def __len__(self) -> int:
-        """Records that wait for an answer."""
+        """Records without an acknowledgement."""
         return self._core.metrics()["records_waiting"]
 
     def send(
@@ -59,9 +59,9 @@ class Producer(Closing):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Sending:
-        """Puts a record into the next batch of its partition; `result()` waits for the answer.
-
-        Waits only for room in the buffer, and the first time for what there is of the topic.
+        """Adds a record to the next batch of its partition; `result()` waits for the
+        acknowledgement. Waits only for room in the buffer, and the first time for the topic's
+        metadata.
 
         >>> sending = producer.send("orders", b"tea", b"table 4", headers=[("waiter", b"Eva")])
         >>> sending.result(timeout=10).partition
@@ -76,7 +76,7 @@ class Producer(Closing):
                 self._make_way(topic, row)
         except (TypeError, ValueError):
             check_fields(row, partition)
-            raise  # It is of the application's own partitioner.
+            raise  # The error is from the application's own partitioner.
         return sending
 
     def produce(
@@ -110,7 +110,7 @@ class Producer(Closing):
             raise
 
     def _make_way(self, topic: str, row: Row) -> None:
-        """Waits for what a record lacks: the topic's partitions, or room."""
+        """Waits for what is missing for a record: the topic's metadata, or room."""
         check_may_block("send", "await ottla.aio.Producer.send")
         if not self._core.knows(topic):
             self._core.look_up(topic)
@@ -118,7 +118,7 @@ class Producer(Closing):
             self._core.wait_for_room(row)
 
     def flush(self, timeout: float | None = None) -> int:
-        """Waits until all that was sent has its answer; returns how many records have none yet.
+        """Waits until all sent records have an outcome; returns how many do not yet.
 
         >>> for number in range(100):
         ...     _ = producer.send("orders", b"%d" % number)
@@ -129,7 +129,7 @@ class Producer(Closing):
         return self._core.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Sends what is left, and ends; a transaction that is open is aborted.
+        """Sends what is left, and closes; aborts an open transaction.
 
         >>> producer.close()
         >>> producer.send("orders", b"tea")
@@ -141,7 +141,7 @@ class Producer(Closing):
             self._core.close(timeout)
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic, asked for now.
+        """The current partitions of a topic.
 
         >>> producer.partitions_for("orders")
         {0, 1}
@@ -150,7 +150,7 @@ class Producer(Closing):
         return set(range(self._core.look_up(topic)))
 
     def metrics(self) -> dict[str, int]:
-        """Counts since the start, and what waits now.
+        """Counts since the start, and the current buffer.
 
         >>> producer.send("orders", b"tea").result().topic
         'orders'
@@ -163,7 +163,8 @@ class Producer(Closing):
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """All that is sent within is there together at its end, or not at all after an error.
+        """Commits all records sent within the block together at its end, or none of them after an
+        error.
 
         >>> with producer.transaction():
         ...     _ = producer.send("orders", b"tea", partition=0)
@@ -191,7 +192,7 @@ class Producer(Closing):
         self._core.init_transactions()
 
     def begin_transaction(self) -> None:
-        """Begins a transaction, to which what is sent from now on belongs.
+        """Begins a transaction; records sent from now on belong to it.
 
         >>> producer.begin_transaction()
         >>> sending = producer.send("orders", b"tea", partition=1)
@@ -203,7 +204,8 @@ class Producer(Closing):
         self._core.begin_transaction()
 
     def commit_transaction(self) -> None:
-        """Raises `TransactionError` when a record could not be sent: then nothing is committed.
+        """Commits. Raises `TransactionError` if a record could not be sent: then nothing is
+        committed.
 
         >>> producer.begin_transaction()
         >>> sending = producer.send("orders", b"tea", partition=1)
@@ -215,7 +217,7 @@ class Producer(Closing):
         self._core.commit_transaction()
 
     def abort_transaction(self) -> None:
-        """Ends the transaction; what was sent in it is as if it had not been.
+        """Aborts the transaction, and discards its records.
 
         >>> producer.begin_transaction()
         >>> _ = producer.send("orders", b"tea", partition=1)
@@ -239,5 +241,5 @@ class Producer(Closing):
             "send_offsets_to_transaction", "await ottla.aio.Producer.send_offsets_to_transaction"
         )
         if not group:
-            raise UserError("offsets are a group's; name it")
+            raise UserError("offsets belong to a group; name it")
         self._core.send_offsets(offsets, group)

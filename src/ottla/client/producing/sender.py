@@ -1,7 +1,8 @@
-"""A thread that carries a producer's batches to the partitions' leaders.
+"""The thread that sends a producer's batches to the partitions' leaders.
 
-Several rounds of batches are on their way at once, and in each one batch of a partition. What is
-refused for now is sent again as the same bytes, in its order. Kafka's counterpart: `Sender`.
+Several rounds of batches can be pending at once, with at most one batch per partition in each. A
+batch with a temporary error is retried with the same bytes, in its order. Kafka's counterpart:
+`Sender`.
 """
 
 import threading
@@ -29,17 +30,19 @@ from ottla.protocol.messages.produce import (
 from ottla.record.batch import MAX_SEQUENCE
 
 LAST_VERSION = 11
-"""Of Produce; from 12 on a transaction takes in the partition by itself, and is of version 2."""
+"""Version of Produce; from 12 on the broker adds partitions to a transaction implicitly (version
+2).
+"""
 
 MAX_ROUNDS = 5
-"""Requests on their way to one leader: as many batches of a producer as a broker remembers."""
+"""Pending requests per leader: as many batches of a producer as a broker remembers."""
 
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
-"""It was there when it was looked up: the leader may not have heard of it yet."""
+"""The topic existed when it was looked up: the leader may not know it yet."""
 
 
 class DeliveryTimeoutError(UserError):
-    """delivery.timeout.ms have passed, and no broker has said that it has the record."""
+    """delivery.timeout.ms have passed without an acknowledgement."""
 
 
 class Sender:
@@ -56,7 +59,7 @@ class Sender:
         self.failure: OttlaError | None = None
         """Why the open transaction cannot be committed."""
         self.reporting: frozenset[RecordBatchInMaking] = frozenset()
-        """Of which this thread calls back at present."""
+        """The batch whose callbacks this thread is calling."""
         self.flush_count = 0
         self.is_closing = False
         self.counts = dict.fromkeys(
@@ -72,7 +75,7 @@ class Sender:
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether an application's callback asks, which has itself to wait for."""
+        """Whether the call is from a callback, which would wait for itself."""
         return threading.current_thread() is self._thread
 
     def join(self, timeout_s: float | None) -> None:
@@ -80,7 +83,7 @@ class Sender:
         self._thread.join(timeout_s)
 
     def initialize(self) -> None:
-        """A new epoch, under `cluster_lock`: sequences begin again. Raises `RefusedError`."""
+        """Gets a new epoch, under `cluster_lock`: sequences restart. Raises `RefusedError`."""
         self.identity = init_producer(
             self.cluster, self.config.transactional_id, self.config.transaction_timeout_ms
         )
@@ -115,19 +118,20 @@ class Sender:
         return True
 
     def _attempt(self, rounds: list[list[RecordBatchInMaking]]) -> list[list[RecordBatchInMaking]]:
-        """Sends all of it once; returns what is to be sent again."""
+        """Sends all batches once; returns those to retry."""
         refused: dict[RecordBatchInMaking, OttlaError] = {}
         for_all: OttlaError | None = None
         try:
             with self.cluster_lock:
                 refused = self._exchange(rounds)
         except UnreachableError:
-            pass  # It is sent again, until its time is over.
+            pass  # They are retried until their time is over.
         except ApiError as error:
             for_all = None if error.code in PASSING or error.code in GONE else error
         except OttlaError as error:
             for_all = error
-        except Exception as error:  # Ours, or memory that is out: the callers must hear of it.
+        # An error of our own, or out of memory: the callers must learn of it.
+        except Exception as error:
             for_all = UserError(f"the batch could not be sent: {error!r}")
         if for_all is not None:
             left_over = (one for several in rounds for one in several if not one.is_done)
@@ -149,12 +153,12 @@ class Sender:
             with self.cluster_lock:
                 self.cluster.refresh()
         except (ApiError, UserError):
-            return  # The next attempt says why.
+            return  # The next attempt reports why.
 
     def _exchange(
         self, rounds: list[list[RecordBatchInMaking]]
     ) -> dict[RecordBatchInMaking, OttlaError]:
-        """Raises what concerns all; returns the batches that are refused for good."""
+        """Raises errors that concern all batches; returns the batches that failed permanently."""
         self._stamp([one for several in rounds for one in several])
         by_leader: dict[Connection, list[dict[TopicPartition, RecordBatchInMaking]]] = {}
         for several in rounds:
@@ -187,7 +191,7 @@ class Sender:
     def _without_followers(
         self, refused: dict[RecordBatchInMaking, OttlaError]
     ) -> dict[RecordBatchInMaking, OttlaError]:
-        """Batches that came out of sequence since one before them was refused are sent again."""
+        """Batches that are out of sequence only because an earlier one was refused are retried."""
         gaps: set[TopicPartition] = set()
         for_good: dict[RecordBatchInMaking, OttlaError] = {}
         for batch, error in refused.items():
@@ -206,7 +210,7 @@ class Sender:
         sent: list[RecordBatchInMaking],
         refused: dict[RecordBatchInMaking, OttlaError],
     ) -> None:
-        """Adds what a response says of batches."""
+        """Processes the response for each batch."""
         if response is None:
             sent += batches.values()
             return
@@ -222,7 +226,7 @@ class Sender:
                     refused[batch] = error
 
     def _stamp(self, batches: list[RecordBatchInMaking]) -> None:
-        """Gives batches that are sent for the first time their place in the sequence."""
+        """Assigns sequence numbers to batches that are sent for the first time."""
         if self.config.is_idempotent and self.identity is None:
             self.initialize()
         identity = self.identity
@@ -263,7 +267,7 @@ class Sender:
         )
 
     def _forget_identity(self) -> None:
-        """After a gap in the sequence: others continue under another id, or not at all."""
+        """After a gap in the sequence: later batches get another producer id, or fail."""
         if self.config.transactional_id:
             return
         self.identity = None

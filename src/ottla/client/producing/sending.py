@@ -1,4 +1,4 @@
-"""What an application gets for a record that it sends. Not compiled: `help` shows docstrings."""
+"""The result of `send` for one record. Not compiled, so that `help` shows docstrings."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -13,7 +13,7 @@ from ottla.runtime.loops import check_may_block
 
 
 class Sending:
-    """A record on its way; the methods are those of `concurrent.futures.Future`.
+    """A record that was sent; the methods are those of `concurrent.futures.Future`.
 
     >>> sending = producer.send("orders", b"tea", partition=0)
     >>> sending.result(timeout=10).offset
@@ -27,7 +27,7 @@ class Sending:
         self._index = index
 
     def done(self) -> bool:
-        """Whether there is an answer.
+        """Whether there is an outcome.
 
         >>> sending = producer.send("orders", b"tea")
         >>> producer.flush()
@@ -38,7 +38,7 @@ class Sending:
         return self._batch.is_done
 
     def result(self, timeout: float | None = None) -> SentRecord:
-        """Where the record lies; raises what went wrong, and `TimeoutError`.
+        """The record's place; raises its error, and `TimeoutError`.
 
         >>> producer.send("orders", b"tea", partition=1).result()
         SentRecord(topic='orders', partition=1, offset=1, timestamp_ms=...)
@@ -57,7 +57,7 @@ class Sending:
         return self.result(timeout)
 
     def exception(self, timeout: float | None = None) -> OttlaError | None:
-        """What went wrong; raises `TimeoutError`.
+        """The error, or `None`; raises `TimeoutError`.
 
         >>> print(producer.send("orders", b"tea").exception(timeout=10))
         None
@@ -71,7 +71,7 @@ class Sending:
         return batch.error
 
     def add_done_callback(self, callback: "Callable[[Any], object]") -> None:
-        """Called with this object, in the producer's thread, or at once when it is done.
+        """The callback gets this object, in the producer's thread, or at once if it is done.
 
         >>> sending = producer.send("orders", b"tea", partition=0)
         >>> sending.add_done_callback(lambda done: print(done.result().offset))
@@ -88,7 +88,7 @@ class Sending:
 
 
 class AwaitableSending(Sending):
-    """The same in an event loop: `await` it for the answer.
+    """The same in an event loop: `await` it for the outcome.
 
     >>> async with ottla.aio.Producer(log) as producer:
     ...     sending = await producer.send("orders", b"tea", partition=0)
@@ -105,11 +105,11 @@ class AwaitableSending(Sending):
         return future.__await__()  # type: ignore[no-any-return]
 
     def add_done_callback(self, callback: "Callable[[Any], object]") -> None:
-        """Called with this object, in the event loop."""
+        """The callback gets this object, in the event loop."""
         self._future().add_done_callback(lambda _: callback(self))
 
     def _future(self) -> Any:
-        """Made only when it is asked for: most applications wait for few of their records."""
+        """Created only on demand: most applications await few of their records."""
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -126,7 +126,7 @@ class AwaitableSending(Sending):
 
 
 def call_back(callback: Callable[..., object], *arguments: object) -> None:
-    """An application's mistake is reported as Python does for threads; the rest goes its way."""
+    """Reports an error in an application's callback as Python does for threads, and continues."""
     try:
         callback(*arguments)
     except Exception:
@@ -138,7 +138,7 @@ def call_back(callback: Callable[..., object], *arguments: object) -> None:
 
 
 def _keep_in_loop(loop: Any, batch: RecordBatchInMaking) -> None:
-    """One call for all promises of a batch, which its producer's thread makes."""
+    """One call for all futures of a batch, which its producer's thread completes."""
     with suppress(RuntimeError):  # The loop is closed: nobody waits.
         loop.call_soon_threadsafe(_keep_promises, batch)
 
@@ -152,4 +152,5 @@ def _keep_promises(batch: RecordBatchInMaking) -> None:
             future.set_result(batch.record(index))
         else:
             future.set_exception(batch.error)
-            future.exception()  # Nobody need ask: `flush` and the counts say it too.
+            # The exception need not be retrieved: `flush` and the counts report it too.
+            future.exception()

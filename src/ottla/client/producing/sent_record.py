@@ -1,10 +1,10 @@
-"""The answer to a record. Not compiled: `help` shows docstrings."""
+"""The acknowledgement of a record. Not compiled, so that `help` shows docstrings."""
 
 from typing import NamedTuple
 
 
 class SentRecord(NamedTuple):
-    """Where a record lies; `offset` is -1 with acks=0, whose answer nobody knows.
+    """The place of a record; `offset` is -1 with acks=0, since it is unknown.
 
     >>> producer.send("orders", b"tea", partition=1).result().offset
     1

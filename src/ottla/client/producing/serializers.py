@@ -1,4 +1,4 @@
-"""From what an application has to the bytes of a key or a value.
+"""Convert an application's objects to the bytes of a key or a value.
 
 A serializer is a function of one object, or the name of one of these: "bytes", "str", "json".
 """
@@ -16,7 +16,7 @@ Serializer = Serialize | str
 
 
 def serializer_of(wanted: Serializer) -> Serialize | None:
-    """The function; `None` for bytes as they are. Raises `UserError`."""
+    """Returns the function; `None` for plain bytes. Raises `UserError`."""
     if callable(wanted):
         return wanted
     if wanted not in NAMED:
@@ -38,9 +38,8 @@ NAMED: Mapping[str, Serialize | None] = {"bytes": None, "str": as_text, "json": 
 
 
 class AvroSerializer:
-    """Objects by an Avro schema; with `schema_id` in the framing of schema registries.
-
-    Needs the extra `avro`. A broken object raises what fastavro raises.
+    """Writes objects with an Avro schema; with `schema_id`, in the framing of schema registries.
+    Needs the extra `avro`. An invalid object raises fastavro's error.
 
     >>> serialize = ottla.AvroSerializer({"type": "record", "name": "Order", "fields": [
     ...     {"name": "tea", "type": "int"}]})

@@ -1,4 +1,4 @@
-"""What clients of a log did and saw, and whether a log of Kafka's promises can explain it.
+"""Histories of what clients of a log did and saw, checked against Kafka's guarantees.
 
 Operations come from a test (`operations.py`) or from files that processes wrote, also killed ones
 (`lines.py`); `check.py: check` finds what is wrong. Pure functions over values: any broker that

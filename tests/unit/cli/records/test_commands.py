@@ -148,7 +148,7 @@ def test_producer_settings_go_by_kafkas_names(broker: Administered) -> None:
         (("-o", "max.request.size=50"), "larger than max.request.size=50"),
         (
             ("-o", "transaction.timeout.ms=1000000", "--transaction"),
-            "transaction.max.timeout.ms at the most",
+            "at most the broker's transaction.max.timeout.ms",
         ),
     ):
         result = run(broker, *words, *options, data=b"x" * 60)

@@ -76,8 +76,8 @@ def test_a_registrys_references_are_read_and_other_kinds_of_schemas_refused() ->
     ("given", "fix"),
     [
         ({}, "name the schema"),
-        ({"schema": ORDER, "schema_id": 7, "registry": "."}, "leave the other out"),
-        ({"schema": lambda _: ORDER, "schema_id": 7}, "leave schema_id out"),
+        ({"schema": ORDER, "schema_id": 7, "registry": "."}, "omit the other"),
+        ({"schema": lambda _: ORDER, "schema_id": 7}, "omit schema_id"),
     ],
 )
 def test_what_does_not_say_which_schema_wrote_an_object_is_refused(
