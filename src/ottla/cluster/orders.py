@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.base.ids import ZERO_UUID
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.codec.schema import Message
 from ottla.config.inter_broker_version import InterBrokerVersion
@@ -45,6 +45,8 @@ from ottla.registries.brokers import BrokerRegistration, Endpoint
 
 GROUPED_BY_TOPIC: Final = {ApiKey.LEADER_AND_ISR: 2, ApiKey.UPDATE_METADATA: 5}
 """From these versions on (KIP-380)."""
+
+States = Mapping[TopicPartition, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,61 +87,40 @@ class OrderWriter:
         )
         return WireRequest(api_key=api_key, version=version, message=message)
 
-    def _is_grouped(self, api_key: ApiKey) -> bool:
+    def _states(
+        self, api_key: ApiKey, topic_state: Any, states: States, topic_ids: Mapping[str, Uuid]
+    ) -> dict[str, Any]:
+        """The states of partitions, in topics where the version has these (KIP-380)."""
         version = sent_version(api_key, self.version)
-        return version is not None and version >= GROUPED_BY_TOPIC[api_key]
+        if version is None or version < GROUPED_BY_TOPIC[api_key]:
+            return {"ungrouped_partition_states": list(states.values())}
+        topics = [
+            topic_state(
+                topic_name=topic,
+                topic_id=topic_ids.get(topic, ZERO_UUID),
+                partition_states=[states[one] for one in partitions],
+            )
+            for topic, partitions in _by_topic(states)
+        ]
+        return {"topic_states": topics}
 
     def _leader_and_isr(self, outgoing: Outgoing, order: LeaderAndIsr) -> WireRequest:
+        key = ApiKey.LEADER_AND_ISR
         leaders = [
             LeaderAndIsrLiveLeader(broker_id=broker, host_name=endpoint.host, port=endpoint.port)
             for broker, one in order.live_leaders.items()
             if (endpoint := one.endpoint(self.listener)) is not None
         ]
         states = {one: _order_state(one, its) for one, its in order.orders.items()}
-        key = ApiKey.LEADER_AND_ISR
-        if not self._is_grouped(key):
-            return self._request(
-                LeaderAndIsrRequest,
-                key,
-                outgoing,
-                ungrouped_partition_states=list(states.values()),
-                live_leaders=leaders,
-            )
-        topics = [
-            LeaderAndIsrTopicState(
-                topic_name=topic,
-                topic_id=order.topic_ids.get(topic, ZERO_UUID),
-                partition_states=[states[one] for one in partitions],
-            )
-            for topic, partitions in _by_topic(states)
-        ]
-        return self._request(
-            LeaderAndIsrRequest, key, outgoing, topic_states=topics, live_leaders=leaders
-        )
+        fields = self._states(key, LeaderAndIsrTopicState, states, order.topic_ids)
+        return self._request(LeaderAndIsrRequest, key, outgoing, live_leaders=leaders, **fields)
 
     def _update_metadata(self, outgoing: Outgoing, order: UpdateMetadata) -> WireRequest:
         key = ApiKey.UPDATE_METADATA
         brokers = [self._broker(broker, one) for broker, one in order.brokers.items()]
         states = {one: _metadata_state(one, its) for one, its in order.partitions.items()}
-        if not self._is_grouped(key):
-            return self._request(
-                UpdateMetadataRequest,
-                key,
-                outgoing,
-                ungrouped_partition_states=list(states.values()),
-                live_brokers=brokers,
-            )
-        topics = [
-            UpdateMetadataTopicState(
-                topic_name=topic,
-                topic_id=order.topic_ids.get(topic, ZERO_UUID),
-                partition_states=[states[one] for one in partitions],
-            )
-            for topic, partitions in _by_topic(states)
-        ]
-        return self._request(
-            UpdateMetadataRequest, key, outgoing, topic_states=topics, live_brokers=brokers
-        )
+        fields = self._states(key, UpdateMetadataTopicState, states, order.topic_ids)
+        return self._request(UpdateMetadataRequest, key, outgoing, live_brokers=brokers, **fields)
 
     def _broker(self, broker: int, one: BrokerRegistration) -> UpdateMetadataBroker:
         """Before version 3 endpoints have no names, and there may be one for each protocol."""
