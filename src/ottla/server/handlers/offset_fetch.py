@@ -6,8 +6,9 @@ group of the new protocol checks (KIP-848).
 Kafka's counterpart: `KafkaApis.handleOffsetFetchRequest`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -32,6 +33,8 @@ FIRST_GROUPS_VERSION = 8
 FIRST_TOPIC_ID_VERSION = 10
 
 NOTHING = FetchedOffset(committed=None)
+
+PartitionT = TypeVar("PartitionT", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,10 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
         error_code=error_code,
         topics=[
             OffsetFetchResponseTopic(
-                name=topic.name or "", partitions=[_old_partition(one) for one in in_turns(found)]
+                name=topic.name or "",
+                partitions=[
+                    _partition(OffsetFetchResponsePartition, one) for one in in_turns(found)
+                ],
             )
             for topic, found in in_turns(fetched)
         ],
@@ -118,7 +124,9 @@ def _group(
             OffsetFetchResponseTopics(
                 name=topic.name or "",
                 topic_id=topic.topic_id,
-                partitions=[_partition(one) for one in in_turns(found)],
+                partitions=[
+                    _partition(OffsetFetchResponsePartitions, one) for one in in_turns(found)
+                ],
             )
             for topic, found in in_turns(fetched)
         ],
@@ -195,18 +203,8 @@ def _find(
     return found
 
 
-def _old_partition(found: _Found) -> OffsetFetchResponsePartition:
-    return OffsetFetchResponsePartition(
-        partition_index=found.index,
-        committed_offset=found.offset,
-        committed_leader_epoch=found.leader_epoch,
-        metadata=found.metadata,
-        error_code=found.error,
-    )
-
-
-def _partition(found: _Found) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
+def _partition(kind: Callable[..., PartitionT], found: _Found) -> PartitionT:
+    return kind(
         partition_index=found.index,
         committed_offset=found.offset,
         committed_leader_epoch=found.leader_epoch,
