@@ -51,7 +51,9 @@ class LazyGroup(click.Group):
             from ottla.base.errors import nearest
 
             found = nearest(args[0], self.table)
-            hint = f" Did you mean {' or '.join(found)}?" if found else ""
+            hint = f" There are {', '.join(self.table)}." if ctx.parent is not None else ""
+            if found:
+                hint = f" Did you mean {' or '.join(found)}?"
             ctx.fail(f"There is no command {args[0]}.{hint}")
         return super().resolve_command(ctx, args)
 

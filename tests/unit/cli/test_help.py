@@ -62,6 +62,11 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
     assert "no command lst. Did you mean list?" in CliRunner().invoke(cli, ["groups", "lst"]).output
 
 
+def test_a_verb_of_another_tool_is_answered_with_the_verbs_that_there_are() -> None:
+    output = CliRunner().invoke(cli, ["groups", "seek"]).output
+    assert "There is no command seek. There are list, describe, reset, " in output
+
+
 def calls_in(line: str) -> Iterator[list[str]]:
     """The commands of a shell's line, those in `$(...)` too, without what goes into files."""
     for substituted in re.findall(r"\$\((.*?)\)", line):
