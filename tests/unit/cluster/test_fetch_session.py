@@ -1,0 +1,87 @@
+"""How much a follower asks its leader for."""
+
+from collections.abc import Mapping
+
+from ottla.base.partitions import TopicPartition
+from ottla.broker.replication.fetches import Fetch
+from ottla.cluster.fetch_session import FetchLimits, FollowerSession
+from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+VERSION = 12
+LIMITS = FetchLimits(response_max_bytes=10_000, partition_max_bytes=1000)
+
+
+def following(count: int, limits: FetchLimits = LIMITS) -> FollowerSession:
+    session = FollowerSession(1, VERSION, limits)
+    for index in range(count):
+        put(session, index)
+    return session
+
+
+def put(session: FollowerSession, index: int) -> None:
+    place = TopicPartition("orders", index)
+    session.put(Fetch(partition=place, follower=1, fetch_offset=0), None)
+
+
+def asked(session: FollowerSession) -> dict[int, int]:
+    """The bytes that the next fetch asks for, by partition."""
+    request, _ = session.request(broker_epoch=1)
+    return {
+        one.partition: one.partition_max_bytes
+        for topic in request.topics
+        for one in topic.partitions
+    }
+
+
+def answer(session: FollowerSession, sizes: Mapping[int, int]) -> None:
+    """So many bytes come of each partition, which are taken in."""
+    partitions = [
+        PartitionData(partition_index=index, high_watermark=0, records=bytes(size))
+        for index, size in sizes.items()
+    ]
+    topic = FetchableTopicResponse(topic="orders", partitions=partitions)
+    session.take(FetchResponse(session_id=7, responses=[topic]))
+    for index in sizes:
+        put(session, index)
+
+
+def test_partitions_that_keep_up_are_asked_for_as_much_as_is_set() -> None:
+    session = following(2)
+    assert asked(session) == {0: 1000, 1: 1000}
+    answer(session, {0: 400, 1: 0})
+    assert asked(session) == {0: 1000, 1: 1000}
+
+
+def test_those_that_are_far_behind_share_half_an_answer_until_they_keep_up() -> None:
+    session = following(3)
+    asked(session)
+    answer(session, {0: 990, 1: 0, 2: 0})
+    assert asked(session) == {0: 5000, 1: 1000, 2: 1000}
+    answer(session, {0: 4990, 1: 1000})
+    assert asked(session) == {0: 2500, 1: 2500}
+    answer(session, {0: 300, 1: 2500})
+    assert asked(session) == {0: 1000, 1: 5000}
+
+
+def test_many_that_are_far_behind_are_asked_for_no_less_than_is_set() -> None:
+    session = following(20)
+    asked(session)
+    answer(session, dict.fromkeys(range(20), 1000))
+    assert set(asked(session).values()) == {1000}
+
+
+def test_a_larger_setting_than_half_an_answer_stays() -> None:
+    limits = FetchLimits(response_max_bytes=10_000, partition_max_bytes=8000)
+    session = following(1, limits)
+    asked(session)
+    answer(session, {0: 8000})
+    assert asked(session) == {0: 8000}
+
+
+def test_a_partition_that_comes_to_another_leader_and_back_begins_as_others() -> None:
+    session = following(1)
+    asked(session)
+    answer(session, {0: 1000})
+    session.remove(TopicPartition("orders", 0))
+    put(session, 0)
+    assert asked(session) == {0: 1000}
