@@ -92,7 +92,8 @@ class ClusterConfig(ReplicationConfig):
         "replica.fetch.max.bytes",
         "int",
         1_048_576,
-        "Bytes to fetch of one partition per request; a larger first batch is returned whole.",
+        "Bytes to fetch of one partition per request; a larger first batch is returned whole, and "
+        "partitions that are far behind share half of replica.fetch.response.max.bytes.",
         at_least=0,
         is_dynamic=False,
     )
