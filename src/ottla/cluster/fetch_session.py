@@ -11,6 +11,7 @@ from typing import Final
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.fetches import Fetch
+from ottla.codec.primitives import records_size
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -172,7 +173,7 @@ class FollowerSession:
             for data in topic.partitions:
                 fetch = self._fetches.get(TopicPartition(name, data.partition_index))
                 if fetch is not None:
-                    self._note_size(fetch.partition, len(data.records or b""))
+                    self._note_size(fetch.partition, records_size(data.records or b""))
                     found.append((fetch, data))
         return found
 
