@@ -2,12 +2,15 @@ r"""Maps the subject of a client's certificate to the name of its user.
 
 The setting `ssl.principal.mapping.rules` has rules `RULE:pattern/replacement/[LU]` or `DEFAULT`,
 separated by commas; the first whose pattern matches the whole subject applies. A slash in a pattern
-or a replacement is written `\/`. Patterns are Python's regular expressions, which differ from
-Java's only in corner cases. Kafka's counterpart: `SslPrincipalMapper`.
+or a replacement is written `\/`. RE2 matches the patterns in time linear in the length of the
+subject, because the client chooses the subject and the server's loop waits. Python's `re` matches
+patterns with lookaround or backreferences, which RE2 does not have. Both differ from Java's regular
+expressions only in corner cases. Kafka's counterpart: `SslPrincipalMapper`.
 """
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 _TEXT = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(rf"\s*(?:(DEFAULT)|RULE:({_TEXT})/({_TEXT})/([LU]?))\s*(?:,|$)")
@@ -18,7 +21,7 @@ _REFERENCE = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
 class Rule:
     """`pattern` is `None` for `DEFAULT`; `case` is `L`, `U` or empty."""
 
-    pattern: re.Pattern[str] | None
+    pattern: Any
     replacement: str = ""
     case: str = ""
 
@@ -41,7 +44,7 @@ def _referred(reference: re.Match[str], found: re.Match[str]) -> str:
     if escaped is not None:
         return str(escaped)
     number = int(digits)
-    return (found[number] or "") if number <= found.re.groups else reference[0]
+    return (found[number] or "") if number <= len(found.groups()) else reference[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,15 @@ class PrincipalMapping:
 
 
 def _rule(pattern: str, replacement: str, case: str) -> Rule:
+    import re2  # start-up counts
+
     try:
-        return Rule(re.compile(pattern), replacement, case)
+        re.compile(pattern)  # whose complaints say where
     except re.error as error:
         raise ValueError(f"RULE:{pattern}: {error}") from error
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return Rule(re2.compile(pattern, options), replacement, case)
+    except re2.error:
+        return Rule(re.compile(pattern), replacement, case)

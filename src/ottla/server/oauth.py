@@ -184,14 +184,19 @@ def _no_keys(reason: str) -> SettingError:
 
 
 def _parsed(content: bytes) -> Any:
-    """Raises `ValueError`."""
+    """The keys of a set that sign, not those that encrypt; raises `ValueError`."""
     from jwt import PyJWKSet, PyJWTError
 
     try:
-        return PyJWKSet.from_dict(json.loads(content))
-    except (PyJWTError, AttributeError, TypeError) as error:
+        return PyJWKSet([one for one in json.loads(content)["keys"] if _signs(one)])
+    except (PyJWTError, AttributeError, KeyError, TypeError) as error:
         # PyJWT takes a set's types for granted.
         raise ValueError(f"it is no set of keys ({error})") from error
+
+
+def _signs(key: dict[str, Any]) -> bool:
+    """Whether that is what the key is for, as far as it says so (RFC 7517, 4.2 and 4.3)."""
+    return key.get("use", "sig") == "sig" and "verify" in key.get("key_ops", ["verify"])
 
 
 def _chosen(keys: Any, key_id: str | None) -> Any:

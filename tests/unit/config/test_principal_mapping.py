@@ -43,6 +43,17 @@ def test_rules_are_read_as_kafka_reads_them(rules: str, subject: str, user: str 
     assert PrincipalMapping.parse(rules).user_of(subject) == user
 
 
+def test_a_pattern_that_looks_ahead_is_read_too() -> None:
+    rules = r"RULE:CN=(?!root)(\w+)-\1/$1/"
+    assert PrincipalMapping.parse(rules).user_of("CN=ana-ana") == "ana"
+    assert PrincipalMapping.parse(rules).user_of("CN=root-root") is None
+
+
+def test_a_subject_cannot_keep_the_broker_busy() -> None:
+    mapping = PrincipalMapping.parse("RULE:^CN=(([a-z]+)+),O=Acme$/$1/")
+    assert mapping.user_of("CN=" + "a" * 10_000) is None  # 2**10000 steps of backtracking
+
+
 @pytest.mark.parametrize(
     "rules",
     ["DEFAULT/L", "RULE:abc", "RULE:a/b", "RULE:a/b/X", "RULE:a/b/LU", "default", "RULE:(/b/"],

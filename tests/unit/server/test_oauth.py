@@ -174,6 +174,23 @@ def test_a_file_that_holds_no_keys_is_one_line(tmp_path: Path, content: str) -> 
         check(tmp_path / "keys.json")
 
 
+@pytest.mark.parametrize("says", [{"use": "enc"}, {"key_ops": ["encrypt"]}])
+def test_a_key_that_encrypts_signs_no_token(tmp_path: Path, says: dict[str, Any]) -> None:
+    path = tmp_path / "keys.json"
+    keys = json.loads(jwks(one=RSA_KEY, two=EC_KEY))
+    keys["keys"][1] |= says
+    path.write_text(json.dumps(keys))
+    with pytest.raises(LoginError, match="key that is not known"):
+        check(path)(token())
+
+
+def test_a_token_with_a_condition_that_nobody_knows_is_refused(keys_file: Path) -> None:
+    headers = {"kid": "two", "crit": ["policy"], "policy": "none"}
+    body = {"sub": "ana", "exp": time.time() + 60}
+    with pytest.raises(LoginError, match="critical"):
+        check(keys_file)(jwt.encode(body, EC_KEY, algorithm="ES256", headers=headers))
+
+
 @pytest.mark.parametrize("url", ["", "ftp://issuer/keys", "file:///nowhere/keys.json"])
 def test_keys_that_cannot_be_had_stop_the_start(url: str) -> None:
     with pytest.raises(UserError, match="jwks"):
