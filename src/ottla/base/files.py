@@ -33,6 +33,10 @@ IS_BSD: Final = sys.platform == "darwin"
 FLOCK: Final = struct.Struct("qqihh" if IS_BSD else "hhqqi4x")
 """C's `struct flock`: kind, origin, start, length and process id, in the order of the system."""
 
+DIRECTORY_MODE: Final = 0o755
+"""Who else may write into a directory may put other users and rules there: nobody, whatever the
+umask says."""
+
 IOV_MAX: Final = 1024
 """How many buffers one vectored write takes on Linux and macOS."""
 
@@ -380,7 +384,14 @@ class OsFileSystem:
         return "/" + os.path.realpath(path).lstrip("/")  # POSIX lets two slashes stand
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        parent = os.path.dirname(path)
+        if parent and not os.path.isdir(parent):
+            self.make_directory(parent)
+        try:
+            os.mkdir(path, DIRECTORY_MODE)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

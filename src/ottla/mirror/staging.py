@@ -56,7 +56,7 @@ class StagedLog:
         name = partition_directory_name(copy.topic, copy.partition)
         self._copy = copy
         self._directory = join(target, STAGING, f"{name}.{uuid.uuid4().hex}")
-        os.makedirs(self._directory)
+        OsFileSystem().make_directory(self._directory)
         self._base_offsets: list[int] = []
         self._file: int | None = None
         self._file_size = 0

@@ -47,6 +47,14 @@ def test_a_broker_in_the_background_is_seen_and_stopped(
     assert status.stdout.startswith("no process runs on ottla-data")
 
 
+def test_the_log_of_the_background_is_written_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "ottla-data.log").symlink_to(tmp_path / "profile")
+    begun = run_ottla("serve", "--listen", "127.0.0.1:0", "--background", directory=tmp_path)
+    assert begun.returncode == 2
+    assert "ottla-data.log, the log of --background: it is a symbolic link" in begun.stderr
+    assert not (tmp_path / "profile").exists()
+
+
 def test_a_program_that_is_no_serve_is_not_stopped(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log:
         address = log.listen("127.0.0.1:0").address

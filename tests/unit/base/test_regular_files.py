@@ -9,6 +9,20 @@ import pytest
 from ottla.base.files import OsFileSystem
 
 
+def test_a_directory_is_nobody_elses_to_write_into_whatever_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        OsFileSystem().make_directory(f"{tmp_path}/a/b//c/")
+    finally:
+        os.umask(before)
+    for one in ("a", "a/b", "a/b/c"):
+        assert (tmp_path / one).stat().st_mode & 0o777 == 0o755
+    OsFileSystem().make_directory(f"{tmp_path}/a/b")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FileExistsError):
+        OsFileSystem().make_directory(f"{tmp_path}/file")
+
+
 def fifo(path: Path) -> None:
     os.mkfifo(path)
 

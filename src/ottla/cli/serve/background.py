@@ -2,6 +2,7 @@
 ready.
 """
 
+import os
 import select
 import subprocess
 import sys
@@ -11,11 +12,13 @@ from typing import IO
 
 import click
 
+from ottla.base.errors import UserError
 from ottla.cli.terminal import draw_over
 
 LINES_SHOWN = 20
 LINE_SIZE = 500
 LOOK_S = 1.0
+LOG_MODE = 0o644
 
 
 def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
@@ -24,7 +27,7 @@ def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
     Prints its ready line; its later output is appended to `log_path`. If it never gets ready, exits
     with its exit code. Ctrl-C until then stops it.
     """
-    with log_path.open("ab") as log:
+    with _open_log(log_path) as log:
         begins = log.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "ottla", "serve", *arguments],
@@ -50,6 +53,19 @@ def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
         last = log.read().decode(errors="replace").splitlines()[-LINES_SHOWN:]
     click.echo("\n".join(last), err=True)
     sys.exit(code or 1)
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    """Others may have put a link there, to have lines written into a file of this user."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, LOG_MODE)
+
+    try:
+        return open(path, "ab", opener=opener)
+    except OSError as error:
+        what = "it is a symbolic link; remove it" if path.is_symlink() else error.strerror
+        raise UserError(f"{path}, the log of --background: {what}") from error
 
 
 def _ready_line(stdout: IO[str], log_path: Path, begins: int) -> str:
