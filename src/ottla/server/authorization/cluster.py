@@ -33,11 +33,19 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ottla.protocol.messages.describe_cluster import DescribeClusterResponse
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from ottla.server.authorization.access import Access, Answer, Guard, Handle
 from ottla.server.operations import CLUSTER_OPERATIONS
 from ottla.server.request_context import RequestContext, amended
 
 DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+FIRST_ELECTION_ERROR_VERSION = 1
 
 
 def needs(operation: Operation, refused: Callable[[Any], Any]) -> Guard:
@@ -82,6 +90,31 @@ def refused_alter_quotas(request: AlterClientQuotasRequest) -> AlterClientQuotas
             for one in in_turns(request.entries)
         ]
     )
+
+
+def elect_leaders(
+    request: ElectLeadersRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    """A refusal names each partition too: version 0 has no error for all of them."""
+    if access.cluster(Operation.ALTER):
+        return handle(request, context)
+    response = ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=DENIED, error_message=DENIED.description
+                    )
+                    for index in in_turns(topic.partitions)
+                ],
+            )
+            for topic in in_turns(request.topic_partitions or ())
+        ]
+    )
+    if context.api_version >= FIRST_ELECTION_ERROR_VERSION:
+        response.error_code = DENIED
+    return response
 
 
 def refused_moves(request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

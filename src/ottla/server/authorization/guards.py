@@ -18,7 +18,6 @@ from ottla.protocol.messages.describe_producers import DescribeProducersResponse
 from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
-from ottla.protocol.messages.elect_leaders import ElectLeadersResponse
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupResponse
@@ -83,7 +82,7 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: None,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: None,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
-    ApiKey.ELECT_LEADERS: needs(Operation.ALTER, with_code(ElectLeadersResponse)),
+    ApiKey.ELECT_LEADERS: cluster.elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: topics.alter_incrementally,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: needs(
         Operation.ALTER, with_code(AlterPartitionReassignmentsResponse, error_message=TEXT)

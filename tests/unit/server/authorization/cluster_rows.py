@@ -67,7 +67,14 @@ ROWS: dict[ApiKey, list[Row]] = {
         Row(lambda: describe_log_dirs.DescribeLogDirsRequest(topics=None), 3, ((Op.DESCRIBE, C),))
     ],
     ApiKey.ELECT_LEADERS: [
-        Row(lambda: elect_leaders.ElectLeadersRequest(topic_partitions=None), 2, ((Op.ALTER, C),))
+        Row(lambda: elect_leaders.ElectLeadersRequest(topic_partitions=None), 2, ((Op.ALTER, C),)),
+        Row(
+            lambda: elect_leaders.ElectLeadersRequest(
+                topic_partitions=[elect_leaders.TopicPartitions(topic=TOPIC, partitions=[0])]
+            ),
+            0,
+            ((Op.ALTER, C),),
+        ),
     ],
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: [
         Row(reassign.AlterPartitionReassignmentsRequest, 0, ((Op.ALTER, C),))

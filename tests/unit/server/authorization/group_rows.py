@@ -16,7 +16,18 @@ from ottla.protocol.messages import (
     offset_fetch,
     sync_group,
 )
-from tests.unit.server.authorization.row import GROUP, TOPIC, TXN, G, Op, Row, T, X, offsets
+from tests.unit.server.authorization.row import (
+    GROUP,
+    TOPIC,
+    TOPIC_ID,
+    TXN,
+    G,
+    Op,
+    Row,
+    T,
+    X,
+    offsets,
+)
 
 ROWS: dict[ApiKey, list[Row]] = {
     ApiKey.OFFSET_COMMIT: [
@@ -26,7 +37,14 @@ ROWS: dict[ApiKey, list[Row]] = {
             ),
             7,
             ((Op.READ, G), (Op.READ, T)),
-        )
+        ),
+        Row(
+            lambda: offset_commit.OffsetCommitRequest(
+                group_id=GROUP, topics=[offsets(offset_commit, "OffsetCommit", by_id=True)]
+            ),
+            10,
+            ((Op.READ, G), (Op.READ, T)),
+        ),
     ],
     ApiKey.OFFSET_FETCH: [
         Row(
@@ -49,6 +67,22 @@ ROWS: dict[ApiKey, list[Row]] = {
                 ]
             ),
             8,
+            ((Op.DESCRIBE, G), (Op.DESCRIBE, T)),
+        ),
+        Row(
+            lambda: offset_fetch.OffsetFetchRequest(
+                groups=[
+                    offset_fetch.OffsetFetchRequestGroup(
+                        group_id=GROUP,
+                        topics=[
+                            offset_fetch.OffsetFetchRequestTopics(
+                                topic_id=TOPIC_ID, partition_indexes=[0]
+                            )
+                        ],
+                    )
+                ]
+            ),
+            10,
             ((Op.DESCRIBE, G), (Op.DESCRIBE, T)),
         ),
     ],

@@ -77,9 +77,10 @@ def error_codes(value: Any) -> set[int]:
     return found
 
 
-def offsets(module: Any, name: str) -> Any:
+def offsets(module: Any, name: str, *, by_id: bool = False) -> Any:
     topic, partition = getattr(module, f"{name}RequestTopic"), f"{name}RequestPartition"
-    return topic(name=TOPIC, partitions=[getattr(module, partition)(partition_index=0)])
+    names = {"topic_id": TOPIC_ID} if by_id else {"name": TOPIC}
+    return topic(**names, partitions=[getattr(module, partition)(partition_index=0)])
 
 
 def acl(

@@ -50,7 +50,14 @@ ROWS: dict[ApiKey, list[Row]] = {
         )
     ],
     ApiKey.DELETE_TOPICS: [
-        Row(lambda: delete_topics.DeleteTopicsRequest(topic_names=[TOPIC]), 3, ((Op.DELETE, T),))
+        Row(lambda: delete_topics.DeleteTopicsRequest(topic_names=[TOPIC]), 3, ((Op.DELETE, T),)),
+        Row(
+            lambda: delete_topics.DeleteTopicsRequest(
+                topics=[delete_topics.DeleteTopicState(name=None, topic_id=TOPIC_ID)]
+            ),
+            6,
+            ((Op.DELETE, T),),
+        ),
     ],
     ApiKey.CREATE_PARTITIONS: [
         Row(
