@@ -24,6 +24,8 @@ MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Kafka's bounds for a credential: fewer give the password away, more keep a client busy."""
 
+SALT_SIZE = 16
+
 MAX_FIELDS = 32
 """Of a message: a stranger may send 512 KiB of them."""
 

@@ -414,7 +414,7 @@ def test_a_token_is_a_node_by_which_its_owner_logs_in(ana: LonelyMember) -> None
     expire = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
     assert ana.request(expire, 2).error_code == 0
     assert token_ids(ana) == []
-    assert find(made.token_id, True) is None
+    assert find(made.token_id, True).login is None
     assert ana.request(renew, 2).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 

@@ -89,13 +89,17 @@ class PlainServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramAccount:
-    """Whom a name in SCRAM stands for, and what its password is checked with."""
+    """Whom a name in SCRAM stands for, and what its password is checked with.
 
-    login: Login
+    `login` is `None` of a name that nobody has: it is asked for a proof as all others, so that
+    nobody learns which names there are. Kafka refuses it at once.
+    """
+
+    login: Login | None
     credential: ScramCredential
 
 
-FindAccount = Callable[[str, bool], ScramAccount | None]
+FindAccount = Callable[[str, bool], ScramAccount]
 """`find(name, is_token)`: the account of a user, or of a delegation token."""
 
 
@@ -145,11 +149,10 @@ class ScramServer:
             raise ProtocolError("SCRAM: the client asks to be another one than it is")
         self._name = name
         self._is_token = fields.get("tokenauth", "").lower() == "true"
-        account = self._found()
         self._header = f"{binding.decode()},{authorization.decode('latin-1')},"
-        self._account = account
+        self._account = self._find(name, self._is_token)
         self._first = first
-        credential = account.credential
+        credential = self._account.credential
         salt = bytes_text(credential.salt)
         nonces = f"{client_nonce}{self._nonce}"
         self._challenge = f"r={nonces},s={salt},i={credential.iterations}".encode()
@@ -175,15 +178,10 @@ class ScramServer:
         if not hmac.compare_digest(key, credential.stored_key):
             raise LoginError(INVALID_CREDENTIALS)
         # Asked again: a token may have ended since the first message, for which there is no hurry.
-        self.login = self._found().login
-        return b"v=" + bytes_text(mac(self._hash, credential.server_key, signed)).encode()
-
-    def _found(self) -> ScramAccount:
-        """Raises `LoginError`."""
-        account = self._find(self._name, self._is_token)
-        if account is None:
+        self.login = self._find(self._name, self._is_token).login
+        if self.login is None:
             raise LoginError(INVALID_CREDENTIALS)
-        return account
+        return b"v=" + bytes_text(mac(self._hash, credential.server_key, signed)).encode()
 
 
 Check = Callable[[str], Login]

@@ -13,7 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.principal import USER, Principal
-from ottla.base.scram import ScramCredential
+from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, ScramCredential, mac
 from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.broker.revised_state import StateStore
 from ottla.broker.security.acls import Acl, AclFilter
@@ -47,6 +47,7 @@ class Security:
         self._store = StateStore(SECURITY_FILE, state, directories, file_system)
         self._config = config
         self._followed = state.acls
+        self._nobodys_key = b""
         self._salted_tokens: dict[tuple[str, str], ScramCredential] = {}
         self.authorizer: Authorizer | None = None
         if config.has_authorizer:
@@ -151,20 +152,38 @@ class Security:
 
     def find_account(
         self, mechanism: str, now_ms: Callable[[], int], new_salt: Callable[[], bytes]
-    ) -> "Callable[[str, bool], ScramAccount | None]":
+    ) -> "Callable[[str, bool], ScramAccount]":
         """Finds whom a name in a SCRAM login stands for when it is asked."""
         # Where nobody logs in, as in a program's own log, no login is imported.
         from ottla.broker.security.sasl import Login, ScramAccount
 
-        def find(name: str, is_token: bool) -> ScramAccount | None:
+        def find(name: str, is_token: bool) -> ScramAccount:
             if is_token:
-                return self._token_account(mechanism, name, now_ms(), new_salt)
+                account = self._token_account(mechanism, name, now_ms(), new_salt)
+                return account or self._nobodys_account(mechanism, name, new_salt)
             credential = self.state.credentials.get((name, mechanism))
             if credential is None:
-                return None
+                return self._nobodys_account(mechanism, name, new_salt)
             return ScramAccount(login=Login(principal=Principal(USER, name)), credential=credential)
 
         return find
+
+    def _nobodys_account(
+        self, mechanism: str, name: str, new_salt: Callable[[], bytes]
+    ) -> "ScramAccount":
+        """The same salt for the same name, at all brokers where tokens give them a secret."""
+        from ottla.broker.security.sasl import ScramAccount
+
+        self._nobodys_key = self._nobodys_key or self._config.token_secret.encode() or new_salt()
+        text = f"nobody\0{mechanism}\0{name}".encode()
+        made_up = mac("sha512", self._nobodys_key, text)
+        credential = ScramCredential(
+            salt=made_up[:SALT_SIZE],
+            stored_key=made_up[SALT_SIZE:],
+            server_key=b"",
+            iterations=MIN_ITERATIONS,
+        )
+        return ScramAccount(login=None, credential=credential)
 
     # Delegation tokens
 

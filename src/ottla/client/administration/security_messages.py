@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ottla.base.errors import UnknownNameError
 from ottla.base.principal import USER, Principal
-from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, salt_password
+from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, SALT_SIZE, salt_password
 from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
 from ottla.client.administration.security_values import (
     AclBinding,
@@ -38,8 +38,6 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
 )
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-
-SALT_SIZE = 16
 
 Kind = TypeVar("Kind", bound=IntEnum)
 

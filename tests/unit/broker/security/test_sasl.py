@@ -28,11 +28,10 @@ FINAL = (
 ).encode()
 
 
-def find(name: str, is_token: bool) -> ScramAccount | None:
-    if (name, is_token) != ("user", False):
-        return None
+def find(name: str, is_token: bool) -> ScramAccount:
+    is_known = (name, is_token) == ("user", False)
     return ScramAccount(
-        login=Login(principal=Principal("User", "user")),
+        login=Login(principal=Principal("User", "user")) if is_known else None,
         credential=make_credential("SCRAM-SHA-256", b"pencil", SALT, 4096),
     )
 
@@ -73,7 +72,6 @@ def test_client_and_server_agree_on_names_with_commas_and_on_tokens(
 @pytest.mark.parametrize(
     "texts",
     [
-        [FIRST.replace(b"n=user", b"n=nobody")],
         [FIRST.replace(b"n=user", b"n=us=er")],
         [b"p=tls-unique" + FIRST[1:]],
         [FIRST.replace(b"n,,", b"n,a=other,")],
@@ -102,6 +100,14 @@ def test_a_login_by_scram_that_is_not_right_is_refused(texts: list[bytes]) -> No
         ours.answer(text)
     with pytest.raises(LoginError, match="Authentication failed"):
         ours.answer(last)
+
+
+def test_a_name_that_nobody_has_is_refused_after_its_proof_however_right() -> None:
+    ours = server()
+    client = ScramClient("SCRAM-SHA-256", "nobody", "pencil", CLIENT_NONCE)
+    with pytest.raises(LoginError, match="Invalid username or password"):
+        ours.answer(client.prove(ours.answer(client.first())))
+    assert ours.login is None
 
 
 def test_an_answer_that_was_overheard_is_worth_nothing_in_another_login() -> None:

@@ -45,3 +45,20 @@ def test_a_rule_that_comes_while_others_are_looked_through_is_kept_or_removed_wi
         CURRENT.reset(token)
     assert matched == [[rule("a"), rule("c"), rule("d")], [rule("b", "User:bob")]]
     assert security.state.acls == (rule("e", "User:bob"),)
+
+
+def test_a_name_that_nobody_has_is_asked_for_a_proof_as_all_others() -> None:
+    def salts(secret: str) -> list[tuple[bytes, int]]:
+        broker = open_broker(FakeFileSystem(), delegation_token_secret_key=secret)
+        find = broker.security.find_account("SCRAM-SHA-256", lambda: 0, lambda: secret_of_process)
+        accounts = [find("ana", False), find("ana", False), find("bob", False), find("ana", True)]
+        assert [one.login for one in accounts] == [None] * 4
+        return [(one.credential.salt, one.credential.iterations) for one in accounts[:3]]
+
+    secret_of_process = b"one"
+    ana, again, bob = salts("sealed")
+    assert ana == again != bob
+    alone = salts("")
+    secret_of_process = b"another"
+    assert salts("sealed") == [ana, ana, bob], "all brokers of a cluster say the same"
+    assert salts("") != alone
