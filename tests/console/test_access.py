@@ -151,7 +151,12 @@ def test_the_token_may_be_typed_or_sent_by_a_program(broker: LocalBroker) -> Non
 
 def test_the_token_page_leads_to_no_other_site(broker: LocalBroker) -> None:
     with console_over(broker.address, policy=open_policy(TOKEN)) as browser:
-        for there in ("https://evil.example/", "//evil.example", "/\\evil.example"):
+        for there in (
+            "https://evil.example/",
+            "//evil.example",
+            "/\\evil.example",
+            "/\t/evil.example",
+        ):
             answer = browser.client.post(
                 "/token",
                 data={"token": TOKEN, "next": there},

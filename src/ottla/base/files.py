@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ottla.base.directories import make_directories
 from ottla.base.exchange import exchange_names
 from ottla.base.open_files import OpenFiles
 
@@ -32,10 +33,6 @@ CAN_LEND_LOCKS: Final = sys.platform == "linux"
 IS_BSD: Final = sys.platform == "darwin"
 FLOCK: Final = struct.Struct("qqihh" if IS_BSD else "hhqqi4x")
 """C's `struct flock`: kind, origin, start, length and process id, in the order of the system."""
-
-DIRECTORY_MODE: Final = 0o755
-"""Who else may write into a directory may put other users and rules there: nobody, whatever the
-umask says."""
 
 IOV_MAX: Final = 1024
 """How many buffers one vectored write takes on Linux and macOS."""
@@ -369,8 +366,7 @@ class OsFileSystem:
         os.chmod(path, 0o600)
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        modified_ns = modified_ms * 1_000_000
-        os.utime(path, ns=(modified_ns, modified_ns))
+        os.utime(path, ns=(modified_ms * 1_000_000,) * 2)
 
     def space(self, path: str) -> DiskSpace:
         status = os.statvfs(path)
@@ -384,14 +380,7 @@ class OsFileSystem:
         return "/" + os.path.realpath(path).lstrip("/")  # POSIX lets two slashes stand
 
     def make_directory(self, path: str) -> None:
-        parent = os.path.dirname(path)
-        if parent and not os.path.isdir(parent):
-            self.make_directory(parent)
-        try:
-            os.mkdir(path, DIRECTORY_MODE)
-        except FileExistsError:
-            if not os.path.isdir(path):
-                raise
+        make_directories(path)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -454,7 +454,8 @@ def _place_of(target: ConsoleTarget, form: Mapping[str, str]) -> Place:
 def _own_path(text: str) -> str:
     """A path of this console: a link must not lead to another site."""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\"))
-    return text if is_own and "\n" not in text and "\r" not in text else "/"
+    # Browsers leave out control characters: /, a tab and / are // to them.
+    return text if is_own and text.isprintable() else "/"
 
 
 def _wants_json(request: Request) -> bool:
