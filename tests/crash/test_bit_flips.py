@@ -130,7 +130,7 @@ def unchecked_bits(files: dict[str, bytes], stride: int) -> Iterator[tuple[str, 
 def use_all_of(log: PartitionLog) -> None:
     """Reads from every offset and searches every time, as far as errors of ours let one."""
     for offset in range(log.log_start_offset, min(log.log_end_offset, 40)):
-        # Once each: who follows the offsets of damaged batches may be sent back for ever.
+        # Once each: who follows the offsets of damaged batches may be sent back forever.
         with contextlib.suppress(OttlaError):
             log.reader.read(offset, 200, Isolation.HIGH_WATERMARK)
     for timestamp_ms in range(NOW_MS, NOW_MS + 250, 10):

@@ -34,7 +34,7 @@ from tests.crash.original import Original, Stop, build
 SEED_COUNT = 16
 """As many without `--crash-seconds`, from the first on; both stops alike."""
 BOUND_S = 60.0
-"""Far longer than anything takes that does not wait for ever."""
+"""Far longer than anything takes that does not wait forever."""
 
 
 @pytest.fixture(scope="module")

@@ -49,9 +49,7 @@ def test_topics_settings_members_and_clients_are_reported_with_who_and_why(
     joined, began, completed, gone, *_ = messages[4:]
     member = joined.split()[2]
     assert joined == f"group g: {member} joins"
-    assert began.startswith(
-        f"group g: rebalance of generation 0 with 1 members: {member} has come:"
-    )
+    assert began.startswith(f"group g: rebalance of generation 0 with 1 members: {member} joined:")
     assert completed == "group g: generation 1 has 1 members"
     assert gone == f"group g: {member} is no longer a member: it leaves"
     assert left.startswith(f"client {name} (test) has gone after 0.")

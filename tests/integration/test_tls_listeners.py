@@ -174,7 +174,7 @@ def test_who_shows_no_certificate_or_one_of_a_stranger_stays_outside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stranger = Authority().client("ana")
-    for identity, reason in ((None, "shows no certificate"), (stranger, "is not accepted")):
+    for identity, reason in ((None, "presents no certificate"), (stranger, "is not accepted")):
         with serving(mutual(tmp_path)) as server:
             assert not gets_in(server, identity, tmp_path)
             with WireClient(server.address) as client:
@@ -288,7 +288,7 @@ def test_a_file_that_is_none_leaves_the_certificate_before(
     ("said", "reason"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", "it speaks HTTP"),
-        (b"\0\0\0\x10\0\x12\0\0\0\0\0\x01\0\x06stray!", "it speaks no TLS"),
+        (b"\0\0\0\x10\0\x12\0\0\0\0\0\x01\0\x06stray!", "it does not use TLS"),
         (b"\x16\x03\x01\x02\x00" + bytes(512), "failed"),
         (b"", "it hung up"),
     ],

@@ -232,7 +232,7 @@ class World:
     def committed_values(self) -> list[str]:
         """As a consumer with read_committed at the leader reads them."""
         log = self.cluster.log(self.leader[ORDERS])
-        assert log.last_stable_offset == log.high_watermark, "a transaction is open for ever"
+        assert log.last_stable_offset == log.high_watermark, "a transaction is open forever"
         data = log.reader.read(0, 1 << 20, Isolation.LAST_STABLE)
         if data.records is None:
             return []

@@ -60,6 +60,22 @@ PLAIN_WORDS = {
     r"the same again": "once more, repeated",
     r"for (other|the other)s'? sakes?": "because of others",
     r"made already": "existing",
+    r"for ever": "forever",
+    r"takes? note": "records",
+    r"lets? go of": "closes, frees or releases",
+    r"handed? in": "passes, passed",
+    r"hand(s|ed)? back": "returns, returned",
+    r"on (its|their) way out": "to be sent, or being deleted",
+    r"goes its own way": "is independent",
+    r"looked? through for": "checks for",
+    r"what came of": "the result of",
+    r"sees? to it|seen to": "makes sure, or handles",
+    r"asks? on": "continues",
+    r"gives? way": "yields",
+    r"unheard of": "inactive",
+    r"comes? whole": "is returned whole",
+    r"anybody": "anyone, or no one",
+    r"takes? on (other|limits|settings)": "applies",
 }
 """What a reader from elsewhere stumbles over, and what to say instead."""
 DIALECT = {

@@ -1,4 +1,4 @@
-"""What is closed at the end of a `with` statement, however that ends."""
+"""Closes resources at the end of a `with` statement, however it ends."""
 
 from types import TracebackType
 from typing import Self

@@ -1,4 +1,4 @@
-"""Kafka's error codes: the numbers that answers on the wire carry.
+"""Kafka's error codes: the numbers in responses.
 
 The names and numbers are the protocol's (`org.apache.kafka.common.protocol.Errors`); the sentences
 are ours, and are what a client shows where a response has room for a message.

@@ -45,7 +45,7 @@ class UserError(OttlaError):
 
 
 class RefusalError(UserError):
-    """What was asked is sensible, and is not done: a command ends with 1, and not with 2."""
+    """A valid request that is not carried out: a command exits with 1, not with 2."""
 
 
 class UnknownNameError(RefusalError):

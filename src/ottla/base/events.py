@@ -1,7 +1,6 @@
-"""What the rooms below the shells report: values, which a shell logs, counts or passes over.
-
-An event is a frozen dataclass whose fields are its facts and whose `message` is the sentence for
-people. Its kind is the name of its class, so that a shell need not know each of them.
+"""Events that lower packages report: values, which the caller logs, counts or ignores. An event is
+a frozen dataclass whose fields are its facts and whose `message` is a sentence for people. Its kind
+is the name of its class, so that a shell need not know each of them.
 """
 
 import re

@@ -136,7 +136,7 @@ class FileSystem(Protocol):
         """Gives a file another modification time; the file's next `sync` keeps it."""
 
     def space(self, path: str) -> DiskSpace:
-        """The size of the disk that a file or directory lies on, and what is free of it."""
+        """The size of the disk with a file or directory, and its free space."""
 
     def canonical(self, path: str) -> str:
         """The one absolute path of a place, without symbolic links, dots and double slashes.
@@ -200,8 +200,8 @@ class FileLock(Protocol):
     def lend(self) -> int | None:
         """A descriptor that keeps the next one out for as long as a process has it that gets it.
 
-        For a child that is to outlive this process without anybody else at work there. `None` where
-        there is no such thing.
+        For a child that must outlive this process without any other process at work there. `None`
+        where there is no such thing.
         """
 
     def release(self) -> None:

@@ -71,7 +71,7 @@ class OpenFiles:
         return self.count >= 2 * self.limit
 
     def opened(self, holder: Holder, count: int = 1) -> None:
-        """Takes note that a holder has so many descriptors."""
+        """Records that a holder has this many descriptors open."""
         self.count += count - self._holders.get(holder, 0)
         self._holders[holder] = count
         if self.count > self.limit:

@@ -1,4 +1,4 @@
-"""Who a client is, once it has shown it: what users, ACLs and quotas are kept by.
+"""The identity of an authenticated client, to which users, ACLs and quotas refer.
 
 Kafka's counterparts: `KafkaPrincipal`, `SecurityProtocol`.
 """

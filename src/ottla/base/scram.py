@@ -32,7 +32,7 @@ MAX_FIELDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a broker keeps of a password: enough to check one, and not the password itself."""
+    """What a broker stores of a password: enough to check one, but not the password itself."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)

@@ -17,7 +17,7 @@ _WILDCARDS = frozenset("*?[")
 
 
 def size_text(size: int | None) -> str:
-    """As in 640 B, 3.2 MiB; a dash for what is not known."""
+    """Examples: 640 B, 3.2 MiB; a dash for an unknown size."""
     if size is None:
         return "–"
     amount = float(size)
@@ -29,7 +29,7 @@ def size_text(size: int | None) -> str:
 
 
 def duration_text(ms: int | None) -> str:
-    """As in 250 ms, 12 s, 3 m 20 s, 4 h 5 m, 7 d; a dash for what is not known."""
+    """Examples: 250 ms, 12 s, 3 m 20 s, 4 h 5 m, 7 d; a dash for an unknown duration."""
     if ms is None:
         return "–"
     if ms < 1000:
@@ -63,7 +63,7 @@ def value_text(name: str, value: str | None) -> str:
     """A setting's value, with what milliseconds and bytes come to: `604800000 (7 d)`."""
     number = int(value) if value and value.isdigit() else 0
     if name.endswith(".ms") and number >= 1000:
-        return f"{value} ({'for ever' if number >= FOREVER_MS else duration_text(number)})"
+        return f"{value} ({'forever' if number >= FOREVER_MS else duration_text(number)})"
     if name.endswith(".bytes") and number >= 1 << 10:
         return f"{value} ({'no limit' if number >= FOREVER_MS else size_text(number)})"
     return value or ""
@@ -80,7 +80,7 @@ def setting_value(name: str, text: str) -> str:
 
 
 def amount_of(text: str, units: Mapping[str, int]) -> float | None:
-    """What a number with a unit comes to; `None` for anything else."""
+    """The value of a number with a unit; `None` for anything else."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in units:
         return None

@@ -1,4 +1,4 @@
-"""One reading of both clocks, as a shell hands it down to what has timers and writes times.
+"""One reading of both clocks, passed down to code with timers and timestamps.
 
 Deadlines are counted on the monotonic clock, so that setting the wall clock expires nobody; what is
 written into records is wall time.

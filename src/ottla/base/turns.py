@@ -2,7 +2,7 @@
 
 The server runs a long request as a `Turn` (`server/turns.py`), which is suspended where `give_way`
 finds that its time is over. Other requests are then served before it continues, so a request that
-gives way must have left everything in a state that others may see, and must not rely on what it saw
+yields must leave everything in a state that others may see, and must not rely on what it saw
 before. Without a server, and in short requests, nothing is suspended.
 """
 
@@ -105,7 +105,7 @@ class Turn:
             self.come_back()
 
     def free(self) -> None:
-        """Empties what was given to `freed_in_turns`."""
+        """Empties what was passed to `freed_in_turns`."""
         while self.to_free:
             self.give_way()  # Many may be empty.
             self.empty(self.to_free.pop())
@@ -120,7 +120,7 @@ class Turn:
                 items.popitem()
 
     def end(self) -> None:
-        """Lets go of whom it belongs to, so that the two need not wait for the collector."""
+        """Drops the reference to its owner, so that the two need not wait for the collector."""
         self._suspend = self.leave = self.come_back = _stay
 
     def suspend(self) -> None:
@@ -155,7 +155,7 @@ class Turn:
 
 
 def _stay() -> None:
-    """A turn that nobody else waits for."""
+    """A turn for which no other request waits."""
 
 
 CURRENT: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)
@@ -175,7 +175,7 @@ def in_a_turn() -> bool:
 
 
 def let_others() -> bool:
-    """Lets others have their turn now; returns whether there is anybody who could have it."""
+    """Yields to others; returns whether there is any other."""
     turn = CURRENT.get()
     if turn is None:
         return False
@@ -253,7 +253,7 @@ class OneAtATime:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """What is done here others see as a whole, however long it takes."""
+    """What is done here is seen by others as a whole, however long it takes."""
     token = CURRENT.set(None)
     try:
         yield
@@ -263,7 +263,7 @@ def at_once() -> Iterator[None]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """What is begun here is finished, though nobody may wait for it any more."""
+    """What is begun here is finished, even if its result is no longer awaited."""
     turn = CURRENT.get()
     if turn is None or turn.is_kept:
         yield

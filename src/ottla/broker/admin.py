@@ -1,7 +1,7 @@
-"""What admin clients change of a running broker: topics, groups, settings, quotas.
+"""Changes by admin clients to a running broker: topics, groups, settings, quotas.
 
-Every change is on the disks when the call returns, and holds from then on. Refusals are `ApiError`
-and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
+Every change is on disk and in effect when the call returns. Errors are `ApiError`, and change
+nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Configured(Protocol):
-    """The broker, as far as it takes on other settings."""
+    """The part of a broker that applies other settings."""
 
     node_id: int
     quotas: ClientQuotas
@@ -64,7 +64,7 @@ class Admin:
     # Topics
 
     def grow_topic(self, growth: TopicGrowth, *, validate_only: bool = False) -> None:
-        """Gives a topic more partitions."""
+        """Adds partitions to a topic."""
         (refusal,) = self.grow_topics([growth], validate_only=validate_only)
         if refusal is not None:
             raise refusal
@@ -72,7 +72,7 @@ class Admin:
     def grow_topics(
         self, growths: Sequence[TopicGrowth], *, validate_only: bool = False
     ) -> list[ApiError | None]:
-        """Gives topics, each named once, more partitions; why one was refused, if it was."""
+        """Adds partitions to topics, each named once; returns the error of each, if any."""
         if not validate_only:
             refusals = self._store.grow_all(growths, self._growing_topic)
             for growth, refusal in in_turns(zip(growths, refusals, strict=True)):
@@ -145,10 +145,10 @@ class Admin:
         self._report(owner, before, values, alteration.by)
 
     def _checked_config(self, state: ClusterState) -> BrokerConfig:
-        """The settings that a state makes; raises `ApiError` for what cannot be."""
+        """Returns the settings of a state; raises `ApiError` for invalid ones."""
         try:
             config = self._settings.config_under(state)
-            client_listeners(config)  # refuses what cannot be listened on
+            client_listeners(config)  # raises for invalid listeners
             self._broker.check_config(config)
         except SettingError as error:
             # Kafka's code where one would expect INVALID_CONFIG (KAFKA-13609).
@@ -209,9 +209,9 @@ class Admin:
     # Quotas
 
     def adopt_quotas(self, quotas: Quotas) -> Quotas:
-        """Takes another cluster's quotas, but none of an entity that has its own here.
+        """Takes over another cluster's quotas, except for entities that have their own here.
 
-        Returns those that it took; raises `StorageError`.
+        Returns those that it took over; raises `StorageError`.
         """
         ours = self._cluster.state.quotas
         taken = {entity: limits for entity, limits in quotas.items() if entity not in ours}
@@ -222,7 +222,7 @@ class Admin:
         return taken
 
     def follow_quotas(self, quotas: Quotas) -> None:
-        """Takes on those that the registries of a cluster say."""
+        """Applies the quotas in the registries of a cluster."""
         self._cluster.follow(dataclasses.replace(self._cluster.state, quotas=quotas))
         self._broker.quotas.change(quotas)
 
@@ -235,7 +235,7 @@ class Admin:
     ) -> list[ApiError | None]:
         """Changes the quotas of entities, each named in one entry, with one write for all of them.
 
-        Returns why each was refused, if it was.
+        Returns the error of each, if any.
         """
         results: list[ApiError | None] = []
 
@@ -263,7 +263,7 @@ class Admin:
         return results
 
     def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
-        """The quotas that a filter lets through."""
+        """Returns the quotas that match a filter."""
         wanted.check()
         return list(wanted.select(self._cluster.state.quotas))
 
@@ -272,13 +272,13 @@ class Admin:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | ApiError]:
-        """Moves the start of partitions up to offsets (-1: the end).
+        """Moves the log start offset of partitions forward (-1: to the end).
 
-        Returns where each starts now, or why it could not be moved.
+        Returns the new start of each, or its error.
         """
         results: dict[TopicPartition, int | ApiError] = {}
         directories: dict[str, LogDirectory] = {}
-        with kept():  # the new starts are written down, though the client may have gone
+        with kept():  # the new starts are written, even if the client is gone
             for (topic, index), offset in in_turns(offsets.items()):
                 where = TopicPartition(topic, index)
                 try:

@@ -1,7 +1,7 @@
-"""Composes a broker: every part is given, when it is made, all that it works with.
+"""Composes a broker: every part gets its collaborators when it is created.
 
-The order is that of the dependencies. What waits for the broker itself, the coordinators and the
-requests of administrators, the broker makes.
+The order is that of the dependencies. The broker itself creates what depends on it: the
+coordinators, and the requests of administrators.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def assemble(
     settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
     parts = _make_parts(opened, configs, settings, options, (file_system, found))
     _take_over(parts, found)
-    with suppress(StorageError):  # logged where the directory went offline
+    with suppress(StorageError):  # logged when the directory went offline
         parts.directories.write_in_each(lambda path: mark_all_written(file_system, path))
     return Broker(parts, found.cluster.quotas, file_system.open_files)
 
@@ -158,7 +158,7 @@ def _replicas(
     timers: AllTimers,
     before_effect: "BeforeEffect | None",
 ) -> "Replicas":
-    # A broker that is alone does without these modules.
+    # A broker without a cluster does not need these modules.
     from ottla.broker.replicas import Replicas
     from ottla.broker.replication.replica_manager import ReplicaOptions
 
@@ -182,7 +182,7 @@ def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], Broker
 
 
 def _take_over(parts: BrokerParts, found: FoundSettings) -> None:
-    """Writes down what was imported, and the record of it last: a crash has it done again."""
+    """Writes what was imported, and last the record of the import: a crash repeats it."""
     unknown = {
         topic.name: reason
         for topic in parts.store.topics

@@ -1,7 +1,7 @@
-"""Clients that wait until this broker has heard what the controller has done for them.
+"""Clients that wait until this broker has learned of the controller's changes for them.
 
-The controller answers when it has decided, and brokers hear of it later: a client that asks on at
-once would find that the topic that it has made is not there. Kafka's counterparts:
+The controller answers once it has decided, and brokers learn of it later: a client that continues
+at once would not find the topic that it has created. Kafka's counterparts:
 `DelayedCreatePartitions`, `DelayedDeleteTopics`.
 """
 
@@ -14,7 +14,7 @@ IsSo = Callable[[], bool]
 
 
 class MetadataWaits:
-    """A `result` is whether it has come in time."""
+    """A `result` is whether it happened in time."""
 
     def __init__(self, timers: AllTimers) -> None:
         self._waiting: dict[Waiting[bool], IsSo] = {}

@@ -1,7 +1,8 @@
-"""Work that takes longer than clients may wait for each other, done in another thread.
+"""Work that takes longer than other clients may wait, done in another thread.
 
-The broker has no threads: the server hands in an object that has (`server/background.py`). Without,
-nothing is put off. Kafka's counterpart: the other threads of `KafkaRequestHandlerPool`.
+The broker has no threads: the server passes in an object that has one (`server/background.py`).
+Without it, nothing is deferred. Kafka's counterpart: the other threads of
+`KafkaRequestHandlerPool`.
 """
 
 import logging
@@ -29,10 +30,10 @@ class Preparation(Waiting[list[Prepared]]):
 
 
 class Background(Protocol):
-    """Another thread, as the broker sees it."""
+    """Another thread, from the broker's point of view."""
 
     def submit(self, preparation: Preparation) -> None:
-        """Has it carried out; later `take_done` hands it back with its result."""
+        """Starts work; later `take_done` returns it with its result."""
 
     @property
     def has_done(self) -> bool: ...
@@ -41,7 +42,7 @@ class Background(Protocol):
 
 
 def carry_out(preparation: Preparation) -> list[Prepared]:
-    """In any thread: touches nothing but the records."""
+    """Runs in any thread: touches nothing but the records."""
     return [_prepared(one) for one in preparation.work]
 
 

@@ -2,7 +2,7 @@
 
 Everything is synchronous and for one thread at a time; a caller with several holds a lock. Appends
 of one round are pending until `write_out`, which makes them readable and wakes the fetches that
-wait for them. Refusals are `ApiError` with the code that a client is to see.
+wait for them. Errors are `ApiError` with the code for the client.
 
 Kafka's counterparts: `ReplicaManager`, and of the controller what one broker needs.
 """
@@ -67,7 +67,7 @@ LongPoll = WaitingFetch[FetchQuery, FetchResult]
 
 
 class Catalog(TopicCatalog, Protocol):
-    """The topics there are, as handlers of groups and transactions ask for them."""
+    """The existing topics, for handlers of groups and transactions."""
 
     def name_by_id(self, topic_id: bytes) -> str | None: ...
 
@@ -118,7 +118,7 @@ class Broker:
         self.admin = Admin(self._store, parts.cluster, settings, self)
         self._cluster = None if parts.replicas is None else parts.replicas.topics
         self.catalog: Catalog = self.topics if self._cluster is None else self._cluster
-        """The topics that there are; in a cluster not only those of which something is here."""
+        """All topics; in a cluster also those without a replica here."""
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         if parts.replicas is not None:
@@ -128,8 +128,9 @@ class Broker:
 
     @property
     def groups(self) -> "GroupCoordinator":
-        """Made, and its modules imported, for the first who asks: a log that a command or a
-        program opens seldom has any."""
+        """Created, and its modules imported, on first use: a log that a command or a program
+        opens rarely has groups.
+        """
         if self._groups is None:
             from ottla.broker.groups.coordinator import GroupCoordinator
 
@@ -145,7 +146,7 @@ class Broker:
 
     @property
     def transactions(self) -> "TransactionCoordinator":
-        """Made as `groups`."""
+        """Created like `groups`."""
         if self._transactions is None:
             from ottla.broker.transactions.coordinator import TransactionCoordinator
 
@@ -160,31 +161,31 @@ class Broker:
         return self._transactions
 
     def resume_transactions(self, at: Timestamps) -> None:
-        """Has the next `write_out` finish what a crash has left prepared; raises `UserError`."""
+        """Makes the next `write_out` finish what a crash left prepared; raises `UserError`."""
         if self.topics.find(TRANSACTION_STATE) is not None:
             self.transactions.loaded(at)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Takes on settings that a client has changed."""
+        """Applies settings that a client has changed."""
         self.config = config
 
     def check_config(self, config: BrokerConfig) -> None:
-        """Raises `SettingError` for settings that the server could not take on."""
+        """Raises `SettingError` for settings that the server could not apply."""
         if self._config_check is not None:
             self._config_check(config)
 
     def check_configs_with(self, check: Callable[[BrokerConfig], None] | None) -> None:
-        """Has settings checked before they are taken on, by who knows keys and certificates."""
+        """Sets a check of keys and certificates, called before settings are applied."""
         self._config_check = check
 
     def run_long_work_in(self, background: Background | None) -> None:
-        """Has work that takes long done by another thread from now on, or by nobody else."""
+        """Sets the thread for long work; without one the broker does it itself."""
         self._background = background
 
     def adopt(self, settings: Mapping[str, Mapping[str, str]]) -> None:
-        """Gives topics whose settings nobody knew those that a person has confirmed, durably.
+        """Gives topics with unknown settings those that a user has confirmed, durably.
 
-        Raises `ApiError` for settings that cannot be, and `StorageError`.
+        Raises `ApiError` for invalid settings, and `StorageError`.
         """
         for name, overrides in settings.items():
             self._store.configure(self.topics.get(name), overrides)
@@ -192,7 +193,7 @@ class Broker:
         self.adoption.confirm(settings)
 
     def adopt_producer_ids(self, next_producer_id: int) -> None:
-        """Has the next start give no other cluster's ids away; raises `StorageError`."""
+        """Makes sure that the next start uses no other cluster's ids; raises `StorageError`."""
         self._producer_ids.reserve_below(next_producer_id)
 
     def close(self) -> None:
@@ -208,14 +209,14 @@ class Broker:
     # Topics
 
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic:
-        """Makes a topic, durably; raises `ApiError` and then leaves nothing behind."""
+        """Creates a topic durably; if it raises `ApiError`, nothing is left of it."""
         topic = self._store.create(new, self._partition_count_of(new), validate_only=validate_only)
         if not validate_only:
             self.on_event(_created(topic))
         return topic
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
-        """Makes topics, durably; what became of each."""
+        """Creates topics durably; returns the result of each."""
         counts: list[int | ApiError] = freed_in_turns([])
         for new in in_turns(wanted):
             try:
@@ -236,7 +237,10 @@ class Broker:
         return partition_count_of(new, default=self.config.num_partitions, node_id=self.node_id)
 
     def delete_topic(self, topic: Topic) -> None:
-        """Takes a topic away; its files go after `file.delete.delay.ms`. Raises `ApiError`."""
+        """Deletes a topic; its files are removed after `file.delete.delay.ms`.
+
+        Raises `ApiError`.
+        """
         self.check_deletion(topic)
         self.delete_topics([topic])
 
@@ -248,7 +252,7 @@ class Broker:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
 
     def delete_topics(self, topics: Sequence[Topic]) -> None:
-        """Takes away topics that may be deleted. Raises `ApiError`."""
+        """Deletes topics that may be deleted. Raises `ApiError`."""
         self.write_out()
         partitions = [one for topic in topics for one in topic.partitions.values()]
         self._store.delete(topics)
@@ -300,7 +304,7 @@ class Broker:
         return info
 
     def prepare(self, work: Sequence[LongPreparationError]) -> Preparation:
-        """Has records made ready elsewhere, in the order given; `take_answered` hands it back."""
+        """Prepares records in another thread, in the given order; `take_answered` returns them."""
         assert self._background is not None
         preparation = Preparation(work)
         self._background.submit(preparation)
@@ -312,10 +316,9 @@ class Broker:
         return bool(self._dirty) or self._has_decided
 
     def write_out(self) -> None:
-        """Writes all pending appends, one call per partition; readers see them from now on.
-
-        Then what is decided of transactions is carried out. Raises `StorageError` after it has
-        tried all partitions.
+        """Writes all pending appends, one call per partition, which makes them readable. Then
+        decisions about transactions are carried out. Raises `StorageError` after it has tried all
+        partitions.
         """
         if self._dirty:
             self._write_dirty()
@@ -354,13 +357,13 @@ class Broker:
     # Fetching
 
     def fetch(self, query: FetchQuery) -> FetchResult:
-        """Reads what there is, in the query's order, within its limits."""
+        """Reads what is available, in the query's order, within its limits."""
         return self._fetch(query, [])
 
     def _fetch(
         self, query: FetchQuery, found: list[Partition], watching: LongPoll | None = None
     ) -> FetchResult:
-        """As `fetch`; the partitions that there are come into `found`, and are watched."""
+        """As `fetch`; existing partitions are added to `found`, and watched."""
         results: list[FetchData | ApiError] = []
         left = min(query.max_size, self.config.fetch_max_bytes)
         size = 0
@@ -371,7 +374,7 @@ class Broker:
                 partition = self._partition_of(query, wanted)
                 found.append(partition)
                 if watching is not None:
-                    # Before it is read: what is appended while others have their turn wakes it.
+                    # Before it is read, so that an append while others have their turn wakes it.
                     self._waiting.watch(watching, partition)
                 max_size = min(wanted.max_size, left)
                 data = self._read(partition, wanted, query, max_size, one_anyway)
@@ -442,7 +445,7 @@ class Broker:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
 
     def fetch_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
-        """The result when it is enough, otherwise a wait that `take_answered` will end."""
+        """Returns the result if it suffices, otherwise a wait that `take_answered` ends."""
         found: list[Partition] = []
         result = self._fetch(query, found)
         if result.answers(query):
@@ -455,9 +458,9 @@ class Broker:
         return waiting
 
     def fetch_many_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
-        """As `fetch_or_wait`, of so many partitions that they are looked at in turns.
+        """As `fetch_or_wait`, for so many partitions that they are read in turns.
 
-        `take_answered` hands it back without a result, which is to be asked for again.
+        `take_answered` returns it without a result, and the caller must read again.
         """
         found: list[Partition] = []
         waiting: LongPoll = LongFetch(query, found, deadline_ms, reads_ahead=query.is_of_follower)
@@ -475,8 +478,9 @@ class Broker:
         return waiting
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
-        """The waiting requests that now have a `result`: fetches that have found enough or waited
-        long enough, and members of groups; prepared records; and the pauses that are over."""
+        """Returns the waiting requests that now have a `result`: fetches that found enough or
+        waited long enough, members of groups, prepared records, and finished pauses.
+        """
         answered = [] if self._groups is None else self._groups.take_answered()
         if self._background is not None and self._background.has_done:
             answered += self._background.take_done()
@@ -514,13 +518,13 @@ class Broker:
 
     @property
     def has_answers(self) -> bool:
-        """Whether somebody may have an answer since the last `take_answered`."""
+        """Whether a waiting request may have a result since the last `take_answered`."""
         if self.replicas is not None and self.replicas.has_answers:
             return True
         return self._waiting.has_woken or (self._groups is not None and self._groups.has_answers)
 
     def cancel(self, waiting: Waiting[Any]) -> None:
-        """Nobody wants the answer any more. A member of a group has joined all the same."""
+        """Cancels a wait. A member of a group has joined nevertheless."""
         if isinstance(waiting, WaitingFetch):
             self._waiting.end(waiting)
 
@@ -566,7 +570,7 @@ class Broker:
     # Producer ids
 
     def allocate_producer_id(self) -> int:
-        """An id for a producer that was never given to another; raises `ApiError`."""
+        """Returns an id that no producer ever had; raises `ApiError`."""
         if self.membership is not None:
             if self._cluster_producer_ids is None:
                 ask = self.membership.allocate_producer_ids
@@ -592,11 +596,11 @@ class Broker:
 
     @property
     def next_job_ms(self) -> float | None:
-        """When there is work that is nobody's request, on the monotonic clock."""
+        """When there is work that is not part of a request, on the monotonic clock."""
         return self._timers.jobs.next_deadline_ms
 
     def due_flushes(self, monotonic_ms: float) -> list[tuple[LogDirectory, FlushPlan]]:
-        """The flushes that rolls and `flush.ms` ask for now, each with its directory."""
+        """The flushes that are due because of rolls and `flush.ms`, each with its directory."""
         due = []
         for directory in self.directories.online:
             plans = (
@@ -608,7 +612,7 @@ class Broker:
         return due
 
     def advance(self, at: Timestamps) -> None:
-        """Ends the sessions of members, and transactions and produces that take too long."""
+        """Ends expired sessions of members, and transactions and produces that take too long."""
         if self.replicas is not None:
             self.replicas.advance(at)
         if self._groups is not None:
@@ -637,7 +641,7 @@ def _created(topic: Topic) -> TopicCreated:
 
 
 def _take_back(result: FetchResult, found: Sequence[Partition]) -> None:
-    """What was read is not enough and is not sent, so it does not count: it is read again."""
+    """A result that does not suffice is not sent, so it does not count: it is read again."""
     if result.size:
         for partition, data in zip(found, result.partitions, strict=True):
             assert not isinstance(data, ApiError), "an error is an answer"

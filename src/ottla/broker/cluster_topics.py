@@ -19,7 +19,9 @@ class ClusterTopic:
 
 
 class ClusterTopics:
-    """What is known now; what a broker that is alone asks its `Topics`, a member asks this."""
+    """The known topics; a member of a cluster uses this where a broker without a cluster uses
+    `Topics`.
+    """
 
     def __init__(self, metadata: Callable[[], MetadataCache]) -> None:
         self._metadata = metadata
@@ -37,7 +39,7 @@ class ClusterTopics:
         return _topic(name, metadata) if name in metadata.topics else None
 
     def name_by_id(self, topic_id: bytes) -> str | None:
-        """`None` for an id that is not known."""
+        """Returns `None` for an unknown id."""
         return self._metadata().topic_names.get(Uuid(topic_id))
 
     def has_partition(self, partition: TopicPartition) -> bool:
@@ -46,14 +48,14 @@ class ClusterTopics:
     # For coordinators
 
     def partition_count(self, topic: str) -> int | None:
-        """`None` for a topic that does not exist."""
+        """Returns `None` for a topic that does not exist."""
         known = self._metadata().topics.get(topic)
         return None if known is None else len(known)
 
     def leader_of(self, partition: TopicPartition) -> int | None:
-        """-1 where nobody leads, and `None` of a partition that does not exist.
+        """Returns -1 without a leader, and `None` for a partition that does not exist.
 
-        Before the controller has said anything, nothing is known of any partition.
+        Before the controller's first update, nothing is known of any partition.
         """
         metadata = self._metadata()
         known = metadata.partition(partition)

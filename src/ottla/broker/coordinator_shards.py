@@ -1,8 +1,9 @@
 """The partitions of an internal topic that this broker leads in a cluster, each with its machine.
 
-A shard begins when this broker becomes the partition's leader. Its machine is filled from the log
-in short steps, and refuses until then; it is dropped when another broker leads. What its records
-decide is answered when they are committed. A single broker has one machine and no shards.
+A shard begins when this broker becomes the partition's leader. Its machine is loaded from the log
+in short steps, and refuses requests until then; it is dropped when another broker becomes leader.
+Responses wait until the records of their decisions are committed. A single broker has one machine
+and no shards.
 
 Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `TransactionStateManager`.
 """
@@ -30,7 +31,7 @@ DONE: Final = object()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Deferred:
-    """To be delivered when all before `end` is committed, or when it is too late for that."""
+    """To be delivered once everything before `end` is committed, or when it times out."""
 
     end: int
     deliver: Deliver
@@ -80,7 +81,7 @@ class Shard(Generic[MachineT]):
         return self._loading is not None
 
     def load_on(self) -> None:
-        """One short step. A log that cannot be read is not served."""
+        """Runs one short step. A log that cannot be read is not served."""
         assert self._loading is not None
         try:
             next(self._loading)
@@ -97,14 +98,14 @@ class Shard(Generic[MachineT]):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR if self.has_failed else ErrorCode.NONE
 
-    # Answers that wait until records are committed
+    # Responses that wait until records are committed
 
     @property
     def is_committed(self) -> bool:
         return self.appended_end <= self.committed_end
 
     def defer(self, deliver: Deliver, deadline_ms: float) -> None:
-        """Delivers at once where all is committed."""
+        """Delivers at once if everything is committed."""
         if self.is_committed:
             deliver(ErrorCode.NONE)
         else:
@@ -119,7 +120,7 @@ class Shard(Generic[MachineT]):
         hand_back: Callable[[Waiting[ErrorCode]], None],
         deadline_ms: float,
     ) -> Waiting[ErrorCode]:
-        """As `defer`, for an answer; `refusals` are what errors of the log are to clients."""
+        """As `defer`, for a response; `refusals` map errors of the log to those for clients."""
         waiting: Waiting[ErrorCode] = Waiting()
 
         def deliver(error: ErrorCode) -> None:
@@ -130,24 +131,24 @@ class Shard(Generic[MachineT]):
         return waiting
 
     def committed(self, end: int) -> None:
-        """All before an offset is committed."""
+        """Everything before an offset is committed."""
         if end <= self.committed_end:
             return
         self.committed_end = end
         self._deliver([one for one in self._deferred if one.end <= end], ErrorCode.NONE)
 
     def expire(self, monotonic_ms: float) -> None:
-        """The records stay, and may be committed later."""
+        """Times out: the records stay, and may be committed later."""
         self._deliver(self._timers.take_all_due(monotonic_ms), ErrorCode.REQUEST_TIMED_OUT)
 
     def give_up(self) -> None:
-        """Another broker leads: nobody here can say what becomes of the records."""
+        """Another broker became leader: the fate of the records is unknown here."""
         self._loading = None
         self._deliver(list(self._deferred), ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._timers.close()
 
     def _deliver(self, deferred: Sequence[_Deferred], error: ErrorCode) -> None:
-        for one in deferred:  # first: what is delivered may defer more
+        for one in deferred:  # first, since what is delivered may defer more
             del self._deferred[one]
             self._timers.cancel(one)
         for one in deferred:
@@ -179,7 +180,7 @@ class Shards(Generic[MachineT]):
 
     @property
     def served(self) -> list[Shard[MachineT]]:
-        """Those that answer."""
+        """The shards that are loaded."""
         return [one for one in self._shards.values() if not one.refusal]
 
     @property
@@ -188,21 +189,21 @@ class Shards(Generic[MachineT]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is still to be loaded or given up."""
+        """Whether something is still being loaded or unloaded."""
         return bool(self._loading or self._unloading)
 
     def find(self, index: int) -> Shard[MachineT] | None:
         return self._shards.get(index)
 
     def refusal(self, index: int) -> ErrorCode:
-        """NONE for a shard that answers."""
+        """Returns NONE for a shard that is loaded."""
         shard = self._shards.get(index)
         return ErrorCode.NOT_COORDINATOR if shard is None else shard.refusal
 
     # Leadership
 
     def became_leader(self, index: int, leader_epoch: int) -> None:
-        """A later epoch of a leadership that continues changes nothing else."""
+        """A later epoch of a continued leadership changes nothing else."""
         known = self._shards.get(index)
         if known is not None and not known.has_failed:
             known.leader_epoch = max(known.leader_epoch, leader_epoch)
@@ -216,7 +217,7 @@ class Shards(Generic[MachineT]):
         shard.begin_loading(self._load(shard))
 
     def resigned(self, index: int, leader_epoch: float) -> None:
-        """Another leads since this epoch, or nobody; what is older is not listened to."""
+        """Another broker leads since this epoch, or none; older orders are ignored."""
         shard = self._shards.get(index)
         if shard is None or leader_epoch < shard.leader_epoch:
             return

@@ -1,4 +1,5 @@
-"""Groups and transactions come and go with the leadership of their internal topics' partitions.
+"""Loads and unloads groups and transactions with the leadership of their internal topics'
+partitions.
 
 Only a member of a cluster has this. Kafka's counterparts: `GroupCoordinator.onElection` and
 `onResignation`, `RequestHandlerHelper.onLeadershipChange`.
@@ -16,7 +17,7 @@ from ottla.broker.transactions.coordinator import TransactionCoordinator
 
 
 class Coordinators:
-    """Listens to a broker's replicas. What is begun here continues in `Broker.advance`."""
+    """Listens to a broker's replicas. Work begun here continues in `Broker.advance`."""
 
     def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
         assert groups.shards is not None
@@ -39,7 +40,7 @@ class Coordinators:
             self._shards[partition.topic].resigned(partition.partition, math.inf)
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """Who waits for records that are committed now is answered."""
+        """Answers requests that waited for records that are committed now."""
         if partition.topic in self._shards:
             end = partition.log.high_watermark
             self._shards[partition.topic].committed(partition.index, end)

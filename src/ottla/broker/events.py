@@ -42,7 +42,7 @@ class PartitionsAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingChanged:
-    """`before` and `after` are `None` where the owner had, or has, no setting of its own."""
+    """`before` and `after` are `None` if the owner has no setting of its own."""
 
     owner: str
     setting: str
@@ -77,7 +77,7 @@ class LogCompacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsGoing:
-    """Segments of one log that retention lets go; `reason` counts them by rule."""
+    """Segments of one log that retention deletes; `reason` counts them by rule."""
 
     log: str
     start_offset: int
@@ -85,13 +85,13 @@ class SegmentsGoing:
 
     @property
     def message(self) -> str:
-        return f"{self.log}: segments below offset {self.start_offset} go: {self.reason}"
+        return f"{self.log}: segments below offset {self.start_offset} are deleted: {self.reason}"
 
 
 def setting_changes(
     owner: str, before: Mapping[str, str], after: Mapping[str, str], by: str
 ) -> Iterator[SettingChanged]:
-    """What differs between the settings that an owner had and has."""
+    """The differences between an owner's old and new settings."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new:

@@ -1,9 +1,9 @@
-"""Fetch sessions: what a client fetches is kept here, and only what changed goes over the wire.
+"""Fetch sessions: the broker remembers what a client fetches, and only changes are transferred.
 
 A session begins with a full fetch (epoch 0). From then on each fetch carries the next epoch and
-only the partitions whose offsets moved; its answer names only partitions with records, an error, or
-a high watermark or log start offset that the client does not know. A client that finds no free slot
-is answered in full, with the session id 0. A machine without clock or chance: both are handed in.
+only the partitions whose offsets moved; its response lists only partitions with records, an error,
+or a high watermark or log start offset that the client does not know. A client without a free slot
+gets full responses with session id 0. A machine without clock or randomness: both are passed in.
 Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-227).
 """
 
@@ -27,7 +27,7 @@ FINAL_EPOCH = -1
 
 MAX_ID = MAX_EPOCH = 2**31 - 1
 KEPT_MS = 120_000
-"""How long a session is safe from others when the slots are full, unused or just begun."""
+"""How long an unused or new session is protected from eviction when the slots are full."""
 
 NOT_TOLD = -1
 """A high watermark that no partition has, so that the next one is answered."""
@@ -40,9 +40,9 @@ Pair = tuple[PartitionQuery, FetchData | ApiError]
 
 @dataclass(slots=True)
 class SessionFetch:
-    """What a request says of its session, and the partitions that it names.
+    """A request's session, and the partitions that it names.
 
-    In a full fetch these are all there are, otherwise those that are new or have changed.
+    In a full fetch these are all, otherwise those that are new or have changed.
     """
 
     session_id: int
@@ -54,31 +54,31 @@ class SessionFetch:
 
 @dataclass(slots=True)
 class FetchSessionResponse:
-    """The answer: the session to continue with, and the partitions to name."""
+    """The response: the session to continue with, and the partitions to list."""
 
     session_id: int
     pairs: list[Pair]
 
 
 class FetchContext(Protocol):
-    """One fetch at work: `partitions` are to be read, `respond` chooses what of it is answered."""
+    """One active fetch: `partitions` are to be read, `respond` selects what is in the response."""
 
     @property
     def partitions(self) -> Sequence[PartitionQuery]: ...
 
     def respond(self, result: FetchResult) -> FetchSessionResponse:
-        """Raises `ApiError` when the session has gone on without this fetch."""
+        """Raises `ApiError` if the session has advanced without this fetch."""
 
 
 @dataclass(slots=True)
 class SessionPartition(PartitionQuery):
-    """A partition with what its client last received of it."""
+    """A partition with what its client last received."""
 
     high_watermark: int = NOT_TOLD
     log_start_offset: int = -1
 
     def note(self, data: FetchData | ApiError) -> bool:
-        """Whether the client must hear of this; from now on the client knows it."""
+        """Whether the client must get this; from now on the client knows it."""
         if isinstance(data, ApiError):
             self.high_watermark = NOT_TOLD
             return True
@@ -123,7 +123,7 @@ class FetchSession:
 
     @property
     def is_evictable(self) -> bool:
-        """It had been there for long when it was last used: a larger one may take its slot."""
+        """Whether it was old when it was last used: a larger one may take its slot."""
         return self.last_used_ms - self.created_ms > KEPT_MS
 
     def update(self, fetch: SessionFetch) -> None:
@@ -144,14 +144,14 @@ class FetchSession:
             partitions.pop(key, None)
 
     def move_to_end(self, partition: SessionPartition) -> None:
-        """A partition that gave records is read last next time, so that none starves."""
+        """A partition that returned records is read last next time, so that none starves."""
         key = key_of(partition)
         if self.partitions.get(key) is partition:
             self.partitions[key] = self.partitions.pop(key)
 
 
 class SessionlessFetch:
-    """All partitions are answered, and nothing is kept."""
+    """All partitions are in the response, and nothing is remembered."""
 
     __slots__ = ("partitions",)
 
@@ -164,7 +164,7 @@ class SessionlessFetch:
 
 
 class FullFetch:
-    """All partitions are answered, and kept as a session if there is a slot."""
+    """All partitions are in the response, and remembered as a session if there is a slot."""
 
     __slots__ = ("_now_ms", "_sessions", "_uses_topic_ids", "partitions")
 
@@ -183,7 +183,7 @@ class FullFetch:
 
 
 class IncrementalFetch:
-    """All partitions of the session are read, and those answered that have changed."""
+    """All partitions of the session are read, and changed ones are in the response."""
 
     __slots__ = ("_epoch", "_session", "partitions")
 
@@ -284,7 +284,7 @@ class FetchSessions:
             self._ended.append(session.partitions)
 
     def _free_some(self) -> None:
-        """Each fetch frees a part of what ended sessions had: 100,000 partitions take 20 ms."""
+        """Each fetch frees a part of ended sessions: 100,000 partitions take 20 ms."""
         partitions = self._ended[-1]
         for _ in range(min(len(partitions), PART_SIZE)):
             partitions.popitem()

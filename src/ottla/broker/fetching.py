@@ -1,4 +1,4 @@
-"""What a fetch asks for and what it gets, over many partitions, without a word of the wire.
+"""Queries and results of fetches over many partitions, independent of the wire protocol.
 
 Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
 """
@@ -33,7 +33,9 @@ class PartitionQuery:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Who fetches in a cluster: a follower, or with `replica_id` -1 a consumer, and its rack."""
+    """The origin of a fetch in a cluster: a follower, or with `replica_id` -1 a consumer, and
+    its rack.
+    """
 
     replica_id: int = -1
     broker_epoch: int = -1
@@ -58,13 +60,14 @@ class FetchQuery:
 
     @property
     def is_of_follower(self) -> bool:
-        """It reads what is not committed yet."""
+        """Whether it reads what is not committed yet."""
         return self.fetcher is not None and self.fetcher.replica_id >= 0
 
 
 class NoRecordsError(ApiError):
-    """An answer at once that is no error and has no records: the logs diverge where an epoch ended
-    (KIP-595), or a replica in the consumer's rack is to be asked (KIP-392)."""
+    """An immediate response without error and records: the logs diverge where an epoch ended
+    (KIP-595), or a replica in the consumer's rack should be used (KIP-392).
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class NoRecordsError(ApiError):
 
 @dataclass(slots=True)
 class FetchResult:
-    """In the order of the query's partitions: what was read, or why it could not be."""
+    """In the order of the query's partitions: what was read, or the error."""
 
     partitions: list[FetchData | ApiError]
     size: int

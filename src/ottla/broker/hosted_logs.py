@@ -29,7 +29,7 @@ class HostedLog:
         self.recorded_high_watermark = partition.log.high_watermark
 
     def written_out(self) -> None:
-        """Takes note of where the log ends now; the caller has written out what was appended."""
+        """Records where the log ends now; the caller has written out what was appended."""
         self.log_end_offset = self.partition.log.log_end_offset
 
     @property

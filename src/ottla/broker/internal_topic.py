@@ -1,4 +1,4 @@
-"""An internal topic, as its coordinator writes it and reads it again at start.
+"""An internal topic, written by its coordinator, and read by it at startup.
 
 Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
 """
@@ -41,7 +41,7 @@ READ_SIZE = 1 << 20
 
 
 class Appender(Protocol):
-    """What a coordinator needs of the broker it belongs to."""
+    """The part of the broker that a coordinator needs."""
 
     topics: Topics
     on_event: OnEvent
@@ -63,10 +63,10 @@ class ClusterPartitions(Protocol):
     """What a member of a cluster knows of partitions beyond its own."""
 
     def partition_count(self, topic: str) -> int | None:
-        """`None` for a topic that does not exist."""
+        """Returns `None` for a topic that does not exist."""
 
     def leader_of(self, partition: TopicPartition) -> int | None:
-        """-1 where nobody leads, and `None` of a partition that does not exist."""
+        """Returns -1 without a leader, and `None` for a partition that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class EncodedRecord:
 
 
 class InternalTopic:
-    """A compacted topic that is made for the first request that may write to it."""
+    """A compacted topic that is created for the first request that may write to it."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class InternalTopic:
         if topic is None:
             if self._cluster is not None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            # A decision is being carried out: nobody else may decide before it is replayed.
+            # A decision is being carried out: no other may be made before it is replayed.
             with at_once():
                 topic = self._create()
         builder = RecordBatchBuilder(compression=self._compression)
@@ -187,7 +187,7 @@ class InternalTopic:
             yield
 
     def partition(self, index: int) -> Partition:
-        """One that this broker has; raises `StorageError` for any other."""
+        """One of this broker's partitions; raises `StorageError` for any other."""
         name = self.name
         try:
             return self._broker.topics.online_partition(name, index)

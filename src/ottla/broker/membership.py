@@ -1,7 +1,7 @@
-"""The cluster that a broker is a member of, as the handlers of its requests see it.
+"""The cluster of which a broker is a member, for the handlers of its requests.
 
-A broker alone has none. What must be asked elsewhere, of the controller's thread, of ZooKeeper or
-of the broker that is the controller, is answered later: `take_done` hands back who waited.
+A broker without a cluster has none. Requests to the controller's thread, to ZooKeeper or to the
+controller's broker are answered later: `take_done` returns the waiting ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence

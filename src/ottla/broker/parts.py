@@ -1,4 +1,4 @@
-"""What a broker is made of, as `assemble` has put it together."""
+"""The parts of a broker, as put together by `assemble`."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING

@@ -1,11 +1,10 @@
-"""A broker's replicas: carries out on logs and for clients what the machine of `replication` wants.
+"""A broker's replicas: carries out the effects of the `replication` machine on logs and for
+clients. Only a broker in a cluster has them; others do not import this. Callers pass in the time,
+and call in one thread. What is changed at once stays so: effects are carried out before the call
+returns, and appends of the leader count once `Broker.write_out` has written them.
 
-Only a broker in a cluster has them; a broker that is alone does not import this. Callers hand in
-the time, and call in one thread. What is changed at once stays so: effects are carried out before
-the call returns, and appends of the leader count once `Broker.write_out` has written them.
-
-Listeners hear of partitions that begin or end to be led here, after the log is ready: to them
-coordinators hang the loading and unloading of their state. Kafka's counterparts: `ReplicaManager`,
+Listeners are notified when this broker begins or ceases to lead a partition, after its log is
+ready: coordinators use them to load and unload their state. Kafka's counterparts: `ReplicaManager`,
 `Partition`, `ReplicaFetcherThread.processPartitionData`.
 """
 
@@ -76,7 +75,7 @@ class ReplicaListener(Protocol):
     def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None: ...
 
     def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
-        """Also where nobody leads, or the broker's session may be over."""
+        """Also called if nobody leads, or the broker's session may be over."""
 
     def stopped(self, partition: TopicPartition, *, delete: bool) -> None: ...
 
@@ -140,8 +139,9 @@ class Replicas:
     def elsewhere(
         self, error: ApiError, topic: str | None, topic_id: Uuid | None, index: int
     ) -> ApiError:
-        """The refusal of what is not here: of what another broker of the cluster has, that it is
-        not here."""
+        """The error for what is not here: if another broker of the cluster has it, that it is
+        not here.
+        """
         if error.code not in NOT_HERE:
             return error
         name = topic or self.metadata.topic_names.get(topic_id or ZERO_UUID)
@@ -156,7 +156,7 @@ class Replicas:
 
     @property
     def alter_partitions(self) -> AlterPartitions:
-        """The changes of ISRs that are to be sent; the answers go to `altered`."""
+        """The ISR changes to send; responses go to `altered`."""
         return self.manager.alter_partitions
 
     @property
@@ -164,7 +164,7 @@ class Replicas:
         return self._at.monotonic_ms
 
     def note_time(self, at: Timestamps) -> None:
-        """What comes now comes at this time."""
+        """Sets the time for the following calls."""
         self._at = at
 
     # The broker's session, and orders of the controller
@@ -173,7 +173,7 @@ class Replicas:
         self.manager.registered(broker_epoch)
 
     def fence(self) -> None:
-        """The session may be over, and another may lead: nothing is led or followed any more."""
+        """The session may be over, and another broker may lead: stops leading and following."""
         self._carry_out(self.manager.fence())
 
     def apply(self, order: Order, sender: Sender, at: Timestamps) -> Applied:
@@ -202,11 +202,11 @@ class Replicas:
         ]
 
     def await_metadata(self, is_so: IsSo, deadline_ms: float) -> Waiting[bool]:
-        """Until it is so, which is looked at when the controller has said something."""
+        """Waits for a condition, which is checked at each update by the controller."""
         return self._metadata_waits.add(is_so, deadline_ms)
 
     def make_logs(self, order: LeaderAndIsr) -> None:
-        """Makes the logs that an order needs, in turns, so that `apply` finds them."""
+        """Creates the logs that an order needs, in turns, so that `apply` finds them."""
 
         def made(partition: Partition) -> None:
             # Nobody may take it for that of a broker alone, until the order says who leads it.
@@ -274,21 +274,22 @@ class Replicas:
         return answer
 
     def leads_too_fast(self, place: TopicPartition, follower: int) -> bool:
-        """Whether a follower that is not in sync has to wait for records (KIP-73)."""
+        """Whether a follower that is not in sync must wait for records (KIP-73)."""
         leading = self.manager.leading(place)
         in_sync = leading is not None and follower in leading.isr.committed
         return not in_sync and self.leader_quota.is_exceeded(self.now_ms)
 
     def altered(self, attempt: int, answers: Iterable[AlteredAnswer], at: Timestamps) -> None:
-        """The answer to what `alter_partitions` asked for."""
+        """Takes the response to a request of `alter_partitions`."""
         self._at = at
         self._carry_out(self.manager.altered(attempt, answers, at.monotonic_ms))
 
     # Following
 
     def requests(self, at: Timestamps) -> list[tuple[int, FollowerRequest]]:
-        """What to ask which leader next, of every partition that is followed, but for throttled
-        ones (KIP-73)."""
+        """The next request to each leader, for every followed partition except throttled ones
+        (KIP-73).
+        """
         self._at = at
         return [
             (leader, request)
@@ -297,12 +298,12 @@ class Replicas:
         ]
 
     def must_wait(self, place: TopicPartition, at: Timestamps) -> bool:
-        """Whether a partition is not to be fetched now: throttled ones have come too fast."""
+        """Whether a partition must not be fetched now, since throttled ones came too fast."""
         is_exceeded = self.follower_quota.is_exceeded(at.monotonic_ms)
         return is_exceeded and self.partitions[place].is_throttled_and_behind
 
     def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
-        """Takes the answer of a leader."""
+        """Takes a leader's response."""
         self._at = at
         self._carry_out(self.manager.take(answer))
 

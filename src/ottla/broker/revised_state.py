@@ -1,9 +1,9 @@
-"""A state that lies in one small file of every log directory: changed in each, or refused.
+"""A state in one small file of every log directory: changed in each, or the change is refused.
 
-Each change has a higher revision. When directories disagree, the highest is right. The file is
-written whole, so that a crash leaves the old one or the new one; where a request changes it, in
+Each change has a higher revision. If directories disagree, the highest is right. The file is
+written whole, so that a crash leaves the old one or the new one; for a request it is written in
 turns: a state of 100,000 entries takes a second to write, and others are served meanwhile. A mark
-beside the file says that there is one (`written_marks`).
+beside the file records that it exists (`written_marks`).
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ class StateFile(Generic[State]):
     fix: str
 
     def read_newest(self, paths: Sequence[str], file_system: FileSystem) -> State:
-        """What the newest file says; raises `RefusalError` naming one that is damaged or lost."""
+        """Returns the newest content; raises `RefusalError` naming a damaged or lost file."""
         for path in paths:
             check_not_lost(file_system, path, self.name)
         try:
@@ -117,11 +117,11 @@ class StateStore(Generic[State]):
         self.state = new
 
     def leave_out(self, state: State) -> None:
-        """Forgets what nobody needs; it goes from the disks with the next change."""
+        """Forgets entries that are no longer needed; they leave the disk with the next change."""
         self.state = state
 
     def follow(self, state: State) -> None:
-        """Takes on what is kept elsewhere, by a cluster; nothing is written."""
+        """Applies a state that a cluster stores elsewhere; nothing is written."""
         self.state = state
 
     def change(

@@ -1,4 +1,4 @@
-"""The records of an internal topic that count: the last of each key, as compaction would leave it.
+"""The current records of an internal topic: the last of each key, as compaction would leave it.
 
 Kafka's counterpart: `CoordinatorLoaderImpl`.
 """

@@ -1,9 +1,8 @@
-"""Answers that come later, and the fetches among them: those that found too little and wait.
+"""Delayed operations, and among them fetches that found too little and wait.
 
-The room of the fetches is a machine without a clock: its caller calls `advance` when the first
-deadline has come, and `wake` when a partition has grown. Deadlines are on the
-monotonic clock, so that setting the wall clock back keeps nobody waiting. Kafka's counterparts:
-`DelayedFetch` and the purgatory that keeps it.
+The room of fetches is a machine without a clock: its caller calls `advance` when the first deadline
+is reached, and `wake` when a partition has grown. Deadlines are on the monotonic clock, so that
+setting the wall clock back delays nobody. Kafka's counterparts: `DelayedFetch` and its purgatory.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -17,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class Waiting(Generic[Result]):
-    """The client waits; when the broker hands this back (`take_answered`), `result` is there."""
+    """A waiting client; when the broker returns this (`take_answered`), `result` is set."""
 
     __slots__ = ("result",)
 
@@ -86,7 +85,7 @@ class WaitingFetch(Waiting[Result], Generic[Query, Result]):
 
 
 class LongFetch(WaitingFetch[Query, Result], Generic[Query, Result]):
-    """A fetch of so many partitions that it is handed back without a result: it is read in turns by
+    """A fetch of so many partitions that it is returned without a result: it is read in turns by
     the one who asked for it."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""`--where`: which records are wanted, in a small language that calls nothing.
+"""`--where`: selects records, in a small language without function calls.
 
     value ~ 'error|fail' and not header.test
     key = alice or .order.total >= 100
@@ -44,7 +44,7 @@ _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """What a field is compared with; `number` where a bare word is one."""
+    """The value that a field is compared with; `number` if a bare word is one."""
 
     text: str
     value: Any

@@ -22,7 +22,7 @@ WANTED = "beginning, end, an offset such as 42, -10 for the last ten, or a time 
 
 
 class PositionKind(Enum):
-    """What a position's number is."""
+    """The meaning of a position's number."""
 
     START = "start"
     END = "end"
@@ -118,7 +118,7 @@ def resolve(
 def times_of(
     position: Position, places: Mapping[TopicPartition, object]
 ) -> dict[TopicPartition, int]:
-    """What has to be asked of a log to resolve a position."""
+    """The times that a log must be asked for to resolve a position."""
     if position.kind is not PositionKind.TIME:
         return {}
     return dict.fromkeys(places, position.number)

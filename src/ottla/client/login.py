@@ -105,7 +105,7 @@ def tls_context(security: Security) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=read_truststore(config))
         if security.key is not None:
-            assert security.certificate is not None, "parse_security has seen to it"
+            assert security.certificate is not None, "parse_security has checked it"
             password = security.key_password or ""
             context.load_cert_chain(security.certificate, security.key, password)
         elif security.certificate is not None or security.certificate_pem is not None:

@@ -1,4 +1,4 @@
-"""How ZooKeeper is reached and logged in to, and who may read and change the nodes made there.
+"""Connections and logins to ZooKeeper, and the ACLs of nodes created there.
 
 Kafka's counterparts: `KafkaServer.zkClientConfigFromKafkaConfig`, `ZkData.defaultAcls`.
 """
@@ -93,9 +93,9 @@ class Access:
         )
 
     def acl_of(self, path: str) -> list[Any] | None:
-        """Of a new node: all for its creator and reading for everybody, but not of secrets.
+        """The ACL of a new node: all for its creator, and reading for everyone except for secrets.
 
-        `None`: anybody may do everything.
+        `None`: anyone may do everything.
         """
         if not self.sets_acl or path == paths.CONSUMERS:
             return None

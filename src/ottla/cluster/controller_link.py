@@ -199,7 +199,7 @@ class ControllerLink:
                 self._changed.wait(longest_s)
 
     def _work(self) -> None:
-        """Raises `PeerError` for what is to be asked again."""
+        """Raises `PeerError` for a request that must be repeated."""
         now_ms = self._now_ms
         interval_ms = self._parts.rebalance_interval_ms
         if interval_ms is not None and now_ms >= self._next_rebalance_ms:

@@ -1,4 +1,4 @@
-"""A fetch session as a follower keeps it: what it fetches of one leader, and from where.
+"""A follower's fetch session: what it fetches from one leader, and from where.
 
 A fetch names what has changed since the one before. Kafka's counterpart: `FetchSessionHandler`
 (KIP-227).
@@ -65,7 +65,7 @@ class FollowerSession:
         return not self._fetches
 
     def put(self, fetch: Fetch, topic_id: Uuid | None) -> None:
-        """What is to be fetched of a partition next."""
+        """Sets what to fetch of a partition next."""
         partition, found = fetch.partition, topic_id or ZERO_UUID
         known = self._topic_ids.get(partition, found)
         if known != found:
@@ -158,7 +158,7 @@ class FollowerSession:
         return max(limits.partition_max_bytes, share)
 
     def take(self, response: FetchResponse) -> list[tuple[Fetch, PartitionData]]:
-        """What came, with what was asked; of a session that is over nothing."""
+        """Takes a response with its request; ignores that of an ended session."""
         if response.error_code:
             self.begin_again()
             return []

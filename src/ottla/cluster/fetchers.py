@@ -107,7 +107,7 @@ class Fetchers:
         self._is_stopping = False
 
     def changed(self, partition: TopicPartition) -> None:
-        """The controller has said who leads; to be called under the broker's lock."""
+        """The controller has announced leaders; must be called under the broker's lock."""
         found = self._parts.replicas.manager.request_of(partition)
         leader = None if found is None else found[0]
         before = self._leaders.get(partition)
@@ -131,7 +131,7 @@ class Fetchers:
 
 
 class Fetcher:
-    """One leader's. It sleeps while this broker follows nothing of it."""
+    """The fetcher of one leader. It sleeps while this broker follows none of its partitions."""
 
     def __init__(self, leader: int, parts: FetcherParts) -> None:
         self._leader = leader
@@ -176,7 +176,7 @@ class Fetcher:
             except PeerError:
                 self._begin_again(asks)
             except Exception:
-                # Without this thread the partitions would stay behind for ever.
+                # Without this thread the partitions would stay behind forever.
                 logger.exception("an answer of broker %d could not be taken", self._leader)
                 self._begin_again(asks)
         self._peer.close()

@@ -62,7 +62,9 @@ def inter_broker_version(config: BrokerConfig) -> InterBrokerVersion:
 
 
 def identity_of(paths: Sequence[str], file_system: FileSystem) -> MetaProperties | None:
-    """What the first directory that has one says; the others are compared when they are opened."""
+    """The identity in the first directory that has one; the others are compared when they are
+    opened.
+    """
     for path in paths:
         try:
             found = read_meta_properties(file_system, join(path, META_PROPERTIES))
@@ -340,7 +342,7 @@ class ClusterBroker:
         return meant
 
     def _renew_passwords(self) -> Steps[None]:
-        """Encrypts with the secret what was encrypted with the old one."""
+        """Encrypts with the current secret what was encrypted with the old one."""
         entity = f"{BROKERS}{self.broker_id}"
         found = yield from read_settings([entity])
         known = found.get(entity, {})

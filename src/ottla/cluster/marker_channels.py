@@ -107,7 +107,7 @@ class MarkerChannels:
         except PeerError:
             return None
         except Exception:
-            # Without this thread the broker's transactions there would stay open for ever.
+            # Without this thread the broker's transactions there would stay open forever.
             logger.exception("an answer of broker %d could not be taken", request.broker)
             return None
 

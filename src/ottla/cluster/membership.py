@@ -1,6 +1,6 @@
-"""A broker in its cluster, as its handlers see it (`broker/membership.py`).
+"""A broker in its cluster, for its handlers (`broker/membership.py`).
 
-Whatever is asked is answered in another thread, which puts who waited aside and wakes the server's
+Requests are answered in another thread, which records the completed ones and wakes the server's
 loop.
 """
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Follow(Protocol):
-    """The broker, as it takes on what was changed in ZooKeeper. Called by the member's thread."""
+    """The part of the broker that applies changes in ZooKeeper. Called by the member's thread."""
 
     def configured(self, settings: Settings) -> None: ...
 

@@ -1,6 +1,6 @@
 """Connections to the other brokers of the cluster, and to this one's own listener.
 
-How a connection is made, with TLS and a login where the listener asks for them, is handed in.
+A function that connects, with TLS and a login if the listener requires them, is passed in.
 """
 
 from collections.abc import Callable, Iterator

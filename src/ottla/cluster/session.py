@@ -1,4 +1,5 @@
-"""A session with ZooKeeper: carries out what the controller asks, and says when the session ends.
+"""A session with ZooKeeper: carries out the controller's operations, and reports when the session
+ends.
 
 Kazoo keeps the connection and begins another session after one has expired. Whatever was asked in
 the old one is given up then (`SessionLostError`). After a lost connection it is not known whether a
@@ -182,7 +183,7 @@ class ZooKeeperSession:
                     # Not after a stop: that would end the next session too.
                     self._client.start_async()
 
-    # What the controller asks
+    # The controller's operations
 
     def execute(self, batch: Batch, generation: int | None = None) -> tuple[Result, ...]:
         """Raises `SessionLostError` when the session (`generation`) is over."""
@@ -371,7 +372,7 @@ class ZooKeeperSession:
                 return Outcome.DONE
 
     def _delete(self, operation: Delete, fence: int | None, generation: int) -> Result:
-        """With what is below it, which is read first."""
+        """Deletes a node with all below it, which is read first."""
         path = operation.path
         try:
             children = self._client.get_children_async(path).get()
@@ -410,7 +411,7 @@ class ZooKeeperSession:
         unwatched, self._unwatched = self._unwatched, set()
         return sorted(unwatched, key=lambda path: path.count("/"))
 
-    # What a broker needs beside it
+    # Other operations of a broker
 
     def create_missing(self, nodes: tuple[str, ...]) -> None:
         for path in nodes:

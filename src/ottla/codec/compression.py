@@ -52,7 +52,7 @@ FREE_SIZE = 16 << 20
 
 
 def limit_of(packed_size: int, max_size: int, max_ratio: int) -> int:
-    """What so many bytes may grow to, which is what `decompress` takes for a limit."""
+    """The size to which this many bytes may grow, used as the limit of `decompress`."""
     return min(max_size, max(FREE_SIZE, packed_size * max_ratio))
 
 

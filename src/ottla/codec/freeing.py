@@ -1,7 +1,7 @@
 """Frees the messages of a long request in turns.
 
-A message with 100,000 elements is freed in one go when its last holder lets go of it: 20 ms in
-which nobody else is served. What somebody else holds too is left as it is.
+A message with 100,000 elements is freed in one go when its last reference is dropped: 20 ms in
+which no other client is served. Objects with other references are left alone.
 """
 
 from functools import cache

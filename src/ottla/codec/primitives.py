@@ -14,7 +14,7 @@ from ottla.base.turns import Pace, Turn
 from ottla.codec.varint import read_unsigned_varint, write_unsigned_varint
 
 Records = Buffer | FileSlice | list[Buffer | FileSlice] | list[FileSlice]
-"""Record batches on their way out: in memory, in a file, or pieces of both."""
+"""Record batches to send: in memory, in a file, or pieces of both."""
 
 FIXED_FORMATS: Final = {
     "int8": "b",

@@ -1,4 +1,4 @@
-"""Who may ask the console, and what a browser may do with its answers: checks before every page.
+"""Access to the console, and what a browser may do with its responses: checks before every page.
 
 A page on another site must not be able to use a console that only this machine reaches: not by a
 name that it has resolve to this address (DNS rebinding: the `Host` is checked), not by a form or a
@@ -47,7 +47,7 @@ class AccessPolicy:
     is_encrypted: bool = False
     cookie: str = "ottla-console"
     secret: bytes = b""
-    """Signs what the forms and cookies of this process hold."""
+    """Signs the forms and cookies of this process."""
 
 
 def policy_for(
@@ -81,7 +81,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the checks need to know of a request; names of headers are in lower case."""
+    """The parts of a request for the checks; names of headers are in lower case."""
 
     method: str
     path: str

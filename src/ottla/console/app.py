@@ -73,7 +73,7 @@ DENIALS = frozenset(
 
 
 def make_app(state: ConsoleState, policy: AccessPolicy) -> ASGIApp:
-    """The application; `state.target` is what it shows."""
+    """Makes the application; `state.target` is what it shows."""
     return _Console(state, policy).guarded()
 
 

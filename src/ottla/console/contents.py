@@ -42,7 +42,7 @@ def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False)
 
 
 def _json(text: str) -> Any:
-    """`None` for what is no JSON, or is nested too deeply for a reader."""
+    """Returns `None` for invalid JSON, or JSON that is nested too deeply for a reader."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -40,7 +40,7 @@ class EventStream(Protocol):
     """Steps are called one after the other, each in some thread."""
 
     def step(self) -> list[Fragment] | None:
-        """What has come since the step before, after a moment's wait if need be; `None`: the end.
+        """Returns new events, waiting for a moment if need be; `None`: the end.
 
         Raises `OttlaError`, `OSError`.
         """
@@ -68,10 +68,10 @@ class SerialStream:
 
 
 class OpenStreams:
-    """The streams that browsers follow now, bounded for each visitor and in all.
+    """The streams that browsers follow, bounded for each visitor and in total.
 
-    A visitor who opens one too many loses the oldest: the page in front is the one that is looked
-    at. When the console has no room, the new stream is refused. Used by the event loop alone.
+    A visitor who opens one too many loses the oldest, since the page in front is the one being
+    looked at. If the console has no room, the new stream is refused. Used by the event loop alone.
     """
 
     def __init__(self, *, most_of_visitor: int, most: int) -> None:

@@ -47,7 +47,7 @@ class Doctor:
         self._looks: dict[str, _Look] = {}
 
     def findings(self, place: Place, now_ms: int) -> Findings:
-        """What is known by now; begins to look where that is too old."""
+        """The known findings; starts a new check if they are too old."""
         with self._lock:
             known = self._looks.get(place.user)
             if known is None or (known.done_at and self._clock() - known.done_at > FRESH_S):

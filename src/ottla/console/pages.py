@@ -28,7 +28,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """After a change: the page that shows it, and a line that says what was done."""
+    """After a change: redirects to the page that shows it, with a line about what was done."""
 
     path: str
     done: str = ""
@@ -36,7 +36,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a view is given. `form` is there for a POST only, after all checks."""
+    """The input of a view. `form` is there for a POST only, after all checks."""
 
     place: Place
     state: ConsoleState

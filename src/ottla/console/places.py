@@ -1,4 +1,4 @@
-"""What a console looks at: a cluster, or data directories, beside a running broker or without one.
+"""What a console shows: a cluster, or data directories, with or without a running broker.
 
 A `Place` is what one person may see: with a broker that has users, each has a place, whose
 connections are in that user's name.
@@ -24,7 +24,7 @@ LOOK_AGAIN_S = 10.0
 
 
 class NoBrokerError(RefusalError):
-    """What was asked needs a running broker."""
+    """The request needs a running broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Place:
 
     @property
     def user(self) -> str:
-        """Empty where nobody signs in."""
+        """Empty if nobody signs in."""
         return self.settings.security.username
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ LOOK_EVERY = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """What a person typed. Empty texts ask for nothing."""
+    """A user's query. Empty texts match everything."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class SearchQuery:
 
 @dataclass(slots=True)
 class Lane:
-    """What is left of one partition: [low, high), read from the end that the order says."""
+    """What is left of one partition: [low, high), read from the end given by the order."""
 
     place: TopicPartition
     low: int
@@ -78,7 +78,7 @@ class Lane:
 
 @dataclass(slots=True)
 class _Window:
-    """What a round reads of one partition; `before` is what was left of that."""
+    """The part of one partition that a round reads; `before` is what was left of it."""
 
     lane: Lane
     before: tuple[int, int]
@@ -98,7 +98,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one step brought; `is_done` says that there is no more, or enough."""
+    """The result of one step; `is_done`: there is no more, or enough."""
 
     entries: list[Entry] = field(default_factory=list)
     progress: Progress
@@ -390,7 +390,7 @@ def cursor_text(cursor: Mapping[int, int]) -> str:
 
 
 def parse_cursor(text: str) -> dict[int, int]:
-    """The inverse; nonsense is none."""
+    """The inverse; `None` for invalid text."""
     found = {}
     for part in filter(None, text.split(",")):
         partition, _, offset = part.partition(":")

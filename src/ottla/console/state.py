@@ -44,7 +44,7 @@ class LagHistory:
 
 
 class Signed:
-    """Who has signed in: a place for each visitor, in the name of a user of the broker."""
+    """The visitors who have signed in: a place for each, in the name of a user of the broker."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -132,7 +132,7 @@ def change_all_acls(changes: Mapping[ResourceName, ChangeAcls]) -> Steps[AclChan
 
 
 def now_found(changes: AclChanges) -> FoundAcls:
-    """What stands in ZooKeeper of resources that were changed."""
+    """The current ACLs in ZooKeeper of resources that were changed."""
     return {
         resource: one.after for resource, one in changes.items() if isinstance(one, ChangedAcls)
     }

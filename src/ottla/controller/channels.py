@@ -20,7 +20,7 @@ class Channels:
             self._waiting.setdefault(one.broker, deque()).append(one)
 
     def keep(self, brokers: Mapping[int, LiveBroker]) -> None:
-        """Drops what is for brokers that are gone, or were started again since."""
+        """Drops requests for brokers that are gone, or were restarted since."""
         for broker, waiting in list(self._waiting.items()):
             known = brokers.get(broker)
             while waiting and (known is None or waiting[0].broker_epoch != known.epoch):

@@ -1,11 +1,11 @@
-"""Topics on their way out. Kafka's counterpart: `TopicDeletionManager`.
+"""Topics that are being deleted. Kafka's counterpart: `TopicDeletionManager`.
 
 All replicas of a topic are stopped, then deleted; when all have said that they are, the topic's
 nodes go. A broker that is down or a directory that failed makes the topic ineligible until the
 obstacle is gone.
 
 Different from Kafka: the deletion of a topic ends a reassignment of its partitions. Kafka waits for
-its end, for ever where the partition has no leader, since topics to be deleted elect none.
+its end, forever where the partition has no leader, since topics to be deleted elect none.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,6 @@
-"""Who is to lead a partition: pure choices. Kafka's counterparts: `Election`,
-`PartitionLeaderElectionAlgorithms`.
+"""Chooses the leader of a partition. Pure.
+
+Kafka's counterparts: `Election`, `PartitionLeaderElectionAlgorithms`.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +40,10 @@ def elect(
     *,
     has_recovery: bool,
 ) -> Elected | None:
-    """`None` where nobody can lead. `has_recovery`: whether states say so (KIP-704)."""
+    """Returns `None` if no replica can lead.
+
+    `has_recovery`: whether states record an unclean election (KIP-704).
+    """
     assignment, isr = context.assignment(partition), state.isr
     live = context.live_replicas(partition)
     if strategy is Strategy.PREFERRED:

@@ -1,7 +1,5 @@
-"""What happens to the controller, and what it answers.
-
-A request comes with a `pending_id`, under which its answer is handed out. Kafka's counterparts: the
-`ControllerEvent`s.
+"""The controller's events and responses. A request comes with a `pending_id`, under which its
+response is returned. Kafka's counterparts: the `ControllerEvent`s.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,7 +20,7 @@ class Elect:
 
 @dataclass(frozen=True, slots=True)
 class SessionLost:
-    """ZooKeeper's session has expired: this is the controller no more."""
+    """ZooKeeper's session has expired: this broker is no longer the controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class RebalanceDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrAnswered:
-    """What a broker says of each partition it is to lead or follow."""
+    """A broker's response for each partition that it should lead or follow."""
 
     broker: int
     errors: Mapping[TopicPartition, ErrorCode]
@@ -47,7 +45,7 @@ class LeaderAndIsrAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionAnswered:
-    """What a StopReplica deleted, and what it could not."""
+    """The partitions that a StopReplica deleted, and those that it could not."""
 
     broker: int
     errors: Mapping[TopicPartition, ErrorCode]
@@ -55,7 +53,7 @@ class DeletionAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlteredIsr:
-    """What a leader wants. The topic is named by its id where the version has one."""
+    """A leader's request. The topic is given by id if the version has one."""
 
     topic: str | None = None
     topic_id: Uuid | None = None
@@ -77,7 +75,7 @@ class AlterPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlteredAnswer:
-    """One partition's; `state` is what holds now, where that is known."""
+    """The response for one partition; `state` is the current one, if known."""
 
     change: AlteredIsr
     error: ErrorCode = ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Becoming the controller, and reading from the registries what the one before it did.
+"""Becomes the controller, and reads the state of its predecessor from the registries.
 
 Kafka's counterparts: `KafkaController.elect`, `onControllerFailover`,
 `KafkaZkClient.registerControllerAndIncrementControllerEpoch`.
@@ -28,7 +28,7 @@ INITIAL_EPOCH = 0
 
 
 def elect(parts: Parts, now_ms: int) -> Steps[bool]:
-    """Whether this broker is the controller now; a watch reports when there is none any more."""
+    """Whether this broker is the controller now; a watch reports when there is none."""
     found = yield from parts.store.get(paths.CONTROLLER, watch=True)
     if found.is_done:
         return False

@@ -1,4 +1,4 @@
-"""The controller of a cluster: one of its brokers, that decides who leads what.
+"""The controller of a cluster: one of its brokers, which elects leaders.
 
     machine.receive(event)
     batch = machine.advance()          # what to ask of ZooKeeper; `None` when nothing is left to do

@@ -72,7 +72,7 @@ def started(parts: Parts, brokers: Set[int]) -> Steps[None]:
     for broker in brokers:
         context.offline_directories.pop(broker, None)
     tell(parts, context.brokers.keys() - brokers, ())
-    # The first thing that a new broker hears is who leads what.
+    # A new broker first gets the leaders.
     tell(parts, brokers, context.leaderships)
     replicas = context.replicas_on(sorted(brokers))
     yield from parts.replicas.move(replicas, ReplicaPhase.ONLINE)

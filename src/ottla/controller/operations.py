@@ -1,4 +1,4 @@
-"""What the controller asks of ZooKeeper, and how it continues with what comes back.
+"""The controller's operations on ZooKeeper, and how it continues with their results.
 
 An operation of the controller is a generator: it yields a batch, and continues with one result for
 each operation of it. Nobody else runs meanwhile, as in Kafka's controller thread.
@@ -51,7 +51,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """With what is below it; only when the node has the version."""
+    """Deletes a node with all below it, if it has the version."""
 
     path: str
     version: int = ANY_VERSION
@@ -109,4 +109,4 @@ def folders_of(path: str) -> tuple[Create, ...]:
 
 
 class ControllerMovedError(Exception):
-    """Another broker is the controller now: what was being done is given up."""
+    """Another broker is the controller now: the operation is abandoned."""

@@ -45,7 +45,7 @@ class PartitionStateMachine:
         self._has_recovery = has_recovery
 
     def startup(self) -> Steps[None]:
-        """Takes over what the registries say, and elects leaders where there are none."""
+        """Takes over the state in the registries, and elects leaders where there are none."""
         context = self._context
         for partition in context.all_partitions():
             leadership = context.leaderships.get(partition)
@@ -59,7 +59,9 @@ class PartitionStateMachine:
         yield from self.bring_online()
 
     def bring_online(self) -> Steps[set[TopicPartition]]:
-        """Tries to have a leader for every partition without one; those that have one now."""
+        """Tries to elect a leader for every partition without one; returns those that have one
+        now.
+        """
         waiting = [
             one
             for one in self._context.partitions_in(PartitionPhase.OFFLINE, PartitionPhase.NEW)

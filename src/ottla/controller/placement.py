@@ -1,6 +1,5 @@
-"""Which brokers get the replicas of new partitions, over racks evenly (KIP-36).
-
-Kafka's counterpart: `AdminUtils.assignReplicasToBrokers`. Chance is handed in.
+"""Places the replicas of new partitions on brokers, evenly over racks (KIP-36). Kafka's
+counterpart: `AdminUtils.assignReplicasToBrokers`. The source of randomness is passed in.
 """
 
 from collections.abc import Mapping, Sequence

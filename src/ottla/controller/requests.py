@@ -1,8 +1,6 @@
-"""What the controller sends to brokers, gathered per broker while an event is handled.
-
-The values know no version: who sends them writes them in the one that the cluster's
-`inter.broker.protocol.version` asks for. Kafka's counterpart:
-`AbstractControllerBrokerRequestBatch`.
+"""The controller's requests to brokers, gathered per broker while an event is handled. The values
+are independent of versions: the sender encodes them in the version for the cluster's
+`inter.broker.protocol.version`. Kafka's counterpart: `AbstractControllerBrokerRequestBatch`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +22,7 @@ from ottla.registries.topics import PartitionState, ReplicaAssignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOrder:
-    """What a broker is to do with a replica: lead it when it is the leader, else follow."""
+    """A broker's order for a replica: lead it if it is the leader, else follow."""
 
     state: PartitionState
     partition_epoch: int
@@ -86,7 +84,7 @@ class Outgoing:
 
 @dataclass(slots=True)
 class RequestBatch:
-    """What has been gathered; `send` hands it over, LeaderAndIsr first."""
+    """The gathered requests; `send` passes them on, LeaderAndIsr first."""
 
     context: ControllerContext
     outgoing: list[Outgoing]
@@ -132,7 +130,7 @@ class RequestBatch:
         return NO_EPOCH if known is None else known.state.leader_epoch
 
     def tell(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """Has brokers know which brokers there are, and who leads the partitions."""
+        """Sends brokers the list of brokers, and the leaders of partitions."""
         self.metadata_receivers.update(brokers)
         for partition in partitions:
             leadership = self.context.leaderships.get(partition)

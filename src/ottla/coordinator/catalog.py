@@ -1,4 +1,4 @@
-"""The topics there are and the settings of groups, as the coordinator of groups asks for them."""
+"""The existing topics and the settings of groups, for the group coordinator."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -8,7 +8,7 @@ from ottla.config.group import GroupConfig
 
 
 class CatalogTopic(Protocol):
-    """A topic as far as groups need to know it."""
+    """A topic, reduced to what groups need."""
 
     name: str
     topic_id: Uuid
@@ -16,11 +16,11 @@ class CatalogTopic(Protocol):
 
 
 class TopicCatalog(Protocol):
-    """The topics there are."""
+    """The existing topics."""
 
     @property
     def revision(self) -> int:
-        """Rises whenever one comes, goes or grows."""
+        """Increases whenever a topic is created, deleted or extended."""
 
     def __iter__(self) -> Iterator[CatalogTopic]: ...
 

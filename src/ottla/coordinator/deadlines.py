@@ -1,4 +1,4 @@
-"""What the deadlines of groups are for, and the keys under which timers keep them."""
+"""The kinds of deadlines of groups, and the keys of their timers."""
 
 from enum import Enum
 from typing import NamedTuple

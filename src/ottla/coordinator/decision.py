@@ -1,4 +1,4 @@
-"""What an operation of a coordinator decides: records to append, and the answers.
+"""The decision of a coordinator's operation: records to append, and responses.
 
 An operation changes nothing. Its caller appends the records, replays them, and only then lets the
 rest of the decision take effect. Kafka's counterpart: `CoordinatorResult`.

@@ -1,4 +1,6 @@
-"""What a coordinator reports with a decision: members that come and go, and rebalances."""
+"""Events that a coordinator reports with a decision: members that join and leave, and
+rebalances.
+"""
 
 from dataclasses import dataclass
 

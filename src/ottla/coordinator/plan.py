@@ -1,8 +1,8 @@
-"""What a decision about a group comes to, while it is being made.
+"""A decision about a group, while it is being made.
 
 A plan works on a copy of the group, made at its first change. Every record that it writes is
-replayed into the copy at once, so each step sees what the steps before it have decided, and the
-group itself stays as it is until the records are in the log.
+replayed into the copy at once, so each step sees the decisions of earlier steps, and the group
+itself is unchanged until the records are in the log.
 """
 
 from typing import Generic, TypeVar

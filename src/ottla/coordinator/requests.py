@@ -1,4 +1,4 @@
-"""Values that groups of every kind share: the client that asks, and the answer."""
+"""Values that groups of every kind share: the requesting client, and the response."""
 
 from dataclasses import dataclass
 from typing import Final, Self

@@ -1,4 +1,4 @@
-"""What a check finds, and what repairs it: the words that all checks of brokers share."""
+"""Findings of a check and their fixes, shared by all checks of brokers."""
 
 from dataclasses import dataclass
 from enum import Enum, auto

@@ -57,7 +57,7 @@ class Place:
     directory: ReadOnlyLogDirectory
     config: TopicConfig
     is_live: bool
-    """Whether somebody holds the directory's lock."""
+    """Whether a process holds the directory's lock."""
     now_ms: int
 
     @property
@@ -140,7 +140,7 @@ def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
 
 
 def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complaint]:
-    """What is open to whom."""
+    """Reports what is open to whom."""
     for one in open_listeners(config, state):
         yield Complaint(
             kind="open_to_all" if one.is_open_to_all else "open",

@@ -1,4 +1,4 @@
-"""Where a group is to continue: a person's words, and the offsets that they come to.
+"""Where a group will continue: a user's words, and the resulting offsets.
 
 Kafka's counterpart: `kafka-consumer-groups --reset-offsets`.
 """

@@ -32,7 +32,7 @@ STATES = (
 
 
 def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:
-    """What the files say; raises `UserError` for a topic that is not there."""
+    """The result from the files; raises `UserError` for a topic that does not exist."""
     return [
         PartitionHeld(
             topic=topic,

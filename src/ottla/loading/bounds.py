@@ -1,4 +1,4 @@
-"""Where a table's first load begins, and where a load ends, when somebody says so.
+"""Explicit bounds: where a table's first load begins, and where a load ends.
 
 `--from` is for the first load only: from then on a load begins where the one before it ended, and
 nothing may lie between. `--to` may come with any load, and with none that follows.

@@ -1,4 +1,4 @@
-"""What a load is asked for, and the values that its steps hand on: state of the table, and plan."""
+"""The options of a load, and the values that its steps pass on: the table's state, and the plan."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a watcher is called with: each step once, `WRITING` again and again."""
+    """The argument of progress callbacks: each step once, `WRITING` repeatedly."""
 
     step: Step
     offset_count: int = 0
@@ -65,7 +65,7 @@ class LoadPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """What a load may be asked for besides from where to where."""
+    """The options of a load other than its bounds."""
 
     allow_gaps: bool = False
     skip_damaged: bool = False
@@ -101,7 +101,7 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """What the next commit continues: the table as it is now, whichever writer made it so."""
+    """The state that the next commit continues: the current table, whichever writer made it."""
 
     commit_id: int
     """The next commit's."""
@@ -129,7 +129,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """What is read of the log, and onto which state its rows are committed."""
+    """The ranges of the log to read, and the state onto which their rows are committed."""
 
     state: TableState
     ranges: tuple[PlannedRange, ...]
@@ -145,7 +145,7 @@ class LoadPlan:
 
     @property
     def expected_size(self) -> float:
-        """About how many bytes of Parquet, going by what was loaded last."""
+        """Estimated bytes of Parquet, according to the last load."""
         return self.offset_count * (self.state.row_size or 0.0)
 
     @property

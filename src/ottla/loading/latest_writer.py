@@ -1,7 +1,8 @@
-"""What a task of a merge does: it writes files again without the rows that lose.
+"""The task of a merge: rewrites files without the rows that are superseded.
 
-A row loses to a change of its key with a higher offset, in its partition, and to a truncation after
-it; a delete is no row itself. So changes and rows of the table are treated alike.
+A row is superseded by a change of its key with a higher offset in its partition, and by a
+truncation after it; a delete is not a row itself. So changes and rows of the table are treated
+alike.
 """
 
 import json

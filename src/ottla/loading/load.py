@@ -55,7 +55,7 @@ Planner = Callable[[LoadJob, TableState], LoadPlan]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """What a load did. `commit_id` is `None` when there was nothing new."""
+    """The result of a load. `commit_id` is `None` if there was nothing new."""
 
     topic: str
     into: str
@@ -100,7 +100,7 @@ class LoadReport:
 
 
 class Loaded(NamedTuple):
-    """What a load did, and the state that the next one continues."""
+    """The result of a load, and the state for the next one."""
 
     report: LoadReport
     state: TableState
@@ -198,7 +198,7 @@ def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
 
 
 def plan_new(job: LoadJob, state: TableState) -> LoadPlan:
-    """What is new in the log now; raises `UserError` when it cannot continue the table."""
+    """Plans what is new in the log now; raises `UserError` if the log cannot continue the table."""
     asked_ms = job.options.clock.now_ms()
     ranges = plan_load(state.loaded, job.log.partitions(), allow_gaps=job.options.allow_gaps)
     starts = None if state.loaded else _starts_now(job, state, ranges)
@@ -249,7 +249,7 @@ def load_planned(job: LoadJob, plan: LoadPlan, planner: Planner = plan_new) -> L
 
 
 def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
-    """Writes, verifies and publishes what is planned."""
+    """Writes, verifies and publishes the plan."""
     started = time.monotonic()
     job.progress(Progress(step=Step.PLANNED, offset_count=plan.offset_count))
     written = write_files(job, plan)

@@ -16,7 +16,7 @@ from ottla.tables.ledger_entries import LoadedPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRange(OffsetRange):
-    """What a load reads of one partition; empty when both offsets are the same."""
+    """The range that a load reads of one partition; empty if both offsets are equal."""
 
     topic: str
     topic_id: Uuid | None

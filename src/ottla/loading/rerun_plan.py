@@ -1,7 +1,6 @@
-"""Which offsets a rerun reads again, and which files it puts others in place of.
-
-A function of what the table has and what the log holds. A range that the log cannot give whole is
-refused: a rerun must never leave the table with less than it had.
+"""Which offsets a rerun reads again, and which files it replaces. A function of the table's and the
+log's contents. A range that the log cannot give whole is refused: a rerun must never leave the
+table with less than it had.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

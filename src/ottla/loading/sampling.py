@@ -1,4 +1,4 @@
-"""What the first records show: how large rows are, and which schema JSON values have."""
+"""Estimates from the first records: the size of rows, and the schema of JSON values."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,6 +1,5 @@
-"""What a task of a load does: it reads a part of the log, decodes values, writes the table's files.
-
-Records never cross over to Java, and what cannot be decoded is set aside on the spot.
+"""The task of a load: it reads a part of the log, decodes values, and writes the table's files.
+Records never cross over to Java, and what cannot be decoded is set aside immediately.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,7 +79,7 @@ class SplitRows:
         return rows, faults
 
     def _unkeyed(self, decoded: "pa.RecordBatch", truncations: frozenset[int]) -> Mapping[int, str]:
-        """Changes of which it cannot be said what they change."""
+        """Changes without a usable key."""
         import numpy as np
 
         has_no_key = decoded.column(decoded.schema.get_field_index("key")).is_null()
@@ -125,7 +124,7 @@ class SplitRows:
 
 
 class _Aside:
-    """What becomes of the records of a split that cannot be decoded."""
+    """Handles the records of a split that cannot be decoded."""
 
     def __init__(self, task: LoadTask, split: Split, files: TaskFiles) -> None:
         self._task = task

@@ -19,7 +19,7 @@ from ottla.tables.store import TableStore
 
 
 class LogChangedError(UserError):
-    """What was written is not what the log holds now; reading it again may give both the same."""
+    """The written rows differ from the log; reading it again may make both equal."""
 
 
 def verify_files(

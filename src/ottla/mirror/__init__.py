@@ -1,4 +1,4 @@
-"""Mirrors: another cluster's log, or another directory's, brought here and kept up to date.
+"""Mirrors: copies of another cluster's or directory's log, kept up to date.
 
 May import `embedded`, `client`, `broker`, `storage` and below. Start at `source.py` (what is read),
 `plan.py` (what to do for one partition, decided on values), then `mirror.py` (one round).

@@ -1,9 +1,9 @@
 """What to do for one partition, decided on values: where its copy continues, or why it must not.
 
-The end of the target's log is all that says how far a copy is, so a mirror that was killed
-continues where it was. Whatever shows that the two logs are not one history any more is refused
-with what a person can do about it; nothing is ever cut off to make them fit. Kafka's counterpart:
-the truncation of followers (KIP-101), which trusts the leader, where a mirror must not.
+Only the target's log end says how far a copy is, so a mirror that was killed continues where it
+was. Whatever shows that the two logs are not one history any more is refused with what a person can
+do about it; nothing is ever cut off to make them fit. Kafka's counterpart: the truncation of
+followers (KIP-101), which trusts the leader, where a mirror must not.
 """
 
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class BulkCopy:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Nothing is done; the text says why, and what a person can do."""
+    """Nothing is done; the text has the reason and the fix."""
 
     reason: str
 

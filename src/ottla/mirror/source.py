@@ -24,7 +24,7 @@ class SourceTopic:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether compaction may have changed what was there before."""
+        """Whether compaction may have changed earlier records."""
         return self.overrides is None or "compact" in self.overrides.get("cleanup.policy", "")
 
 
@@ -64,7 +64,7 @@ class Source(Protocol):
     def committed_records(
         self, topic: str, partition: int, from_offset: int, until_offset: int
     ) -> Iterator[Record]:
-        """What a consumer of committed records gets of a range."""
+        """The records of a range for a read_committed consumer."""
 
     def committed_offsets(self) -> list[Committed]:
         """How far every group has read."""
@@ -85,7 +85,7 @@ class Selection:
 
 
 def is_internal(name: str) -> bool:
-    """Whether a topic is written by coordinators or controllers only, and so is none to mirror."""
+    """Whether only coordinators or controllers write the topic, so that it is not mirrored."""
     return name in INTERNAL
 
 

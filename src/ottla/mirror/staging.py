@@ -40,7 +40,7 @@ STAGING = ".mirror-staging"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What a task has written: log files by base offset, ascending, all of them durable."""
+    """The result of a task: log files by base offset, ascending, all of them durable."""
 
     copy: BulkCopy
     directory: str
@@ -167,5 +167,5 @@ def _locked(files: OsFileSystem, target: str) -> Iterator[None]:
 
 
 def discard_staging(target: str) -> None:
-    """Removes what earlier mirrors left, which nobody needs."""
+    """Removes what earlier mirrors left."""
     shutil.rmtree(join(target, STAGING), ignore_errors=True)

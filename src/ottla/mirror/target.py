@@ -66,7 +66,7 @@ class Target:
     # Topics
 
     def prepare(self, wanted: SourceTopic) -> list[str]:
-        """Makes a topic what the source says of it; returns settings that are not known here."""
+        """Makes a topic like the source's; returns unknown settings."""
         known = settings_of(TopicConfig)
         overrides = {name: text for name, text in (wanted.overrides or {}).items() if name in known}
         topic = self.broker.topics.find(wanted.name)
@@ -138,7 +138,7 @@ class Target:
         self.log(topic, partition).writer.skip_to(offset, now_ms=self._clock.now_ms())
 
     def follow_start(self, topic: str, partition: int, start: int) -> None:
-        """Deletes what lies before the source's start, as the source did."""
+        """Deletes what is before the source's log start offset."""
         log = self.log(topic, partition)
         wanted = min(start, log.high_watermark)
         if wanted <= log.log_start_offset:
@@ -153,7 +153,7 @@ class Target:
     # Groups, and the disk
 
     def commit(self, offsets: Iterable[Committed]) -> int:
-        """Commits what differs from what is committed here; returns how many offsets did."""
+        """Commits offsets that differ from the committed ones; returns their number."""
         by_group: dict[str, dict[TopicPartition, NewOffset]] = {}
         for one in offsets:
             new = NewOffset(offset=one.offset, leader_epoch=one.leader_epoch, metadata=one.metadata)

@@ -106,7 +106,7 @@ class FrameReader:
         return self._buffer[self._end : self._end + MAX_SPACE]
 
     def received(self, count: int) -> Iterator[memoryview]:
-        """Takes note of `count` bytes in `writable()` and gives the complete frames.
+        """Records `count` bytes in `writable()` and gives the complete frames.
 
         Frames before a broken one are given first. Raises `ProtocolError` for a size below zero or
         over the limit; the connection is then of no more use.

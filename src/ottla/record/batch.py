@@ -50,7 +50,7 @@ NO_LEADER_EPOCH: Final = -1
 
 
 class InvalidBatchError(OttlaError):
-    """Bytes that no writer of batches makes; the reason says what is wrong."""
+    """Bytes that no writer of batches produces; the reason says what is wrong."""
 
 
 class TimestampType(Enum):

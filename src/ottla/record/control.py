@@ -37,7 +37,7 @@ class EndTransactionMarker:
 
 
 def control_type(key: bytes | None) -> ControlRecordType | None:
-    """What kind of control record a key stands for; `None` for kinds of later versions."""
+    """The kind of a control record's key; `None` for kinds of later versions."""
     if key is None or len(key) < KEY.size:
         raise InvalidBatchError("a control record's key is cut short")
     kind = KEY.unpack_from(key)[1]

@@ -13,8 +13,8 @@ from ottla.record.list_cutting import ListCutter
 from ottla.record.record import Headers, Record, read_records, unpacked_payload
 
 COUNT: Final = 500
-"""Of records in a list at the most. What is made of so few stays in the processor's cache, and is
-mostly let go of before Python's collector of cycles, after 700 new objects, goes through it."""
+"""Maximum records in a list. Objects of so few stay in the processor's cache, and are mostly
+freed before Python's collector of cycles runs, after 700 new objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

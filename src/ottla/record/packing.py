@@ -21,7 +21,7 @@ Integers: TypeAlias = "NDArray[np.int64]"
 
 _VARINT_STEPS = (1 << 7, 1 << 14, 1 << 21, 1 << 28, 1 << 35, 1 << 42, 1 << 49, 1 << 56)
 _NULL = 1
-"""How -1, a null's length, stands in zigzag."""
+"""-1, a null's length, in zigzag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class RecordColumns:
 class PackedRecords:
     """The records of one batch, without its header: `count` records.
 
-    `first_row` is the place of the first one among the rows handed in. Timestamps are `None` where
-    none were handed in: then all records have a timestamp delta of 0.
+    `first_row` is the place of the first one among the given rows. Timestamps are `None` if none
+    were given: then all records have a timestamp delta of 0.
     """
 
     partition: int

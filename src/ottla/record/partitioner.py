@@ -1,4 +1,4 @@
-"""Which partition a key goes to: murmur2, as Kafka's default partitioner has it.
+"""The partition of a key: murmur2, as in Kafka's default partitioner.
 
 Kafka's counterparts: `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`. numpy is imported when
 `partitions_for_keys` is called, which hashes a whole Arrow column.

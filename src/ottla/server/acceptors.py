@@ -1,4 +1,4 @@
-"""The sockets that clients connect to, one per listener, and who is let in by them.
+"""The listening sockets, one per listener, and the limits on connections.
 
 Kafka's counterparts: `Acceptor`, `DataPlaneAcceptor`, `ConnectionQuotas`.
 """
@@ -30,23 +30,23 @@ BACKLOG = 1024
 ACCEPTS_PER_ROUND = 64
 
 KEPT_PEERS = 256
-"""Peers that have come too fast and are kept for a while before they are closed."""
+"""Peers that connected too fast and are kept for a while before they are closed."""
 
 RENEWAL_MS = 10_000.0
-"""How often the files of certificates are looked at."""
+"""How often certificate files are checked for changes."""
 
 
 class Acceptor:
-    """One socket that listens. `advertised` is where its clients are sent, if elsewhere.
+    """One listening socket. `advertised` is the address for its clients, if it differs.
 
-    `resumes_ms`: until then it accepts none, since they have come too fast. `max_count`: how many
-    connections it may have. `tls`: what its handshakes begin with, if it speaks TLS.
+    `resumes_ms`: it accepts no connections until then, since they came too fast. `max_count`: its
+    maximum number of connections. `tls`: the contexts of its handshakes, if it has TLS.
     """
 
     __slots__ = ("advertised", "listener", "max_count", "resumes_ms", "socket", "tls")
 
     def __init__(self, listener: Listener, config: BrokerConfig) -> None:
-        """Raises `UserError` when the address cannot be had."""
+        """Raises `UserError` if the address cannot be bound."""
         self.listener = listener
         self.advertised = listener.advertised
         self.resumes_ms: float | None = None
@@ -66,14 +66,15 @@ class Acceptor:
 
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that the system chose for port 0."""
+        """The address, with the port that the system chose for port 0."""
         host, port = self.socket.getsockname()[:2]
         return host, port
 
     def accept(self) -> Iterator[tuple[socket.socket, str]]:
-        """Connections that have come, some at a time, each with its peer's address for people.
+        """Accepts waiting connections, some at a time; returns each with its peer's address as
+        text.
 
-        Raises `OSError` when the process has no descriptor left for another.
+        Raises `OSError` when the process has no descriptors left.
         """
         for _ in range(ACCEPTS_PER_ROUND):
             try:
@@ -89,10 +90,10 @@ class RenewedTls(Protocol):
     """Keys and certificates of a listener (`server/tls/contexts.py`)."""
 
     def renew(self, config: BrokerConfig) -> None:
-        """Takes on other settings; what cannot be read leaves those before."""
+        """Applies other settings; invalid ones leave the previous state."""
 
     def renew_if_changed(self) -> None:
-        """Reads files again that have changed, in a thread."""
+        """Reads changed files again, in a thread."""
 
 
 class Handshaking(Protocol):
@@ -100,7 +101,7 @@ class Handshaking(Protocol):
 
     @property
     def deadline_ms(self) -> float | None:
-        """When the oldest has had its time."""
+        """The deadline of the oldest handshake."""
 
     def begin(self, peer: socket.socket, arrival: "Arrival", tls: "RenewedTls") -> None: ...
 
@@ -117,7 +118,7 @@ class Handshaking(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A peer that has come, before it is a connection."""
+    """A peer that connected, before it is a connection."""
 
     peer_name: str
     client: Client
@@ -125,10 +126,10 @@ class Arrival:
 
 
 class Acceptors:
-    """All of them, and who is let in.
+    """All listening sockets, and the limits. `on_connection` gets each connection; `wake` wakes the
+    loop.
 
-    `on_connection` is given each connection; `wake` has the loop go round. `is_waiting`: `work` is
-    to be called, at `wakes_ms` at the latest.
+    `is_waiting`: `work` must be called, at `wakes_ms` at the latest.
     """
 
     def __init__(
@@ -161,11 +162,11 @@ class Acceptors:
         self.wakes_ms: float | None = None
 
     def open(self) -> None:
-        """Listens on all addresses; raises `UserError` naming the one that cannot be had."""
+        """Listens on all addresses; raises `UserError` naming the one that cannot be bound."""
         self._all = self._opened(self._listeners)
 
     def start(self, now_ms: float) -> None:
-        """Lets clients in."""
+        """Begins to accept clients."""
         self._watch_all()
         self._renews_ms = now_ms
         self._look_ahead()
@@ -175,7 +176,7 @@ class Acceptors:
         return [acceptor.address for acceptor in self._all]
 
     def ready(self, data: object, now_ms: float) -> None:
-        """An acceptor has connections, or a handshake has got bytes."""
+        """An acceptor has connections, or a handshake has received bytes."""
         if isinstance(data, Acceptor):
             self._accept(data, now_ms)
         else:
@@ -184,7 +185,7 @@ class Acceptors:
         self._look_ahead()
 
     def work(self, now_ms: float) -> None:
-        """Accepts again where a pause is over, and takes what handshakes have come to."""
+        """Resumes acceptors whose pause is over, and processes finished handshakes."""
         while self._too_fast and self._too_fast[0][0] <= now_ms:
             self._too_fast.popleft()[1].close()
         for acceptor in self._all:
@@ -199,7 +200,7 @@ class Acceptors:
         self._look_ahead()
 
     def left(self, client: Client) -> None:
-        """A connection is closed: another may come."""
+        """A connection is closed: another one may be accepted."""
         self._host_limits.leave(client.host)
         self._counts[client.listener] -= 1
         if self._is_out_of_descriptors or len(self._watched) < len(self._all):
@@ -214,17 +215,17 @@ class Acceptors:
             acceptor.socket.close()
 
     def abandon(self) -> None:
-        """In a child of a fork: see `Server.abandon`."""
+        """In a forked child: see `Server.abandon`."""
         self._close_too_fast()
         if self._handshakes is not None:
             self._handshakes.abandon()
         for acceptor in self._all:
             acceptor.socket.close()
 
-    # What clients may change while it runs (KIP-226)
+    # Settings that clients may change at run time (KIP-226)
 
     def follow(self, config: BrokerConfig) -> "ListenerChanges":
-        """Takes on listeners and limits that a client has changed."""
+        """Applies listeners and limits that a client has changed."""
         changes = listener_changes(self._config, config)
         self._config = config
         self._host_limits.follow(config)
@@ -250,7 +251,7 @@ class Acceptors:
         return changes
 
     def _renew_certificates(self) -> None:
-        """Has the files of certificates read again that have changed."""
+        """Reads certificate files that have changed."""
         for acceptor in self._all:
             if acceptor.tls is not None:
                 acceptor.tls.renew_if_changed()
@@ -286,7 +287,7 @@ class Acceptors:
             )
         return tls
 
-    # Who is let in
+    # Limits on connections
 
     def _accept(self, acceptor: Acceptor, now_ms: float) -> None:
         if acceptor not in self._watched or self._is_full(acceptor):
@@ -298,13 +299,15 @@ class Acceptors:
                 if self._is_full(acceptor) or is_too_fast:
                     return
         except OSError as error:
-            # Out of descriptors: continue with those we have, and accept when one has gone.
+            # Out of descriptors: continue with the open ones, and accept again when one is closed.
             logger.warning("cannot accept connections for now: %s", error)
             self._is_out_of_descriptors = True
             self._watch_all()
 
     def _is_full(self, acceptor: Acceptor) -> bool:
-        """Whether no more may come; those who do wait in the system's queue, as in Kafka."""
+        """Whether the maximum is reached; further connections wait in the system's queue, as in
+        Kafka.
+        """
         if self._has_room(acceptor):
             return False
         count = self._counts.total()
@@ -331,7 +334,9 @@ class Acceptors:
         )
 
     def _is_too_fast(self, acceptor: Acceptor, now_ms: float) -> bool:
-        """Whether more wait for a while, in the system's queue, since they come too fast."""
+        """Whether further connections wait in the system's queue for a while, since they come
+        too fast.
+        """
         wait_ms = self._creation_rates.enter(acceptor.name, now_ms)
         if wait_ms <= 0:
             return False
@@ -371,7 +376,7 @@ class Acceptors:
             self._refuse(client, Refusal.RESET)
 
     def _keep(self, peer: socket.socket, until_ms: float) -> None:
-        """It is closed later, so that its client is slow to come again (KIP-612)."""
+        """Closes it later, so that its client is slow to retry (KIP-612)."""
         self.connection_counts.refused[Refusal.HOST_RATE] += 1
         if len(self._too_fast) >= KEPT_PEERS:
             self._too_fast.popleft()[1].close()
@@ -405,14 +410,14 @@ class Acceptors:
         self.connection_counts.came()
         self._on_connection(connection)
 
-    # What the selector looks at
+    # Registration with the selector
 
     def _watch_all(self) -> None:
         for acceptor in self._all:
             self._watch(acceptor)
 
     def _watch(self, acceptor: Acceptor) -> None:
-        """Looks at it, or no longer, as its state says."""
+        """Registers or unregisters a socket, as its state requires."""
         is_open = acceptor.resumes_ms is None and not self._is_out_of_descriptors
         if not is_open or not self._has_room(acceptor):
             self._unwatch(acceptor)
@@ -439,7 +444,9 @@ class Acceptors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerChanges:
-    """What differs between two sets of listeners; `readvertised` differ in nothing else."""
+    """The differences between two sets of listeners; `readvertised` differ only in the address
+    for clients.
+    """
 
     gone: Sequence[Listener]
     new: Sequence[Listener]
@@ -447,7 +454,7 @@ class ListenerChanges:
 
 
 def listener_changes(before: BrokerConfig, after: BrokerConfig) -> ListenerChanges:
-    """What a change of settings means for listeners (Kafka: `DynamicListenerConfig`)."""
+    """The effect of changed settings on listeners (Kafka: `DynamicListenerConfig`)."""
     old = {(one.name, one.address, one.protocol): one for one in client_listeners(before)}
     new = {(one.name, one.address, one.protocol): one for one in client_listeners(after)}
     return ListenerChanges(
@@ -460,7 +467,7 @@ def listener_changes(before: BrokerConfig, after: BrokerConfig) -> ListenerChang
 
 
 def check_tls(config: BrokerConfig) -> None:
-    """Raises `SettingError` when keys or certificates of a listener cannot be used."""
+    """Raises `SettingError` for unusable keys or certificates of a listener."""
     listeners = [one for one in client_listeners(config) if one.has_tls]
     if listeners:
         from ottla.server.tls.contexts import make_tls, tls_config
@@ -487,9 +494,10 @@ def _listening_socket(host: str, port: int) -> socket.socket:
 
 
 def _use_reno(listener: socket.socket) -> None:
-    """Reno on loopback and LAN is 1.6 times BBR's speed for `sendfile`; the accepted inherit it.
+    """Uses Reno: on loopback and LAN it is 1.6 times as fast as BBR for `sendfile`.
 
-    Only Linux has the option, and a machine may not allow it: then the system's default serves.
+    Accepted sockets inherit it. Only Linux has the option, and it may be disallowed: then the
+    system's default applies.
     """
     option: int | None = getattr(socket, "TCP_CONGESTION", None)
     if option is not None:

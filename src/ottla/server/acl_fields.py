@@ -28,7 +28,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def security_of(context: RequestContext) -> Security:
-    """Raises `ApiError` on a broker that would not heed rules."""
+    """Raises `ApiError` on a broker without an authorizer."""
     security = context.broker.security
     if security.authorizer is None:
         raise ApiError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
@@ -36,7 +36,7 @@ def security_of(context: RequestContext) -> Security:
 
 
 def read_acl(one: AclCreation) -> Acl:
-    """Raises `ApiError` for a rule that makes no sense."""
+    """Raises `ApiError` for an invalid rule."""
     acl = Acl(
         ResourcePattern(
             _known(ResourceType, one.resource_type),
@@ -70,7 +70,7 @@ def read_filter(one: Any) -> AclFilter:
 
 
 def _known(kind: type[Code], number: int) -> Code:
-    """A number of Kafka's to come is UNKNOWN."""
+    """A number of a later Kafka is UNKNOWN."""
     try:
         return kind(number)
     except ValueError:

@@ -31,7 +31,7 @@ MAX_SETTINGS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceAlteration:
-    """One resource of a request; `alteration` raises `ApiError` when it makes no sense."""
+    """One resource of a request; `alteration` raises `ApiError` if it is invalid."""
 
     resource_type: int
     resource_name: str
@@ -41,7 +41,7 @@ class ResourceAlteration:
 def alter_all(
     broker: Broker, wanted: Sequence[ResourceAlteration], *, validate_only: bool
 ) -> list[ApiError | None]:
-    """Changes resources, the groups all together; what became of each."""
+    """Changes resources, all groups together; returns the result of each."""
     counts = freed_in_turns(
         Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
     )
@@ -101,13 +101,13 @@ def responses(
 
 
 def check_count(number: int) -> None:
-    """Raises `ApiError` for more settings than there are."""
+    """Raises `ApiError` for more settings than exist."""
     if number > MAX_SETTINGS:
         raise ApiError(ErrorCode.INVALID_REQUEST, "A resource has fewer settings than are named.")
 
 
 def check_names(names: Sequence[str], without_value: Sequence[str]) -> None:
-    """Raises `ApiError` for a setting that is named twice, or is to be set to nothing."""
+    """Raises `ApiError` for a setting that is named twice, or has no value."""
     if len(set(names)) < len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if without_value:

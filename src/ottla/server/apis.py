@@ -13,8 +13,8 @@ from ottla.protocol.api_keys import ApiKey
 class Api:
     """One request, and the oldest and newest version of it that are answered.
 
-    `is_listed`: ApiVersions names it, so that clients use it. `looks_into_logs`: whether what was
-    appended before must be written out for it.
+    `is_listed`: ApiVersions names it, so that clients use it. `looks_into_logs`: whether earlier
+    appends must be written before it is handled.
     """
 
     key: ApiKey
@@ -100,7 +100,7 @@ CLUSTER_APIS: dict[int, Api] = {
         Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0),
     )
 }
-"""What only a member of a cluster answers, and lists: most of it other brokers ask."""
+"""APIs that only a member of a cluster answers and lists; mostly for other brokers."""
 
 NOT_METERED: Final = frozenset({*CLUSTER_APIS, ApiKey.WRITE_TXN_MARKERS}) - {ApiKey.UPDATE_FEATURES}
-"""What brokers ask each other waits for no quota (Kafka: `sendResponseExemptThrottle`)."""
+"""Requests between brokers, which are exempt from quotas (Kafka: `sendResponseExemptThrottle`)."""

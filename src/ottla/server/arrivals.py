@@ -16,21 +16,23 @@ from ottla.protocol.api_keys import ApiKey
 CREATION_RATE = "max.connection.creation.rate"
 
 FIRST_STEPS = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA})
-"""What a client asks wherever it first comes to, before it goes where Metadata sends it."""
+"""Requests that a client sends to a bootstrap address, before it connects to the address in
+Metadata.
+"""
 
 REMEMBERED_HOSTS = 1024
-"""Hosts that are known to be well, or to have been warned of."""
+"""Hosts that reached the broker, or for which a hint was logged."""
 
 
 class HostLimits:
-    """Counts connections by host, and says when a host has as many as it may."""
+    """Counts connections by host, and checks their maximum."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._counts: dict[str, int] = {}
         self.follow(config)
 
     def follow(self, config: BrokerConfig) -> None:
-        """Takes on limits that a client has changed; those who are in stay, as in Kafka."""
+        """Applies limits that a client has changed; open connections stay, as in Kafka."""
         self._limit = config.max_connections_per_ip
         self._limits = connection_overrides(config.max_connections_per_ip_overrides)
 
@@ -38,7 +40,7 @@ class HostLimits:
         return self._limits.get(host, self._limit)
 
     def enter(self, host: str) -> bool:
-        """Counts one more; `False`, and nothing is counted, when there may be no more."""
+        """Counts a connection; returns `False`, without counting it, if the maximum is reached."""
         count = self._counts.get(host, 0)
         if count >= self.limit_of(host):
             return False
@@ -56,8 +58,8 @@ class HostLimits:
 class CreationRates:
     """How fast connections come, to all listeners together and to each (KIP-612).
 
-    In Kafka the connection that comes too soon waits, and those after it; here that one is served,
-    and those after it wait.
+    In Kafka the connection that comes too soon waits, with those after it; here it is served, and
+    those after it wait.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -68,12 +70,12 @@ class CreationRates:
         self.follow(config)
 
     def follow(self, config: BrokerConfig) -> None:
-        """Takes on limits that a client has changed; earlier arrivals still count."""
+        """Applies limits that a client has changed; earlier connections still count."""
         self._config = config
         self._limits: dict[str, int] = {}
 
     def _limit_of(self, listener: str) -> int:
-        """What one listener has of its own; without that only all together are limited."""
+        """The limit of one listener; without one only the limit of all together applies."""
         limit = self._limits.get(listener)
         if limit is None:
             text = self._config.given_to(listener).get(CREATION_RATE)
@@ -81,7 +83,9 @@ class CreationRates:
         return limit
 
     def enter(self, listener: str, now_ms: float) -> float:
-        """Counts one more; for how many milliseconds the listener is to accept no other."""
+        """Counts a connection; returns for how many milliseconds the listener must not accept
+        another.
+        """
         rate = self._rates.get(listener)
         if rate is None:
             rate = self._rates[listener] = self._new_rate()
@@ -105,7 +109,9 @@ class HostRates:
         self._rates: Rates[str] = Rates(config.quota_window_num, self._window_size_ms)
 
     def enter(self, host: str, now_ms: float) -> float:
-        """Counts one more, unless it comes too soon; then, for how many ms it is to be kept."""
+        """Counts a connection, unless it comes too soon: then returns for how many ms to keep
+        it.
+        """
         limit = self._limit_of(host)
         if limit is None:
             return 0.0
@@ -126,7 +132,7 @@ class AdvertisedAddressHint:
         self._known_hosts: dict[str, None] = {}
 
     def found_us(self, host: str) -> None:
-        """A client on that host has come to where it was sent."""
+        """A client on that host has reached the advertised address."""
         self._known_hosts.pop(host, None)
         self._known_hosts[host] = None
         if len(self._known_hosts) > REMEMBERED_HOSTS:
@@ -148,7 +154,7 @@ class AdvertisedAddressHint:
 
 
 def _record(rate: WindowedRate, limit: float, now_ms: float) -> float:
-    """One more; for how many milliseconds it is too soon."""
+    """Records a connection; returns for how many milliseconds it is too soon."""
     rate.record(1, now_ms)
     excess = rate.per_second(now_ms) - limit
     if excess <= 0:

@@ -54,9 +54,10 @@ MIN_REAUTHENTICATION_MS = 1000.0
 once: a token that is used late in its life leaves little time (`KafkaChannel`)."""
 
 MAX_VERSIONS_REQUESTS: Final = 3
-"""How often a stranger may ask for the versions, which costs more than the question: a client does
-so once, and again where its first version is not known here. Kafka answers one of a version that it
-knows."""
+"""How many ApiVersions requests an unauthenticated client may send, since the response costs
+more than the request: a client sends one, and another if its first version is not supported.
+Kafka answers one in a supported version.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ class Dispatches(Protocol):
 
 
 class Holds(Protocol):
-    """The connection, which is another client's once that has logged in."""
+    """The connection, which is another client's after a login."""
 
     peer: Client
     reader: FrameReader
@@ -117,7 +118,7 @@ class Holds(Protocol):
 
 
 class Authentication:
-    """Stands between a connection and the dispatcher of requests."""
+    """Stands between a connection and the dispatcher."""
 
     def __init__(
         self,
@@ -140,13 +141,15 @@ class Authentication:
 
     @property
     def has_login(self) -> bool:
-        """Whether the client has logged in; what its certificate says is no login."""
+        """Whether the client has logged in; a certificate is not a login."""
         return self._login is not None
 
     def dispatch(
         self, frame: Buffer, output: Output, dispatcher: Dispatches
     ) -> PendingResponse | None:
-        """As the dispatcher's; raises `ProtocolError` for what is not a client's turn to say."""
+        """As the dispatcher's; raises `ProtocolError` for a request that is not allowed at this
+        point.
+        """
         at = dispatcher.at
         if self._state is State.AUTHENTICATE_RAW:
             return self._take_raw(bytes(frame), output, at)
@@ -175,7 +178,7 @@ class Authentication:
         return self._authenticate(bytes(request.auth_bytes), header, output, at)
 
     def _begins_again(self, api_key: int, at: Timestamps) -> bool:
-        """Whether a client that has logged in does so once more; raises `ProtocolError`."""
+        """Whether a client that has logged in does so again; raises `ProtocolError`."""
         if self._expires_ms is None:
             return False
         begun_ms = self._begun_again_ms
@@ -274,9 +277,9 @@ class Authentication:
 
 
 class Logins:
-    """Has the connections of a listener log in.
+    """Handles the logins of a listener's connections.
 
-    Its settings are read once: none of them can be changed while the broker runs.
+    Its settings are read once, since none can change at run time.
     """
 
     def __init__(self, broker: Broker, counts: Counter[LoginOutcome]) -> None:
@@ -285,19 +288,19 @@ class Logins:
         self._settings: dict[str, LoginSettings] = {}
 
     def begin(self, connection: Holds, listener: str) -> Authentication:
-        """What takes the requests of a client that has not shown yet who it is."""
+        """Returns what handles the requests of a client before its login."""
         connection.reader.limit(self._broker.config.sasl_server_max_receive_size)
         return Authentication(self._broker, self._settings[listener], self._counts, connection)
 
     def prepare(self, listeners: Sequence[Listener], config: BrokerConfig) -> None:
-        """Reads the settings of new listeners; raises `UserError` where nobody could log in."""
+        """Reads the settings of new listeners; raises `UserError` if nobody could log in."""
         for listener in listeners:
             if listener.has_login and listener.name not in self._settings:
                 self._settings[listener.name] = login_settings(config, listener.name)
 
 
 class DelayedRefusal(PendingResponse):
-    """A client that is refused hears so after a while, and then its connection is closed."""
+    """Sends a refusal after a delay, and then closes the connection."""
 
     __slots__ = ("_connection", "_refusal")
 

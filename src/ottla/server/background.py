@@ -1,7 +1,7 @@
-"""The thread that prepares what takes long: large compressed batches, and those to be rewritten.
+"""The thread that prepares slow work: large compressed batches, and those that must be rewritten.
 
-Unpacking and walking let go of the interpreter, so the loop keeps running. The connection that
-sent the records is held, and their bytes with it, until its answer is made.
+Decompression and scanning release the interpreter's lock, so the loop keeps running. The connection
+that sent the records is muted, and their bytes kept, until its response is ready.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from ottla.broker.background import Preparation, carry_out
 
 
 class BackgroundThread:
-    """Starts with the first work. `wake` has the loop look for what is done."""
+    """Starts with the first work. `wake` makes the loop look for finished work."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -38,7 +38,7 @@ class BackgroundThread:
         return done
 
     def stop(self) -> None:
-        """Returns once the work under way is done; what has not begun is dropped."""
+        """Returns once the current work is done; work that has not begun is dropped."""
         if self._thread is None:
             return
         while not self._queue.empty():

@@ -1,10 +1,8 @@
-"""Waiting for events without sleep while requests come one right after the answer to another.
-
-To be woken costs a thread more than a small request does. So when a wait was over almost at once,
-the next ones look again and again for a short while before they sleep; the first that looks in vain
-ends that. A client that is silent, or sends now and then, costs no more than before. Between two
-looks others that want the core have it: a client's thread on the same one would else wait for all
-looks.
+"""Busy polling: waits for events without sleeping while each request follows right after the
+previous response. Waking a thread costs more than a small request. So after a very short wait, the
+next waits poll for a short while before they sleep, until one polls in vain. A client that is
+silent, or sends rarely, costs no more than before. Between two polls the thread yields the core: a
+client's thread on the same core would otherwise wait for all polls.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +11,7 @@ from time import perf_counter
 from typing import Final, Generic, TypeVar
 
 BUSY_POLL_S: Final = 100e-6
-"""How long to look; and how short a wait must have been for the next one to look."""
+"""How long to poll, and the longest wait after which the next one polls."""
 
 PUNCTUAL_S: Final = 0.01
 LATENESS: Final = 1 / 150
@@ -45,9 +43,8 @@ class BusyPoll(Generic[E]):
         self._is_busy = False
 
     def wait(self, timeout_s: Callable[[], float | None]) -> Sequence[E]:
-        """Events, or none once the timeout is over.
-
-        That is only asked for before a sleep: to reckon it takes longer than a look.
+        """Returns events, or none after the timeout, which is only computed before a sleep,
+        since that takes longer than a poll.
         """
         now_s, select = self._now_s, self._select
         started_s = now_s()

@@ -1,9 +1,9 @@
-"""Answers of coordinators that wait, in a cluster, until what they say is committed.
+"""In a cluster, responses of coordinators wait until their content is committed.
 
-A group's or transaction's machine is ahead of the high watermark of its partition. No answer leaves
-that another coordinator might not know of: as in Kafka, it waits until all that the machine has
-appended before is on the in-sync replicas. Only members of a cluster have handlers wrapped so.
-Kafka's counterpart: `CoordinatorRuntime`'s deferred events.
+A group's or transaction's machine is ahead of the high watermark of its partition. No response may
+depend on records that another coordinator might not have: as in Kafka, it waits until everything
+that the machine appended before is on the in-sync replicas. Only handlers of members of a cluster
+are wrapped in this way. Kafka's counterpart: `CoordinatorRuntime`'s deferred events.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -60,7 +60,7 @@ TRANSACTIONS: Final[Mapping[ApiKey, Keys]] = {
 
 
 def committed(api_key: ApiKey, handle: Handler) -> Handler:
-    """The handler, with answers that wait where a coordinator gives them."""
+    """Wraps a handler, so that a coordinator's responses wait."""
     keys = GROUPS.get(api_key) or TRANSACTIONS.get(api_key)
     if keys is None:
         return handle
@@ -68,7 +68,7 @@ def committed(api_key: ApiKey, handle: Handler) -> Handler:
     def handle_and_wait(request: Any, context: RequestContext) -> Message | PendingResponse | None:
         response = handle(request, context)
         if response is None or isinstance(response, PendingResponse):
-            return response  # the coordinator itself holds back what it answers later
+            return response  # the coordinator itself delays later responses
         uncommitted = _uncommitted(context.broker, api_key)
         return _when_committed(response, list(keys(request)), uncommitted, context.at)
 
@@ -82,7 +82,7 @@ def _uncommitted(broker: Broker, api_key: ApiKey) -> Uncommitted:
 def _when_committed(
     response: Message, keys: list[str], uncommitted: Uncommitted, at: Timestamps
 ) -> Message | PendingResponse:
-    """The response, when the last of its keys' records are committed; or it is refused."""
+    """Sends the response once the last of its keys' records is committed, or an error."""
 
     def go_on(error: ErrorCode) -> Message | PendingResponse:
         if error:
@@ -98,7 +98,7 @@ def _when_committed(
 
 
 def refuse(part: Struct, error: ErrorCode) -> None:
-    """Puts the error in every place of a response that says that all went well."""
+    """Puts the error in every place of a response that reports success."""
     for field in part.FIELDS:
         value = getattr(part, field.name)
         if field.name.endswith("error_code"):

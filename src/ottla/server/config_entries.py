@@ -53,22 +53,22 @@ LISTED_WHEN_GIVEN = frozenset(
         "leader.replication.throttled.rate",
     }
 )
-"""Internal in Kafka, its authorizer's, or a quota: described where somebody has set them."""
+"""Internal in Kafka, its authorizer's, or a quota: described only if set."""
 
 FAMILIES = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
 )
-"""Names that say the same in finer and coarser units, in the order in which they count."""
+"""Names of one setting in finer and coarser units, in order of precedence."""
 
 FINEST_NAMES = frozenset({*(names[0] for names in FAMILIES), "log.flush.interval.ms"})
-"""Times of topics that have no default of their own: null until somebody gives them."""
+"""Times of topics without a default: null until set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
-    """One place that the value could come from; the value of a secret is `None`."""
+    """A source of the value; the value of a secret is `None`."""
 
     name: str
     value: str | None
@@ -77,7 +77,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """A setting with its value; `synonyms` are all its sources, the one that counts first."""
+    """A setting with its value; `synonyms` are all its sources, in order of precedence."""
 
     row: Setting
     name: str
@@ -100,7 +100,7 @@ class ConfigEntry:
 def topic_entries(
     config: TopicConfig, overrides: Mapping[str, str], settings: BrokerSettings
 ) -> list[ConfigEntry]:
-    """Every setting of a topic, in order of name; `overrides` are those that are its own."""
+    """Every setting of a topic, by name; `overrides` are the topic's own."""
     return _entries(config, overrides, ConfigSource.TOPIC, settings)
 
 
@@ -116,7 +116,7 @@ def _entries(
     source: ConfigSource,
     settings: BrokerSettings,
 ) -> list[ConfigEntry]:
-    """The settings of what has some of its own, over the broker's."""
+    """The settings of a resource, with its own over the broker's."""
     entries = []
     for name, row in sorted(settings_of(type(config)).items()):
         value = row.format(getattr(config, row.attribute))
@@ -128,14 +128,14 @@ def _entries(
 
 
 def broker_entries(settings: BrokerSettings) -> list[ConfigEntry]:
-    """Every setting that Kafka's broker lists or ours has, and what else it was given."""
+    """Every setting that Kafka's or our broker lists, and others that were given."""
     listed = {*broker_settings(), *kafka_settings()} - LISTED_WHEN_GIVEN
     names = listed.union(*settings.sources.values())
     return [_broker_entry(name, settings) for name in sorted(names)]
 
 
 def all_brokers_entries(settings: BrokerSettings) -> list[ConfigEntry]:
-    """What was set for all brokers of the cluster, and nothing else."""
+    """Only settings that were set for all brokers of the cluster."""
     source = ConfigSource.ALL_BROKERS
     entries = []
     for name, value in sorted(settings.sources[source].items()):

@@ -1,7 +1,7 @@
-"""One client: its socket, the frames that came, the answers that go, and what holds them up.
+"""One client: its socket, received frames, pending responses, and what blocks them.
 
-Answers leave in the order of the requests. While a request waits (a long poll), those after it
-stay unread in the receive buffer, as Kafka mutes a channel: a connection has one request at work.
+Responses are sent in the order of the requests. While a request waits (a long poll), later ones
+stay unread in the receive buffer, as Kafka mutes a channel: a connection has one active request.
 """
 
 import socket
@@ -81,23 +81,23 @@ class Connection:
         self.last_active_ms = 0.0
         self._send_queue = SendQueue()
         self._transport = transport
-        # Found once rather than for each request.
+        # Looked up once instead of for each request.
         self._receive_into = transport.recv_into
         self._send_bytes = transport.send
 
     def advertise(self, advertised: Address | None) -> None:
-        """Sends the client elsewhere from now on, or again to where it came."""
+        """Sends the client to another address from now on, or to the one it used."""
         self.peer = self.peer._replace(address=advertised or self.came_to)
 
     def has_logged_in(self) -> None:
-        """Its requests may be as large as others' from now on."""
+        """From now on its requests may be as large as others'."""
         self.reader.limit(self._max_request_size)
 
     def has_failed_to_log_in(self) -> None:
         self.end(CloseReason.REFUSED)
 
     def receive(self) -> bool:
-        """Takes in what has come; `False` when the client has hung up."""
+        """Receives available bytes; returns `False` when the client has closed the connection."""
         assert self.frames is None, "frames still lie in the buffer"
         size = self._receive_into(self.reader.writable())
         if size == 0:
@@ -106,11 +106,13 @@ class Connection:
         return True
 
     def has_hung_up(self) -> bool:
-        """Looks at a held connection without taking anything in."""
+        """Checks a muted connection without receiving anything."""
         return self._transport.has_hung_up()
 
     def send(self) -> bool:
-        """Sends the encoded answers as far as the socket takes them; `False` when some are left."""
+        """Sends as much of the encoded responses as the socket accepts; returns `False` if some
+        are left.
+        """
         output = self.output
         if output.data:
             self.output = Output()
@@ -120,7 +122,7 @@ class Connection:
         return self._send_queue.send(self._transport)
 
     def _send_at_once(self, data: bytearray) -> bool:
-        """Small answers to a reader that keeps up need no queue."""
+        """Small responses to a client that keeps up need no queue."""
         try:
             sent = self._send_bytes(data)
         except BlockingIOError:
@@ -132,12 +134,12 @@ class Connection:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no request is at work, and none is coming."""
+        """Whether no request is active, and none is being received."""
         return self.frames is None and self.later is None and self.reader.is_empty
 
     @property
     def is_amid_transfer(self) -> bool:
-        """Whether the peer is waited for: to send the rest of a request, or to take answers."""
+        """Whether the peer must act: send the rest of a request, or read responses."""
         if self._send_queue:
             return True
         is_waiting = self.is_muted or self.is_starved or self.later is not None
@@ -145,7 +147,7 @@ class Connection:
 
     @property
     def wanted_interest(self) -> int:
-        """What to wait for: never for more requests while answers are not taken."""
+        """The events to wait for: never further requests while responses are unread."""
         if self._send_queue:
             return EVENT_WRITE
         if self.is_muted or self.is_starved or (self.frames is not None and self.later is None):
@@ -153,7 +155,7 @@ class Connection:
         return EVENT_READ
 
     def went(self, reason: CloseReason, error: Exception | None, now_ms: float) -> ClientWent:
-        """What is reported of a client that has sent a request, and is gone."""
+        """The event for a client that has sent a request, and is gone."""
         return ClientWent(
             client=self.peer_name,
             client_id=self.client_id or "",
@@ -162,7 +164,7 @@ class Connection:
         )
 
     def end(self, reason: CloseReason) -> None:
-        """Takes no more requests."""
+        """Accepts no further requests."""
         self.ends_for = reason
         self.frames = None
 

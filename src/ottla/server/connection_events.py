@@ -1,4 +1,4 @@
-"""Clients that come and go: why a connection was closed, the counts, and the events.
+"""Opened and closed connections: the reasons, the counts, and the events.
 
 Kafka's counterparts: `ConnectionQuotas`'s sensors, and `connection-count`, `connection-creation`
 and `connection-close` of a `Selector`'s metrics.
@@ -14,7 +14,7 @@ class CloseReason(Enum):
     SLOW = "it moved fewer bytes than ottla.min.transfer.rate"
     IDLE = "it was idle for longer than connections.max.idle.ms"
     BAD_REQUEST = "its request broke the protocol"
-    REFUSED = "it is not who it says it is"
+    REFUSED = "its authentication failed"
     FAILED = "its request could not be handled"
     LOGIN = "it did not log in within ottla.authentication.timeout.ms"
     NETWORK = "the network failed"
@@ -32,7 +32,7 @@ class Refusal(Enum):
 
 
 class LoginOutcome(Enum):
-    """What became of a login by SASL; `AGAIN`: on a connection that had logged in before."""
+    """The result of a SASL login; `AGAIN`: on a connection that had logged in before."""
 
     SUCCEEDED = auto()
     AGAIN = auto()
@@ -41,7 +41,7 @@ class LoginOutcome(Enum):
 
 
 class ConnectionCounts:
-    """Since the start; `open` is now."""
+    """Counts since the start; `open` is the current number."""
 
     def __init__(self) -> None:
         self.open = 0

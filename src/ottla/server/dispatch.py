@@ -1,4 +1,4 @@
-"""From a frame to its handler, and from the handler's answer to bytes.
+"""Decodes a frame for its handler, and encodes the handler's response.
 
 Kafka's counterpart: `KafkaApis.handle`.
 """
@@ -25,10 +25,10 @@ from ottla.server.request_counts import ApiCounts, RequestCounts
 from ottla.server.turns import CancelledError, LongAnswer, LongRequests
 
 SHORT_SIZE: Final = 1024
-"""Requests that are read without counting their elements."""
+"""Maximum size of requests that are read without counting their elements."""
 
 MAX_SHORT_ELEMENTS: Final = 256
-"""What a request may have without being taken for a long one."""
+"""Maximum number of elements of a request that is not treated as long."""
 
 
 ASKED_BY_ALL: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH)
@@ -42,7 +42,7 @@ NEEDED_SOON: Final = (
 
 
 class Route:
-    """One API in one version: how to read it and who answers it."""
+    """One API in one version: its decoder and its handler."""
 
     __slots__ = ("counts", "handle", "looks_into_logs", "read")
 
@@ -81,11 +81,11 @@ class Dispatcher:
 
     @property
     def at(self) -> Timestamps:
-        """The time of this round."""
+        """The time of the current round."""
         return self._at
 
     def set_time(self, at: Timestamps) -> None:
-        """One reading of the clocks serves a whole round."""
+        """One reading of the clocks is used for a whole round."""
         self._at = at
         self.counts.begin_round(at.monotonic_ms)
         if self._broker.quotas.is_active is not self._is_metering:
@@ -93,7 +93,7 @@ class Dispatcher:
             self._routes.clear()
 
     def dispatch(self, frame: Buffer, client: Client, output: Output) -> PendingResponse | None:
-        """Answers one request into `output`, or returns what its answer waits for.
+        """Handles one request and appends the response to `output`, or returns what it waits for.
 
         Records in the frame must stay there until `Broker.write_out`. Raises `ProtocolError` for a
         request that Kafka, too, answers by closing the connection, and `StorageError` when appends
@@ -111,7 +111,7 @@ class Dispatcher:
                 self._scout.begin()
                 request, _ = route.read(frame, position, self._scout)
             if route.looks_into_logs and self._broker.has_pending:
-                self._broker.write_out()  # what a client has sent before, it must be able to read
+                self._broker.write_out()  # what a client wrote before, it must be able to read
             answer = route.handle(
                 request,
                 RequestContext(self._broker, self._at, header, client, long_requests is not None),
@@ -125,7 +125,7 @@ class Dispatcher:
             encode_response(header, answer, output)
             if output.error_codes:
                 counts.take_errors(output.error_codes)
-        # Written out here: every request comes by.
+        # Inlined, since every request passes here.
         if not counts.in_round:
             self._answered.append(counts)
         counts.in_round += 1
@@ -139,7 +139,7 @@ class Dispatcher:
         position: int,
         client: Client,
     ) -> LongAnswer:
-        """Begins again with what turned out to be long, as soon as it has its turn."""
+        """Restarts a request that turned out to be long, when its turn comes."""
         assert self._long_requests is not None
         received_ms = self.counts.received_ms
 
@@ -152,7 +152,7 @@ class Dispatcher:
                 answer = route.handle(request, context)
                 return self._take(answer, header, output, received_ms, request)
             except (ProtocolError, CancelledError) as error:
-                # Its frames hold parts of the request, which are freed in turns only when nobody
+                # The frames hold parts of the request, which can only be freed in turns if nothing
                 # else holds them.
                 error.__cause__ = error.__context__ = error.__traceback__ = None
                 with kept():
@@ -162,7 +162,7 @@ class Dispatcher:
         return self._long_requests.add(work, len(frame))
 
     def finish(self, later: PendingResponse, output: Output) -> PendingResponse | None:
-        """Encodes an answer that had to wait, or returns what it waits for now."""
+        """Encodes a delayed response, or returns what it waits for next."""
         if isinstance(later, LongAnswer):
             return later.deliver(output)
         if later.takes_long and self._long_requests is not None:
@@ -224,7 +224,7 @@ class Dispatcher:
         return handler_of(api_key)
 
     def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
-        """The route, and the header to answer with."""
+        """Returns the route, and the header of the response."""
         key, version = header.api_key, header.api_version
         api = APIS.get(key)
         if api is None and self._broker.membership is not None:
@@ -240,12 +240,12 @@ class Dispatcher:
                 route.handle = committed(api.key, route.handle)
             authorizer = self._broker.authorizer
             if authorizer is not None:
-                # Not before there is one: most brokers never have.
+                # Created on demand: most brokers never need it.
                 from ottla.server.authorization.guards import guarded
 
                 route.handle = guarded(api.key, route.handle, authorizer)
             if self._is_metering and api.key not in NOT_METERED:
-                # Not before there are quotas: most brokers never have one.
+                # Created on demand: most brokers have no quotas.
                 from ottla.server.metering import metered
 
                 route.handle = metered(route.handle, self._clock.monotonic_ms)
@@ -256,7 +256,7 @@ class Dispatcher:
 
 
 class _UnsupportedApiVersions(Route):
-    """ApiVersions in a version to come: it is answered in version 0, unread (KIP-511)."""
+    """ApiVersions in an unknown later version: answered in version 0, unread (KIP-511)."""
 
     def __init__(self, counts: ApiCounts) -> None:
         self.counts = counts
@@ -270,8 +270,9 @@ def _answer_unsupported(_: None, context: RequestContext) -> Message:
 
 
 def load_first_modules() -> None:
-    """Imports what nearly every client asks for, 3 to 5 ms each, before the first one waits, and
-    what the broker's jobs and transactions need, for which the first clients would wait."""
+    """Imports what nearly every client needs, 3 to 5 ms each, before the first one waits, and
+    what the broker's jobs and transactions need, for which the first clients would wait.
+    """
     for key in ASKED_BY_ALL:
         handler_of(key)
     for name in NEEDED_SOON:

@@ -1,4 +1,4 @@
-"""What a program that embeds a server shares with it."""
+"""What a server shares with the program that embeds it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,31 +11,31 @@ from ottla.server.request_context import Handler
 
 
 class Upkeep(Protocol):
-    """What the process has to do now and then, and clients would wait for."""
+    """Occasional work of the process for which clients would wait."""
 
     def begin(self) -> None:
-        """Called once, when the server listens: all is loaded that stays while it runs."""
+        """Called once, when the server listens and everything permanent is loaded."""
 
     def is_due(self) -> bool:
-        """Whether it is to be done as soon as no client is expected to ask."""
+        """Whether it is due as soon as no request is expected."""
 
     def collect_when_quiet(self) -> None: ...
 
     def collect_when_overdue(self) -> None:
-        """Called when a long request has ended and none is at work."""
+        """Called when a long request has ended and no other is active."""
 
 
 def _forget(pending_id: object) -> None:
-    """Nobody in this process waits for an answer."""
+    """Nothing in this process waits for a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
-    """The broker's `lock`, and what the program has a say in.
+    """The broker's `lock`, and hooks of the program.
 
-    `on_answered` is given the pending ids that no connection waits for: threads of the program may,
-    which use the broker under the same lock. `handlers` answer requests where a test
-    has put others in place of the server's own; `upkeep` is done while no client waits.
+    `on_answered` gets the pending ids for which no connection waits: threads of the program may,
+    using the broker under the same lock. `handlers` are a test's replacements for the server's;
+    `upkeep` runs while no client waits.
     """
 
     lock: AbstractContextManager[object] = field(default_factory=RLock)

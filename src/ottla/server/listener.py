@@ -1,11 +1,11 @@
 """The server's loop: one thread, raw non-blocking sockets, and the broker in between.
 
-One round takes in what every ready connection has sent, dispatches it, has the broker write out
-all appends at once, answers, and sends. Until that write the appends refer to the receive buffers,
-so nothing is received twice in a round; and no answer leaves before it, so that a failing disk
-cannot be reported as success. All of a round happens under one lock, which is free while the loop
+One round receives from every ready connection, dispatches the requests, makes the broker write all
+appends at once, and sends the responses. Until that write the appends refer to the receive buffers,
+so each connection receives only once per round; and no response is sent before it, so that a
+failing disk cannot be reported as success. A round holds one lock, which is free while the loop
 waits: a program that embeds the broker uses it from its own threads under the same lock, and calls
-`wake` when it has appended.
+`wake` after an append.
 
 Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 """
@@ -50,16 +50,18 @@ logger = logging.getLogger(__name__)
 
 MAX_OUTPUT_SIZE = 1 << 20
 MAX_OUTPUT_SLICES = 128
-"""Answers in memory from which a connection's further requests wait until they are sent."""
+"""Bytes of responses in memory from which a connection's further requests wait."""
 
 ROUND_S = 0.004
-"""How long the connections of one round may be served in all. Each has the same share of it, and
-one request at least."""
+"""Maximum time for serving the connections of one round.
+
+Each has an equal share, and at least one request.
+"""
 
 IDLE_CHECK_MS = 10_000.0
 
 QUIET_MS = 100.0
-"""A client that was silent for so long is not expected to ask at this very moment."""
+"""Idle time after which no request of a client is expected soon."""
 
 NO_MEMORY = (
     "closing %s: there is no memory for its request; let the process have more, or lower "
@@ -91,7 +93,7 @@ class Server:
         )
         self.request_counts = self._dispatcher.counts
         self.busy_ms = 0.0
-        """How long all rounds have taken."""
+        """Total time of all rounds."""
         self._report = broker.on_event
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
@@ -119,7 +121,7 @@ class Server:
         self._ready: list[Connection] = []
         self._holding: dict[object, Connection] = {}
         self._answered_early: set[object] = set()
-        """What was handed back before the long request that began to wait for it was over."""
+        """Results that came before the long request that waits for them had ended."""
         self._next_idle_check_ms = 0.0
         self._monotonic_ms = 0.0
         self._share_s = ROUND_S
@@ -143,36 +145,36 @@ class Server:
         return Counter(str(one.peer.principal) for one in self._connections)
 
     def wake(self) -> None:
-        """Has the loop look at the broker again, after appends of another thread."""
-        # A full pipe already holds a wake-up; a closed one has nobody to wake.
+        """Makes the loop check the broker again, after appends of another thread."""
+        # A full pipe already holds a wake-up; a closed one has no loop to wake.
         with contextlib.suppress(BlockingIOError, OSError):
             self._wake_sender.send(b"\0")
 
     def stop(self) -> None:
-        """Has `run` close all connections and return."""
+        """Makes `run` close all connections and return."""
         self._is_stopping = True
         self.wake()
 
     def log_requests(self, wanted: RequestFilter) -> None:
-        """Logs the requests that pass a filter; to be called before `run`."""
+        """Logs the requests that pass a filter; call it before `run`."""
         self._dispatcher = LoggingDispatcher(self._broker, self._clock, self._long_requests, wanted)
         self.request_counts = self._dispatcher.counts
 
     @property
     def is_serving(self) -> bool:
-        """Whether clients are let in."""
+        """Whether clients are accepted."""
         return bool(self.addresses) and not self._is_stopping
 
     def close(self) -> None:
-        """Gives back what a server holds that never ran; `run` does so itself at its end."""
+        """Releases the resources of a server that never ran; `run` does so itself at its end."""
         with self.lock:
             self._close_all()
 
     def abandon(self) -> None:
-        """In a child of a fork: gives up what was inherited, and the parent continues with it.
+        """In a forked child: releases what was inherited, while the parent continues to use it.
 
-        Sockets are closed and not shut down; what the selector watches stays as it is, since both
-        processes share it.
+        Sockets are closed but not shut down; the selector's registrations stay, since both
+        processes share them.
         """
         self._is_stopping = True
         for connection in self._connections:
@@ -187,7 +189,7 @@ class Server:
     # The loop
 
     def start(self) -> None:
-        """Begins to listen; raises `UserError` when an address cannot be had."""
+        """Begins to listen; raises `UserError` if an address cannot be bound."""
         try:
             at = read_clock(self._clock)
             self._broker.groups.loaded(at)
@@ -216,7 +218,7 @@ class Server:
         waiting = BusyPoll(select)
         try:
             with self.lock:
-                self._round(())  # the clock begins to run for the broker's jobs
+                self._round(())  # from here on time counts for the broker's jobs
             while not self._is_stopping and not (
                 self._needs_disk and self._broker.directories.is_offline
             ):
@@ -231,9 +233,9 @@ class Server:
                 self._close_all()
 
     def _timeout(self) -> float | None:
-        """Seconds to sleep until there is something to do without a peer; `None` for ever.
+        """Seconds to sleep until there is something to do without a peer; `None` for no limit.
 
-        What another thread appends from now on comes with a `wake`.
+        An append of another thread calls `wake`.
         """
         with self.lock:
             deadline_ms = self._broker.next_deadline_ms
@@ -249,7 +251,9 @@ class Server:
         return sleep_towards((min(left_ms, QUIET_MS) if is_due else left_ms) / 1000)
 
     def _keep_up(self) -> None:
-        """Nothing came and nothing is at work: what would hold clients up is done now."""
+        """Nothing arrived and no request is active: do the work for which clients would
+        otherwise wait.
+        """
         if self._upkeep is None or not self._upkeep.is_due():
             return
         quiet_ms = self._clock.monotonic_ms() - QUIET_MS
@@ -278,7 +282,8 @@ class Server:
             self._go_on()
         if self._acceptors.is_waiting:
             self._acceptors.work(at.monotonic_ms)
-        # A client that gets this answer must find a new listener open, and get it from the old.
+        # A client that gets this response must find a new listener open; the old one must still
+        # send it.
         cut_off = self._follow_config() if self._broker.config is not self._config else ()
         self._settle(at)
         for connection in cut_off:
@@ -324,8 +329,9 @@ class Server:
         self._process(connection)
 
     def _process(self, connection: Connection) -> None:
-        """Dispatches the frames that have come, until one must wait, answers pile up, or the
-        connection's share of the round is over."""
+        """Dispatches received frames until one must wait, responses pile up, or the connection's
+        share of the round is over.
+        """
         if connection.frames is None:
             return
         self._touch(connection)
@@ -365,7 +371,7 @@ class Server:
             self._watch(connection)
 
     def _end_after(self, error: Exception, connection: Connection) -> None:
-        """A request was answered with an exception. Whatever one sets off, others are served."""
+        """Handles an exception of a request. Whatever its cause, other clients are served."""
         if isinstance(error, StorageError) and not isinstance(error, ShortageError):
             self._drop_answers(error)
             return
@@ -388,9 +394,9 @@ class Server:
             connection.end(CloseReason.FAILED)
 
     def _go_on(self) -> None:
-        """Gives a long request its slice, and its answer to the connection when that was the last.
+        """Runs a slice of a long request, and sends its response if that was the last.
 
-        What it has appended so far is not on the disk before the end of the round.
+        What it has appended so far is not on disk before the end of the round.
         """
         connection = self._holding.get(self._long_requests.next)
         if connection is not None:
@@ -404,7 +410,7 @@ class Server:
                     self._upkeep.collect_when_overdue()
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
-        """Follows a client until a request shows that it reached the right address."""
+        """Follows a client until a request shows that it reached the advertised address."""
         if connection.client_id is None:
             connection.client_id = read_request_header(frame)[0].client_id or ""
             self._report(ClientCame(client=connection.peer_name, client_id=connection.client_id))
@@ -416,7 +422,9 @@ class Server:
             connection.has_metadata = True
 
     def _settle(self, at: Timestamps) -> None:
-        """Makes the round's appends readable, answers those who waited for them, and sends."""
+        """Makes the round's appends readable, completes requests that waited for them, and
+        sends.
+        """
         broker = self._broker
         broker.run_due_jobs(at)
         while True:
@@ -435,7 +443,7 @@ class Server:
             self._feed_starved()
 
     def _drop_answers(self, error: StorageError) -> None:
-        """Answers of this round may promise what is not on the disk: none of them leaves."""
+        """Drops the responses of this round, since they may promise what is not on disk."""
         logger.error("dropping the answers of this round: %s", error)
         for connection in self._take_touched():
             self._close(connection, CloseReason.DISK)
@@ -519,9 +527,9 @@ class Server:
     # Connections come and go
 
     def _follow_config(self) -> list[Connection]:
-        """Takes on listeners and limits of connections that a client has changed (KIP-226).
+        """Applies listeners and connection limits that a client has changed (KIP-226).
 
-        Returns the connections of listeners that are gone.
+        Returns the connections of removed listeners.
         """
         self._config = self._broker.config
         changes = self._acceptors.follow(self._config)
@@ -531,7 +539,7 @@ class Server:
         return [one for listener in changes.gone for one in self._connections_of(listener)]
 
     def _check_config(self, config: BrokerConfig) -> None:
-        """Raises `UserError` where a listener of it could let nobody in."""
+        """Raises `UserError` for a listener to which nobody could log in."""
         check_tls(config)
         self._logins.prepare(client_listeners(config), config)
 
@@ -583,7 +591,7 @@ class Server:
             logger.warning("%s", hint)
 
     def _close_strangers(self) -> None:
-        """Those who have had their time to log in, and have not."""
+        """Closes connections that did not log in within their time."""
         while (connection := self._log_in_by.take_due(self._monotonic_ms)) is not None:
             assert connection.login is not None
             if not connection.login.has_login:

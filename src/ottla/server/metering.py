@@ -1,10 +1,9 @@
-"""Handlers under quotas: what a client did is measured, and a client that is too fast is held back.
-
-Its answer goes at once, with the time in `throttle_time_ms`; then its connection is muted for that
-time. Only while there are quotas are handlers wrapped so (`Dispatcher.set_time`); otherwise none of
-this is run. Differs from Kafka for Fetch: the records go with the answer that is too much, and the
-client waits after it; only while it is over its quota, as one that comes by another connection
-meanwhile, it gets none. In Kafka it gets none with the answer that is too much.
+"""Wraps handlers under quotas: measures what a client did, and throttles a client that is too fast.
+Its response is sent at once, with the time in `throttle_time_ms`; then its connection is muted for
+that time. Handlers are only wrapped while there are quotas (`Dispatcher.set_time`). Differs from
+Kafka for Fetch: the response that exceeds the quota has its records, and the client waits
+afterwards; it gets none only while it is over its quota, for example by another connection
+meanwhile. In Kafka the response that exceeds the quota has no records.
 
 Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ClientRequestQuotaManager` (KIP-219).
 """
@@ -23,7 +22,7 @@ MonotonicMs = Callable[[], float]
 
 
 class Held(PendingResponse):
-    """An answer that goes now, `None` for none at all; the client's next request waits."""
+    """A response that is sent now, or `None`; the client's next request waits."""
 
     __slots__ = ("response",)
 
@@ -34,11 +33,11 @@ class Held(PendingResponse):
         self.response = response
 
     def finish(self, at: Timestamps) -> None:
-        """The time is over; all was said before."""
+        """The time is over, and the response was sent before."""
 
 
 class DelayedRequest(PendingResponse):
-    """A request that is handled later than it came, as a test asks for."""
+    """A request that is handled after a delay, for a test."""
 
     __slots__ = ("_context", "_handle", "_request")
 
@@ -56,7 +55,7 @@ class DelayedRequest(PendingResponse):
 
 
 class MeteredResponse(PendingResponse):
-    """An answer that comes later and is measured when it does."""
+    """A delayed response, which is measured when it is ready."""
 
     __slots__ = ("_inner", "_meter")
 
@@ -101,7 +100,7 @@ class Meter:
     def answered(
         self, answer: Message | PendingResponse | None, at: Timestamps
     ) -> Message | PendingResponse | None:
-        """The answer, and what the client has to wait for after it."""
+        """Returns the response, and how long the client must wait after it."""
         self._busy_ms += self._clock() - self._started_ms
         if isinstance(answer, PendingResponse):
             return MeteredResponse(answer, self)
@@ -131,7 +130,7 @@ class Meter:
 
 
 def _is_of_follower(request: FetchRequest, context: RequestContext) -> bool:
-    """Followers have a quota of their own, of throttled replicas (`ReplicationQuota`)."""
+    """Followers have their own quota, for throttled replicas (`ReplicationQuota`)."""
     if context.broker.replicas is None:
         return False
     state = request.replica_state
@@ -139,7 +138,7 @@ def _is_of_follower(request: FetchRequest, context: RequestContext) -> bool:
 
 
 def metered(handle: Handler, clock: MonotonicMs) -> Handler:
-    """A handler that does the same, under quotas."""
+    """Wraps a handler, which then works under quotas."""
 
     def measure(request: Message, context: RequestContext) -> Message | PendingResponse | None:
         if isinstance(request, FetchRequest) and _is_of_follower(request, context):
@@ -176,7 +175,7 @@ def fetched_size(response: FetchResponse) -> int:
 
 
 def leave_out_records(response: FetchResponse) -> None:
-    """The client repeats the request: its offsets have not moved."""
+    """The client repeats the request, since its offsets have not moved."""
     for topic in response.responses:
         for partition in topic.partitions:
             if partition.records:

@@ -1,7 +1,7 @@
 """Tokens of OAuth checked against the keys of their issuer (JWT, RFC 7519; JWKS, RFC 7517).
 
 By PyJWT over `cryptography`: signatures are asymmetric only, so that neither `alg: none` nor a
-public key taken for a shared secret lets anybody in. Keys in a file are read again when it has
+public key taken for a shared secret gives access. Keys in a file are read again when it has
 changed; those of an address are fetched in a thread, from time to time and when a token names one
 that is not known. Kafka's counterparts: `BrokerJwtValidator`, `RefreshingHttpsJwks`.
 """
@@ -36,14 +36,14 @@ MIN_REFRESH_S: Final = 10.0
 """Keys are not fetched more often for tokens that name unknown ones."""
 
 MAX_LIFETIME_MS: Final = 2**53
-"""What a login may last: an answer has 64 bits for it, and a token may say anything."""
+"""Maximum duration of a login: a response has 64 bits for it, but a token may contain anything."""
 
 
 class TokenCheck:
-    """Called with a token, it says whose login that is; raises `LoginError`."""
+    """Returns the user that a token names; raises `LoginError`."""
 
     def __init__(self, config: SecurityConfig) -> None:
-        """Raises `SettingError` for keys that cannot be had."""
+        """Raises `SettingError` if keys cannot be loaded."""
         with needed_for("sasl.enabled.mechanisms=OAUTHBEARER"):
             import cryptography  # noqa: F401
             import jwt
@@ -75,16 +75,16 @@ class TokenCheck:
             raise LoginError(f"Authentication failed: the token is refused: {error}") from error
         name = claims.get(config.sasl_oauthbearer_sub_claim_name)
         if not isinstance(name, str) or not name.strip() or not _is_text(name):
-            raise LoginError("Authentication failed: the token does not say whose it is")
+            raise LoginError("Authentication failed: the token does not name a user")
         scope = claims.get(config.sasl_oauthbearer_scope_claim_name, "")
         if not isinstance(scope, str | list):
-            raise LoginError("Authentication failed: the token's scope is no text and no list")
+            raise LoginError("Authentication failed: the token's scope must be a text or a list")
         lifetime_ms = min(max(1, lifetime_ms), MAX_LIFETIME_MS)
         return Login(principal=Principal(USER, name), lifetime_ms=lifetime_ms)
 
 
 def _is_text(name: str) -> bool:
-    """JSON has halves of surrogate pairs, which no encoding has."""
+    """JSON can contain lone surrogates, which cannot be encoded."""
     return not any("\ud800" <= one <= "\udfff" for one in name)
 
 
@@ -113,16 +113,18 @@ class FileKeys:
         except (OSError, ValueError) as error:
             if self._keys is None:
                 raise _no_keys(f"{self._path}: {error}; {KEYS_URL} names a JWKS") from error
-            # Once: it is looked at for each login, and who is let in is not known yet.
+            # Logged once, since it is checked at each login, before the client is authenticated.
             if str(error) != self._complaint:
-                logger.error("%s: %s; the keys that were read before count", self._path, error)
+                logger.error(
+                    "%s: %s; the keys that were read before stay in effect", self._path, error
+                )
             self._complaint = str(error)
         else:
             self._complaint = ""
 
 
 class FetchedKeys:
-    """Keys of an address, fetched in a thread: nobody waits for them."""
+    """Keys from a URL, fetched in a thread, so that nothing waits for them."""
 
     def __init__(self, url: str, refresh_ms: int) -> None:
         self._url = url
@@ -137,7 +139,7 @@ class FetchedKeys:
         age_s = monotonic() - self._fetched_s
         try:
             if self._keys is None:
-                raise ValueError("the issuer's keys are not there yet")
+                raise ValueError("the issuer's keys have not been fetched yet")
             found = _chosen(self._keys, key_id)
         except ValueError:
             if age_s > MIN_REFRESH_S:
@@ -168,8 +170,8 @@ def _keys_of(config: SecurityConfig) -> FileKeys | FetchedKeys:
     if url.startswith((HTTPS, HTTP)):
         if url.startswith(HTTP):
             logger.warning(
-                "sasl.oauthbearer.jwks.endpoint.url=%s: anybody on the way can put keys of their "
-                "own there, and log in as everybody; use https://",
+                "sasl.oauthbearer.jwks.endpoint.url=%s: anyone on the network can replace the "
+                "keys, and log in as any user; use https://",
                 url,
             )
         return FetchedKeys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms)
@@ -190,8 +192,8 @@ def _parsed(content: bytes) -> Any:
     try:
         return PyJWKSet([one for one in json.loads(content)["keys"] if _signs(one)])
     except (PyJWTError, AttributeError, KeyError, TypeError) as error:
-        # PyJWT takes a set's types for granted.
-        raise ValueError(f"it is no set of keys ({error})") from error
+        # PyJWT does not check a set's types.
+        raise ValueError(f"it is not a set of keys ({error})") from error
 
 
 def _signs(key: dict[str, Any]) -> bool:
@@ -206,4 +208,4 @@ def _chosen(keys: Any, key_id: str | None) -> Any:
     for one in keys.keys:
         if key_id is not None and one.key_id == key_id:
             return one.key
-    raise ValueError("the token is signed with a key that is not known")
+    raise ValueError("the token is signed with an unknown key")

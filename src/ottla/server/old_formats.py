@@ -1,7 +1,7 @@
-"""Answers for consumers from before record batches: Fetch 0 and 1 know magic 0, 2 and 3 magic 1.
+"""Responses for consumers from before record batches: Fetch 0 and 1 know magic 0, 2 and 3 magic 1.
 
-Kafka 3.9 does it (`KafkaApis.maybeDownConvert`), Kafka 4 no longer. It costs a walk over the
-records in the serving thread, bounded by what one fetch may bring.
+Kafka 3.9 has this (`KafkaApis.maybeDownConvert`), Kafka 4 no longer. It costs a pass over the
+records in the serving thread, bounded by the size of one fetch.
 """
 
 import dataclasses
@@ -33,12 +33,12 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
         try:
             region = data.records.read()
         except OSError as error:
-            # Taken by retention, or a deletion, while others had their turn: ask again.
+            # Deleted while others had their turn: the client must retry.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
         try:
             batches: list[Batch] = list(iter_batches(region, allow_torn_tail=True))
             for batch in batches:
-                # What is converted gets a new checksum, under which damage would not show.
+                # Converted records get a new checksum, which would hide damage.
                 batch.check()
             converted = down_convert(batches, magic, wanted.offset)
         except InvalidBatchError as error:
@@ -56,7 +56,7 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
 
 
 def _check_allowed(magic: int, wanted: PartitionQuery, broker: Broker) -> None:
-    """As Kafka, by the format that the topic is kept in, whatever the records' own is."""
+    """As in Kafka, by the topic's format, whatever that of the records is."""
     topic = broker.topics.find(wanted.topic or "")
     if topic is None or topic.config.message_downconversion_enable or topic.config.magic <= magic:
         return

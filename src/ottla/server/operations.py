@@ -1,4 +1,5 @@
-"""What a client may do, as bits of Kafka's `AclOperation`: everything, without authorization.
+"""The operations that a client may do, as bits of Kafka's `AclOperation`: all of them, without
+authorization.
 
 Kafka's counterpart: `AuthHelper.authorizedOperations` (KIP-430).
 """

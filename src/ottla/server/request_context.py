@@ -1,4 +1,4 @@
-"""What a handler is given beside the request itself, and what it returns for an answer to come.
+"""What a handler gets besides the request, and what it returns for a delayed response.
 
 Kafka's counterpart: `RequestContext`.
 """
@@ -18,9 +18,9 @@ ResultT = TypeVar("ResultT")
 
 
 class Client(NamedTuple):
-    """Who asks: where it is sent back to, its own host, who it is, and the listener it came by.
+    """The client: the address that it is sent to, its host, its principal, and its listener.
 
-    Never changed: a client that has logged in is another one. `is_by_token`: by a delegation token.
+    Immutable: a login makes another one. `is_by_token`: authenticated by a delegation token.
     """
 
     address: tuple[str, int]
@@ -32,7 +32,7 @@ class Client(NamedTuple):
 
 
 class RequestContext:
-    """One request: who asks, when, in which version, of which broker. It never changes.
+    """One request: its client, time, version and broker. Immutable.
 
     `can_be_long`: a request that would take long may still ask for turns.
     """
@@ -61,21 +61,21 @@ class RequestContext:
 
     @property
     def who(self) -> str:
-        """The client, for people."""
+        """Describes the client for people."""
         return f"{self.client_id or 'a client'} on {self.client.host}"
 
     def later(self, at: Timestamps) -> "RequestContext":
-        """The same request at another time: its answer had to wait."""
+        """The same request at another time, since its response was delayed."""
         return RequestContext(self.broker, at, self.header, self.client, False)
 
     def may_take_long(self) -> None:
-        """A handler says so before it has changed anything: it is called again, in turns."""
+        """Called by a handler before it has changed anything: it is then called again, in turns."""
         if self.can_be_long:
             raise TurnsNeededError
 
 
 class PendingResponse:
-    """An answer that is not known yet: `pending_id` is what the broker will hand back.
+    """An answer that is not known yet: `pending_id` is what the broker will return.
 
     The connection is held until then. `response` is one that goes before that all the same, and
     `is_answered` says that nothing comes after it. `takes_long`: `finish` is to be called in turns,
@@ -107,12 +107,12 @@ class PendingResponse:
         self.logged: object = None
 
     def finish(self, at: Timestamps) -> "Message | PendingResponse | None":
-        """What a handler returns, now that the pending id has come back."""
+        """What a handler returns, now that the pending id was returned."""
         raise NotImplementedError
 
 
 class PendingAnswer(PendingResponse):
-    """The response is made of what the broker answers, and of nothing else."""
+    """A response that is built only from the broker's result."""
 
     __slots__ = ("_make_response",)
 
@@ -128,12 +128,12 @@ class PendingAnswer(PendingResponse):
         self._make_response = make_response
 
     def finish(self, at: Timestamps) -> Message | PendingResponse:
-        assert self.pending_id.result is not None, "the broker hands back only what is over"
+        assert self.pending_id.result is not None, "the broker returns only what is over"
         return self._make_response(self.pending_id.result)
 
 
 class AmendedResponse(PendingResponse):
-    """Another's answer, to which something is added when it comes."""
+    """Another handler's response, to which something is added when it is ready."""
 
     __slots__ = ("_amend", "_inner")
 
@@ -150,7 +150,7 @@ class AmendedResponse(PendingResponse):
 def amended(
     answer: Message | PendingResponse | None, amend: Callable[[Any], None]
 ) -> Message | PendingResponse | None:
-    """An answer after `amend` has changed it, now or when it comes."""
+    """Returns a response after `amend` has changed it, now or when it is ready."""
     if isinstance(answer, PendingResponse):
         return AmendedResponse(answer, amend)
     if answer is not None:
@@ -159,7 +159,7 @@ def amended(
 
 
 class LongPendingAnswer(PendingResponse):
-    """The handler continues, in turns, when the broker has handed the pending id back."""
+    """A handler that continues, in turns, when the broker has returned the pending id."""
 
     __slots__ = ("_go_on",)
 
@@ -177,7 +177,7 @@ class LongPendingAnswer(PendingResponse):
 def respond(
     answer: ResultT | Waiting[ResultT], make_response: Callable[[ResultT], Message]
 ) -> Message | PendingResponse:
-    """The response to an answer, now or when it comes."""
+    """Returns the response for a result, now or when it is ready."""
     if isinstance(answer, Waiting):
         return PendingAnswer(answer, make_response)
     return make_response(answer)

@@ -1,4 +1,4 @@
-"""What became of the requests of each API: their number, durations and errors.
+"""Statistics of the requests of each API: their number, durations and errors.
 
 The loop counts in plain integers, and the requests of one round, which came in together and whose
 answers leave together, share one reading of the clock at its end. A request that came earlier, or
@@ -55,7 +55,7 @@ class ApiCounts:
         self.in_round = 0
 
     def take_errors(self, codes: list[int]) -> None:
-        """Counts the codes, and leaves the list empty."""
+        """Counts the codes, and clears the list."""
         for code in in_turns(codes):
             self.errors[code] = self.errors.get(code, 0) + 1
         codes.clear()
@@ -91,11 +91,11 @@ class RequestCounts:
         self.received_ms = at_ms
 
     def begin_queued(self, received_ms: float) -> None:
-        """The next requests came earlier, and were not read until now."""
+        """The next requests were received earlier, but not read until now."""
         self.received_ms = received_ms
 
     def end_queued(self) -> None:
-        """What was answered since then is timed from when it came."""
+        """Requests answered since then are timed from their receipt."""
         for counts in self.in_round:
             counts.queued_ms += (self._at_ms - self.received_ms) * counts.in_round
             self._alone.append((counts, self.received_ms, counts.in_round))
@@ -104,11 +104,11 @@ class RequestCounts:
         self.received_ms = self._at_ms
 
     def answered_late(self, counts: ApiCounts, received_ms: float) -> None:
-        """An answer that had to wait is ready."""
+        """A delayed response is ready."""
         self._alone.append((counts, received_ms, 1))
 
     def end_round(self, now_ms: float) -> None:
-        """The answers have left."""
+        """The responses were sent."""
         for counts in self.in_round:
             counts.durations.add(now_ms - self._at_ms, counts.in_round)
             counts.in_round = 0

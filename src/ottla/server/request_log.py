@@ -1,4 +1,4 @@
-"""The log of requests that `ottla serve --log-requests` asks for; without it none of this is run.
+"""The log of requests for `ottla serve --log-requests`; without it none of this runs.
 
 Kafka's counterpart: `RequestChannel`'s request logger.
 """
@@ -53,7 +53,7 @@ class RequestAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilter:
-    """Which requests are logged; what is empty lets all pass."""
+    """Selects the requests to log; empty fields match all."""
 
     apis: frozenset[str] = frozenset()
     client: str = ""
@@ -91,7 +91,7 @@ def parse_filter(text: str) -> RequestFilter:
             case api if api.replace("_", "") in known and not value:
                 apis.add(api.replace("_", ""))
             case _:
-                raise UserError(f"--log-requests {text}: what is {part}? It takes {GRAMMAR}")
+                raise UserError(f"--log-requests {text}: {part} is not valid; use {GRAMMAR}")
     return RequestFilter(
         apis=frozenset(apis),
         client=client,
@@ -102,7 +102,7 @@ def parse_filter(text: str) -> RequestFilter:
 
 
 class LoggedRequest:
-    """A request whose answer is still to come."""
+    """A request whose response is pending."""
 
     def __init__(self, header: RequestHeader, client: Client, size: int) -> None:
         self.header = header
@@ -111,7 +111,7 @@ class LoggedRequest:
         self.received_ms = 0.0
         self.errors: Counter[str] = Counter()
         self.before: Counter[int] | None = None
-        """Of a request that is answered in turns: the errors of its API when it began."""
+        """For a request that is handled in turns: the errors of its API when it began."""
 
     def answered(self, response_size: int, now_ms: float) -> RequestAnswered:
         return RequestAnswered(

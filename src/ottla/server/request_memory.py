@@ -1,9 +1,9 @@
-"""How much memory requests may take that are coming in, of all connections together.
+"""Limits the memory of incoming requests, of all connections together.
 
 A connection's own buffer is small, and grows with the bytes of a large request as they come: a
-hundred connections with 100 MB each would still be more than the machine has. So growth is asked
-for here, and a connection that gets none is not read from until there is room. One may always go
-on, however large its request, or all could wait for each other. Kafka's counterparts:
+hundred connections with 100 MB each would still be more than the machine has. So growth must be
+granted here, and a connection without a grant is not read from until there is room. One may always
+continue, however large its request; otherwise all could wait for each other. Kafka's counterparts:
 `queued.max.request.bytes`, `SimpleMemoryPool`.
 """
 
@@ -14,16 +14,16 @@ UNLIMITED = -1
 
 
 class RequestMemory:
-    """Counts what the buffers of connections have beyond what each begins with."""
+    """Counts the size of connections' buffers beyond their initial size."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._sizes: dict[Connection, int] = {}
         self._used = 0
         self._first: Connection | None = None
-        """The connections that may continue although there is no room."""
+        """The connections that may continue in spite of the limit."""
         self.waiting: dict[Connection, None] = {}
-        """The connections that are not read from, the longest waiting first."""
+        """The connections that are not read from, in order of waiting time."""
 
     @property
     def used(self) -> int:
@@ -44,7 +44,7 @@ class RequestMemory:
         return True
 
     def next_waiting(self) -> Connection | None:
-        """A connection that may be read from again, if there is room for one."""
+        """A connection that may be read from again, if there is room."""
         if self._first is not None and self._first.reader.is_empty:
             self._first = None
         self.collect()
@@ -59,14 +59,14 @@ class RequestMemory:
         return connection
 
     def collect(self) -> None:
-        """Takes the large buffers back of those from whom nothing is coming."""
+        """Takes large buffers back from idle connections."""
         for connection in list(self._sizes):
             if connection.is_at_rest:
                 connection.reader.give_back()
             self._note(connection, connection.reader.capacity - DEFAULT_CAPACITY)
 
     def stalled(self, before_ms: float) -> list[Connection]:
-        """The connections that keep others waiting with a request that has stalled since a time."""
+        """The connections that keep others waiting with a request that stalled at a given time."""
         if not self.waiting:
             return []
         return [

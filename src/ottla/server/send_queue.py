@@ -1,7 +1,7 @@
-"""What is still to be sent on one connection: bytes from memory and runs of files, in order.
+"""The send queue of one connection: bytes from memory and file slices, in order.
 
-Small runs are read and sent with their head, larger ones go from the page cache to the socket by
-`sendfile`: where one overtakes the other was measured (docs/performance.md).
+Small slices are read and sent with their head, larger ones go from the page cache to the socket by
+`sendfile`; the threshold was measured (docs/performance.md).
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from ottla.base.files import Buffer, FileSlice
 
 INLINE_SIZE: Final = 32 * 1024
-"""File slices up to this size are copied through memory rather than given to `sendfile`."""
+"""File slices up to this size are copied through memory instead of sent by `sendfile`."""
 
 
 class Sink(Protocol):
@@ -24,7 +24,7 @@ class Sink(Protocol):
 
 
 class TruncatedFileError(Exception):
-    """A file is shorter than the answer that quotes it: the connection cannot continue."""
+    """A file is shorter than the response that refers to it: the connection cannot continue."""
 
 
 class SendQueue:
@@ -42,7 +42,7 @@ class SendQueue:
         return bool(self._chunks)
 
     def add(self, data: bytearray, slices: list[tuple[int, FileSlice]]) -> None:
-        """Queues an answer: its bytes, with each slice put in before byte `position` of them."""
+        """Queues a response: its bytes, with each slice inserted before its `position`."""
         if not slices:
             self._add_bytes(data)
             return
@@ -63,12 +63,12 @@ class SendQueue:
         self.size += len(data)
         last = self._chunks[-1] if self._chunks else None
         if isinstance(last, bytearray):
-            last += data  # answers to pipelined requests leave in one send
+            last += data  # responses to pipelined requests are sent together
         else:
             self._chunks.append(data if isinstance(data, bytearray) else bytearray(data))
 
     def send(self, sink: Sink) -> bool:
-        """Sends until all is gone (`True`) or the sink is full (`False`)."""
+        """Sends until the queue is empty (`True`) or the sink is full (`False`)."""
         chunks = self._chunks
         try:
             while chunks:
@@ -100,7 +100,7 @@ class SendQueue:
             self._chunks[0] = FileSlice(chunk.file, chunk.position + sent, chunk.size - sent)
 
     def clear(self) -> None:
-        """Forgets everything: the connection is gone."""
+        """Clears the queue: the connection is gone."""
         self._chunks.clear()
         self._sent = self.size = 0
 

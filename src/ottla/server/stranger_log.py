@@ -1,4 +1,4 @@
-"""What is logged of peers that have not shown yet who they are: a stranger fills no disk."""
+"""Limits what is logged about unauthenticated peers, so that they cannot fill a disk."""
 
 import logging
 from typing import Final
@@ -7,7 +7,7 @@ LOG_INTERVAL_MS: Final = 1000.0
 
 
 class StrangerLog:
-    """One line in this time, which counts the others since the last."""
+    """One line per interval, with the number of suppressed lines since the last."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger

@@ -12,9 +12,9 @@ from ottla.server.request_context import RequestContext
 
 
 def check_connection(context: RequestContext) -> None:
-    """Raises `ApiError` where nobody has shown who it is, or did so by a token."""
+    """Raises `ApiError` for an unauthenticated client, or one authenticated by a token."""
     client = context.client
-    # On a listener with TLS alone those without a certificate have shown nothing.
+    # On a listener with TLS only, clients without a certificate are unauthenticated.
     is_unknown = client.protocol == "PLAINTEXT" or client.principal == ANONYMOUS
     if is_unknown or client.is_by_token:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -29,7 +29,7 @@ def lifetimes_of(context: RequestContext) -> TokenLifetimes:
 
 
 def own_token(hmac: bytes, context: RequestContext) -> DelegationToken:
-    """The token with that secret, of which the client is owner or renewer; raises `ApiError`."""
+    """The token with that secret, if the client is its owner or renewer; raises `ApiError`."""
     check_connection(context)
     token = context.broker.security.token_by_hmac(hmac)
     if context.principal != token.owner and context.principal not in token.renewers:
@@ -38,7 +38,9 @@ def own_token(hmac: bytes, context: RequestContext) -> DelegationToken:
 
 
 def may_use_tokens_of(owner: Principal, operation: Operation, context: RequestContext) -> bool:
-    """Whether somebody else may: by the resource of type USER, where there is an authorizer."""
+    """Whether the client may use another user's tokens: by the resource type USER, with an
+    authorizer.
+    """
     return _allows(operation, ResourceType.USER, str(owner), context)
 
 

@@ -1,9 +1,9 @@
-"""Peers that take their answers, or send their requests, more slowly than the broker waits for.
+"""Finds peers that read responses, or send requests, more slowly than the configured minimum.
 
-A connection in the middle of a request, or with answers that are not sent yet, holds memory,
-descriptors and perhaps an old segment. Now and then the kernel is asked how much it has moved: no
-request pays for that. Where the kernel does not say (it is Linux that does), nobody is too slow.
-Kafka has no counterpart: there a peer that moves a byte in connections.max.idle.ms stays.
+A connection in the middle of a request, or with unsent responses, holds memory, descriptors and
+perhaps an old segment. Now and then the kernel is asked how many bytes it has moved, so that
+requests do not pay for it. If the kernel does not report that (Linux does), no peer is too slow.
+Kafka has no counterpart: there a peer that moves a byte within connections.max.idle.ms stays.
 """
 
 import socket
@@ -17,15 +17,15 @@ MOVED: Final = struct.Struct("=QQ")
 """Bytes that the peer has acknowledged, and bytes that have come from it."""
 
 MOVED_AT: Final = 120
-"""Where they are in `struct tcp_info` (linux/tcp.h)."""
+"""Their positions in `struct tcp_info` (linux/tcp.h)."""
 
 
 class TransferRates:
-    """Follows the connections that are in the middle of something, from one look to the next."""
+    """Follows the connections with a transfer under way, from one check to the next."""
 
     def __init__(self) -> None:
         self._marks: dict[Connection, tuple[float, int]] = {}
-        """Since when a connection is waited for, and how much it had moved then."""
+        """Since when a connection's transfer is under way, and the bytes moved until then."""
 
     def __contains__(self, connection: Connection) -> bool:
         return connection in self._marks
@@ -33,7 +33,7 @@ class TransferRates:
     def too_slow(
         self, connections: Iterable[Connection], now_ms: float, rate: int, window_ms: float
     ) -> list[Connection]:
-        """Those that moved fewer than `rate` bytes a second, for as long as `window_ms`."""
+        """Connections that moved fewer than `rate` bytes per second for `window_ms`."""
         marks: dict[Connection, tuple[float, int]] = {}
         found: list[Connection] = []
         for connection in connections:
@@ -51,7 +51,9 @@ class TransferRates:
 
 
 def moved_bytes(peer: socket.socket) -> int | None:
-    """In both directions since the connection began; `None` where the kernel does not say."""
+    """Bytes in both directions since the connection began; `None` if the kernel does not report
+    them.
+    """
     try:
         info = peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, MOVED_AT + MOVED.size)
     except (OSError, AttributeError):

@@ -1,7 +1,7 @@
-"""What carries a connection's bytes: a plain socket, or one with TLS (`server/tls/transport.py`).
+"""The transport of a connection's bytes: a plain socket, or TLS (`server/tls/transport.py`).
 
-Which of the two it is, is decided when the connection is accepted; nothing asks for it afterwards.
-Kafka's counterparts: `TransportLayer`, `PlaintextTransportLayer`.
+It is chosen when the connection is accepted; nothing asks for it afterwards. Kafka's counterparts:
+`TransportLayer`, `PlaintextTransportLayer`.
 """
 
 import os
@@ -24,10 +24,12 @@ class Transport(Protocol):
 
     @property
     def socket(self) -> socket.socket:
-        """For the selector, which waits for it."""
+        """The socket for the selector."""
 
     def recv_into(self, space: memoryview, /) -> int:
-        """Takes in what has come; how many bytes, and 0 when the peer has hung up."""
+        """Receives available bytes; returns their number, 0 when the peer has closed the
+        connection.
+        """
 
     def send(self, data: Buffer, /) -> int:
         """Sends some of the bytes; returns how many."""
@@ -36,13 +38,13 @@ class Transport(Protocol):
         """Sends some of the slice, from its start; returns how many bytes."""
 
     def has_hung_up(self) -> bool:
-        """Looks without taking anything in."""
+        """Checks without receiving anything."""
 
     def close(self) -> None: ...
 
 
 class PlaintextTransport:
-    """A socket as it is."""
+    """A plain socket."""
 
     __slots__ = ("_descriptor", "least_space", "recv_into", "send", "socket")
 

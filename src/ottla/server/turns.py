@@ -1,10 +1,10 @@
 """Long requests, each on a thread of its own that runs only while the loop waits for it.
 
-Nothing of the broker is touched in parallel: the loop hands the right to run to one thread, and
-takes it back when the request gives way (`base/turns.py`) or is over. So a request can be suspended
-wherever its code says so, however deep in decoding, handling or encoding, and only there. The loop
-gives one slice in each of its rounds, to one after the other. Syncs of new files and the unpacking
-of batches continue beside it (`aside`).
+Nothing of the broker is touched in parallel: the loop lets one thread run, and continues when the
+request yields (`base/turns.py`) or is done. So a request can be suspended wherever its code yields,
+however deep in decoding, handling or encoding, and only there. The loop runs one slice in each
+round, for one request after the other. Syncs of new files and decompression of batches continue in
+parallel (`aside`).
 
 Kafka's counterpart: the threads of `KafkaRequestHandlerPool`, which the system suspends.
 """
@@ -22,7 +22,7 @@ from ottla.codec.primitives import Output
 from ottla.server.request_context import PendingResponse
 
 SLICE_S: Final = 0.002
-"""How long a request runs before others have their turn."""
+"""How long a request runs before it yields to others."""
 
 MAX_ELEMENTS: Final = 170_000
 """What one request may have in all its arrays, and its answer as far as that is not one for each:
@@ -38,7 +38,7 @@ MAX_ELEMENTS_AT_WORK: Final = 500_000
 
 
 class CancelledError(BaseException):
-    """Ends a request whose client has gone, where it is suspended."""
+    """Ends a suspended request whose client has gone."""
 
 
 class LongRequest(Waiting[bool]):
@@ -97,7 +97,7 @@ class LongRequest(Waiting[bool]):
     # For the loop
 
     def run_until(self, until_s: float) -> bool:
-        """Works on until a time; returns whether that was the end of it."""
+        """Runs until a time; returns whether the request is done."""
         assert not self.is_over
         self.turn.until_s = until_s
         if not self._is_begun:
@@ -109,7 +109,7 @@ class LongRequest(Waiting[bool]):
         return self.is_over
 
     def cancel(self) -> bool:
-        """Nobody wants the answer any more; returns whether that was the end of it."""
+        """Cancels the request; returns whether it has ended."""
         if self._is_running:
             self._await_stop()  # the loop was interrupted in the middle of `run_until`
         self._is_cancelled = True
@@ -165,7 +165,7 @@ class LongRequest(Waiting[bool]):
 
 
 class LongAnswer(PendingResponse):
-    """The answer to a long request, which holds its connection until then."""
+    """The response to a long request, which mutes its connection until then."""
 
     __slots__ = ("request",)
 
@@ -174,7 +174,7 @@ class LongAnswer(PendingResponse):
         self.request = request
 
     def deliver(self, output: Output) -> PendingResponse | None:
-        """Hands the answer over, or what it waits for now; raises what the request has raised."""
+        """Returns the response, or what it waits for next; raises the request's error."""
         request = self.request
         error, request.error = request.error, None
         if error is not None:
@@ -210,7 +210,7 @@ class LongRequests:
         return LongAnswer(request)
 
     def run_slice(self) -> LongRequest | None:
-        """Lets the next one work for a while; returns it when it is over."""
+        """Runs the next request for a slice; returns it when it is done."""
         self._admit()
         if not self._at_work:
             self._look_for_work()
@@ -226,7 +226,7 @@ class LongRequests:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any is at work, or aside."""
+        """Whether any is active, or aside."""
         return bool(self._begun)
 
     @property
@@ -236,7 +236,7 @@ class LongRequests:
         return self._at_work[0] if self._at_work else None
 
     def take_back(self) -> None:
-        """Requests that were set aside continue."""
+        """Continues requests that were aside."""
         while self._returned:
             request = self._returned.popleft()
             request.is_away = False
@@ -244,7 +244,7 @@ class LongRequests:
         self._look_for_work()
 
     def remove(self, request: LongRequest) -> None:
-        """Ends a request before its time, or lets it finish what it has begun to change."""
+        """Ends a request early, or lets it finish what it has begun to change."""
         if request in self._waiting:
             self._waiting.remove(request)
         elif request not in self._at_work:
@@ -288,7 +288,7 @@ class LongRequests:
         return is_light and len(self._begun) < MAX_THREADS
 
     def _admit(self) -> None:
-        """Lets those begin that there is room for, and small ones before large ones."""
+        """Admits requests for which there is room, small ones before large ones."""
         for request in list(self._waiting):
             if self._fits(request):
                 self._waiting.remove(request)

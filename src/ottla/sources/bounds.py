@@ -25,7 +25,7 @@ class BoundKind(Enum):
 
 
 class NoMatch(Enum):
-    """What a start by time does in a partition that has no record as late."""
+    """The behaviour of a start by time in a partition without a record that late."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -57,7 +57,7 @@ class Bound:
         return self.for_all == offset or offset in (self.for_each or {}).values()
 
     def moves_with_the_log(self, place: TopicPartition) -> bool:
-        """Whether it is not an offset that somebody chose, but what the log has of something."""
+        """Whether it is not a fixed offset, but depends on the log."""
         return self.kind is BoundKind.TIMES or self.of(place) == EARLIEST
 
 

@@ -23,12 +23,12 @@ ANY_TASKS = SplitOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPartition:
-    """What a log offers of one partition now.
+    """The current state of one partition of a log.
 
-    `end_offset` is where the records end that may be read, and never below `start_offset`: an open
-    transaction may have begun before records that were deleted. `leader_epoch` is the log's latest
-    one, `None` where none is known; `first_segment_offset` where its files begin, which only who
-    reads them knows: a log that starts after that was cut by DeleteRecords, not by retention.
+    `end_offset` is the end of readable records, never below `start_offset`: an open transaction may
+    have begun before records that were deleted. `leader_epoch` is the log's latest one, `None` if
+    unknown; `first_segment_offset` is where its files begin, known only to readers of files: a log
+    that starts after it was cut by DeleteRecords, not by retention.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class LogPartition:
     start_offset: int
     end_offset: int
     log_end_offset: int | None = None
-    """Where the log ends, open transactions included; `None` when nobody said."""
+    """Log end offset, including open transactions; `None` if unknown."""
     leader_epoch: int | None = None
     first_segment_offset: int | None = field(default=None, compare=False)
 

@@ -1,4 +1,4 @@
-"""What the text of an option says: numbers, truths, addresses. Errors name the option."""
+"""Parses the texts of options: numbers, booleans, addresses. Errors name the option."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

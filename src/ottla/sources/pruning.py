@@ -40,7 +40,7 @@ class Condition:
     is_negated: bool = False
 
     def holds(self, value: Any) -> bool:
-        """Whether a value of the column may pass; what is not known here passes."""
+        """Whether a value of the column may pass; true if unknown."""
         try:
             return self._compared(value) is not self.is_negated
         except TypeError:
@@ -74,7 +74,7 @@ def prune(
     conditions: Iterable[Condition],
     log: LogSource,
 ) -> dict[TopicPartition, OffsetRange]:
-    """The ranges without what no condition lets through; empty ones are left out."""
+    """The ranges without parts that no condition accepts; empty ones are left out."""
     wanted = tuple(conditions)
     kept = {
         place: _cut_offsets(one, wanted) for place, one in ranges.items() if _passes(place, wanted)

@@ -1,7 +1,5 @@
-"""Which offsets a read is of: what the options ask for, compared with what the log has.
-
-Nothing is guessed: partitions that the options pass over, or that the log lacks, and offsets
-outside the log are errors that name them.
+"""The offset ranges of a read: the options, checked against the log. Nothing is guessed: partitions
+that the options omit, or that the log lacks, and offsets outside the log are errors that name them.
 """
 
 from collections.abc import Iterable, Sequence

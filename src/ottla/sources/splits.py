@@ -22,7 +22,7 @@ Place = TypeVar("Place")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
-    """What a user may ask of the tasks: how many at least, and offsets in each at the most."""
+    """The user's options for tasks: their minimum number, and the maximum of offsets in each."""
 
     min_count: int | None = None
     max_offsets: int | None = None

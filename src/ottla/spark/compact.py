@@ -38,7 +38,7 @@ TASKS_PER_CORE = 4
 """So that small segments share tasks, and no core waits long for the last."""
 
 _SENTINEL = -1
-"""Stands for a group of which nothing is kept."""
+"""Stands for a group without retained records."""
 
 
 class SparkEngine:

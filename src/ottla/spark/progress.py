@@ -1,4 +1,4 @@
-"""What a query reads and how far it is behind its log, from Spark's own reports of its progress.
+"""What a query reads and its lag, from Spark's own progress reports.
 
 Spark's Kafka source reports this itself; PySpark has no place where a source in Python could, and
 calls each one `PythonMicroBatchStream`. So it is worked out from the offsets that the report has.

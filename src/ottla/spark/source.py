@@ -103,7 +103,9 @@ class FilteringReader(OttlaReader):
     """A reader that gets Spark's filters. Spark refuses one that could be, but is not."""
 
     def pushFilters(self, filters: "list[Filter]") -> "list[Filter]":  # noqa: N802
-        """Takes note of what can be pruned, and leaves the filtering itself to Spark."""
+        """Records the filters by which files can be pruned, and leaves the filtering itself to
+        Spark.
+        """
         self.conditions = read_filters(filters)
         return filters
 

@@ -35,7 +35,7 @@ def split_options(options: ReadOptions) -> SplitOptions:
 def read_partition(
     options: ReadOptions, partition: InputPartition, schema: "StructType"
 ) -> "Iterator[pa.RecordBatch]":
-    """What a task of a batch or a stream does."""
+    """Runs a task of a batch or a stream."""
     quieten()
     # Spark makes a plain partition of its own where there are none.
     if isinstance(partition, SplitPartition):

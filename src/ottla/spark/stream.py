@@ -92,7 +92,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._pinned = self._source().partitions(allow_missing=True)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends; `start` itself when there is none to be made."""
+        """The end of the next batch; `start` itself if there is none."""
         if start == INITIAL:
             return self._first_end(limit)
         known = parse_stream_offset(start).positions

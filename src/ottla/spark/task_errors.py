@@ -28,9 +28,10 @@ def own_errors() -> Iterator[None]:
 
 
 def own_error(error: Exception) -> Exception:
-    """Our own error out of the Python and Java traces around it; the error itself if there is none.
+    """Extracts our own error from the Python and Java traces around it; returns the error itself if
+    there is none.
 
-    Tasks and planning run in processes of Spark's, which hand back no more than text.
+    Tasks and planning run in Spark's processes, which return only text.
     """
     text = str(error)
     found = _OWN_ERROR.findall(text)

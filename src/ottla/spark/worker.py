@@ -44,7 +44,9 @@ def each_number(
 
 @cache
 def quieten() -> None:
-    """Has a process of Spark's say once what concerns a whole job, and nothing of a closed pipe."""
+    """Makes a process of Spark's report once what concerns a whole job, and nothing about a
+    closed pipe.
+    """
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     if scratch:
         # It lasts as long as Spark runs, and all its processes of Python have the same one.

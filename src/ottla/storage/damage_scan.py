@@ -1,15 +1,13 @@
-"""A log file read from outside, with damage reported as a place in it instead of an error.
+"""Reads a log file from outside, and reports damage as a place in it instead of an error.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. Bytes are read, never
-mapped: a broker that cuts the file meanwhile would kill a process that maps it.
-
-After damage the scan looks for the next batch that is whole, so that one bad sector in an old
-segment does not hide all that follows. Kafka's recovery, and ours, take the first bad batch for the
-log's end instead: right for the torn tail that a crash leaves, and all they have to deal with.
-
-The walk is not one of `scan`'s, which step by the size that each header states and end at the first
-that cannot be: here that size is what may be damaged, and after damage each step is a search for
-the next batch. What a batch is, and where its offsets may lie, is `scan`'s.
+mapped: a broker that truncates the file meanwhile would kill a process that maps it. After damage
+the scan searches for the next intact batch, so that one bad sector in an old segment does not hide
+everything after it. Recovery, in Kafka and here, takes the first bad batch for the log's end
+instead, which is right for the torn tail that a crash leaves. This is not one of the walks in
+`scan`, which step by the size in each header and end at the first invalid one: here that size may
+be what is damaged, and after damage each step is a search for the next batch. `scan` defines what a
+batch is, and where its offsets may be.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Which hours a table is complete for: everything appended to the log in them is in the table.
+"""The hours for which a table is complete: it has everything appended to the log in them.
 
 A load notes when it asked the log where it ends, and the answer. What was appended before that
 moment lies below those ends; once loads have come up to all of them, the hours that were over at

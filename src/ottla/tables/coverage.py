@@ -16,12 +16,14 @@ class Piece(OffsetRange):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no rerun has taken part of what was read."""
+        """Whether no rerun has replaced a part of the range."""
         return self.offsets == self.stated.offsets
 
 
 def covered(entries: Iterable[LedgerEntry]) -> dict[int, list[Piece]]:
-    """By partition, in order of offsets; offsets that nobody read lie between pieces."""
+    """By partition, in order of offsets; pieces may be separated by offsets that were never
+    read.
+    """
     pieces: dict[int, list[Piece]] = {}
     for entry in entries:
         for stated in entry.partitions:

@@ -1,4 +1,4 @@
-"""What the rows of a table look like: pinned in its marker by the first load, and kept since.
+"""The layout of a table's rows: pinned in its marker by the first load, and unchanged since.
 
 A table is raw or decoded, and its files lie in directories by time or do not. Later loads need not
 say so again; one that says otherwise is refused, except that a schema may grow
@@ -33,7 +33,7 @@ def table_schema(value: str = "binary", key: str = "binary", header: str = "") -
 
 
 class PartitionUnit(Enum):
-    """Into what the files of a table are parted."""
+    """The unit by which a table's files are partitioned."""
 
     DAY = "day"
     HOUR = "hour"
@@ -127,7 +127,7 @@ RAW = TableLayout()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """What a load asks for; `None`: what the table has, or for a new table nothing."""
+    """The layout that a load asks for; `None`: the table's, or for a new table none."""
 
     is_raw: bool = False
     decoding: Decoding | None = None

@@ -1,4 +1,4 @@
-"""What a table's log has no words for, kept beside it: one JSON document for each commit.
+"""The ledger: facts that a table's log cannot express, in one JSON document for each commit.
 
 Format page: docs/format/table-ledger.md. An entry is written after its commit, with the facts that
 stand in the log's own history as well, so that of a crash in between nothing is lost: the next
@@ -36,7 +36,7 @@ _NAME = re.compile(r"(\d{20})\.(jsonl|json)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What the entries come to: all that the next commit must know of them."""
+    """The sum of all entries: all that the next commit must know of them."""
 
     commit_count: int = 0
     layout: TableLayout = RAW
@@ -67,7 +67,7 @@ class Ledger:
         self._head = Head()
 
     def head(self) -> Head:
-        """What all entries come to; raises `CorruptionError` as `entries` does."""
+        """Sums up all entries; raises `CorruptionError` as `entries` does."""
         rolled, single = self._names()
         head = self._head
         if rolled and head.commit_count < rolled[-1] + ROLLED:

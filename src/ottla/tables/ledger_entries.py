@@ -1,4 +1,4 @@
-"""What was committed to a table: an entry of its ledger for each commit, in JSON.
+"""The entries of a table's ledger: one for each commit, in JSON.
 
 Format page: docs/format/table-ledger.md. Kafka has no counterpart: this is the table's side of
 exactly once, as a consumer group's committed offsets are the broker's.
@@ -30,10 +30,10 @@ _Value = TypeVar("_Value")
 
 
 class Action(Enum):
-    """What a commit did to the table."""
+    """The kind of a commit."""
 
     LOAD = "load"
-    """Took what was new in the log."""
+    """Added new records of the log."""
     RERUN = "rerun"
     """Read ranges again that the table had, and put them in place of their rows."""
     COMPACT = "compact"
@@ -41,7 +41,7 @@ class Action(Enum):
 
 
 class FileRole(Enum):
-    """What the rows of a file are."""
+    """The role of a file's rows."""
 
     ROWS = "rows"
     QUARANTINE = "quarantine"
@@ -103,7 +103,7 @@ class LoadedPartition(OffsetRange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCounts:
-    """What a commit did to a table that has the latest row of each key."""
+    """The counts of a commit to a table with the latest row of each key."""
 
     upserted: int
     """Rows that are new, or in place of another."""

@@ -85,7 +85,7 @@ class ObjectStore:
         self.remove(path)
 
     def sync(self, paths: Sequence[str]) -> None:
-        """What is there, lasts."""
+        """Does nothing: what is there is durable."""
 
     def arrow(self) -> Any:
         return self._store

@@ -1,4 +1,4 @@
-"""Where a table lies: a directory of this machine, or an address in an object store.
+"""The location of a table: a directory of this machine, or an address in an object store.
 
 Paths are relative to the table and have slashes. A directory has one writer at a time, by a lock;
 an object store has none to give, so there any number write at once, and the table's log decides
@@ -29,7 +29,7 @@ class StoredFile:
 
 
 class TableStore(Protocol):
-    """What a table asks of the place where it lies. An `OSError` passes through."""
+    """The operations that a table needs of its location. An `OSError` passes through."""
 
     @property
     def address(self) -> str:

@@ -1,9 +1,8 @@
-"""A table: Parquet files under `data/`, the log that says which of them count, and the ledger.
-
-The log (`transaction_log.py`) is the one truth; the ledger beside it, under `_ottla/`, has what
-the log has no words for. A load that was killed leaves data files that the log does not name, and
-one killed right after its commit a ledger that lacks the last entry: readers see neither, the next
-load writes the entry, and a vacuum removes the files. Format page: docs/format/table-ledger.md.
+"""A table: Parquet files under `data/`, the log that names the current ones, and the ledger. The
+log (`transaction_log.py`) is authoritative; the ledger beside it, under `_ottla/`, has what the log
+cannot express. A load that was killed leaves data files that the log does not name, and one killed
+right after its commit a ledger that lacks the last entry: readers see neither, the next load writes
+the entry, and a vacuum removes the files. Format page: docs/format/table-ledger.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ _OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "manifest"}
 
 
 class TableDirectory:
-    """One table, wherever it lies. Nothing is written to it before `claim`."""
+    """One table, at any location. Nothing is written to it before `claim`."""
 
     def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
         self.store, self.log = _opened(path, file_system)
@@ -92,7 +91,7 @@ class TableDirectory:
             raise UserError(f"{self.path} holds no table that ottla loaded")
 
     def head(self) -> Head:
-        """What the next commit continues; an empty one where there is no table yet."""
+        """The state that the next commit continues; empty if there is no table yet."""
         state = self._state()
         if state is None and not self.store.names(LEDGER_DIRECTORY):
             return Head()
@@ -106,7 +105,7 @@ class TableDirectory:
         return head
 
     def layout(self) -> TableLayout:
-        """What the rows look like; that of raw ones where there is no table yet."""
+        """The layout of the rows; that of raw ones if there is no table yet."""
         return self.head().layout
 
     def pin(self, layout: TableLayout) -> None:

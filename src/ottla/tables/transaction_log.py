@@ -1,4 +1,4 @@
-"""The seam to the format of a table: who decides which commits there are, and which files.
+"""The interface to a table's format, which decides the order of commits, and the current files.
 
 `delta.py` and `iceberg.py` implement it. What the format has no words for (topic, ranges, counts,
 quarantine) goes with each commit as its facts, which `ledger.py` keeps for good.
@@ -79,7 +79,7 @@ class TransactionLog(Protocol):
         """The version made, durably; raises `CommitTakenError`, and changes nothing then."""
 
     def history(self, since_commit: int) -> list[Committed]:
-        """Our commits from that one on, oldest first; what was cleaned up is left out."""
+        """Our commits from that one on, oldest first; those that were cleaned up are left out."""
 
     def files(self, version: int | None = None) -> list[str]:
         """Data files by their first partition and offset, relative to the table.
@@ -91,10 +91,10 @@ class TransactionLog(Protocol):
         """The version that was current then; raises `UserError` before the first."""
 
     def next_offset(self, application: str) -> int | None:
-        """What the last commit that named it said."""
+        """The value of the last commit that set it."""
 
     def repair(self) -> None:
-        """Takes back what a power cut left half-written; only for the writer that has the lock."""
+        """Reverts what a power failure left half-written; only for the writer that has the lock."""
 
     def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
         """Removes data files that no version of the last `kept_ms` has; returns their paths."""

@@ -1,4 +1,4 @@
-"""Data files that no reader wants any more, removed by the library of the table's format.
+"""Removes data files that no reader needs any more, by the library of the table's format.
 
 That is what reruns and compactions have replaced, and what commits that were killed have left. A
 reader goes by the table as it was when it began, so such files stay for a while. Killed half-way, a
@@ -19,7 +19,7 @@ KEPT_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumReport:
-    """What was removed, or would be. `kept_paths` were replaced, or left, too recently."""
+    """What was removed, or would be. `kept_paths` were replaced, or left over, too recently."""
 
     table: str
     removed_paths: tuple[str, ...]

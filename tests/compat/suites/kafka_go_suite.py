@@ -24,7 +24,7 @@ MADE_AGAIN = (
     "missing at first, Ottla describes it at once"
 )
 DEADLOCK = (
-    "it waits for ever when its reader is faster than its writer: they share a connection, and a "
+    "it waits forever when its reader is faster than its writer: they share a connection, and a "
     "broker looks at no request after a fetch that waits"
 )
 FIRST_LINE = "func testConnWriteReadConcurrently(t *testing.T, conn *Conn) {\n"

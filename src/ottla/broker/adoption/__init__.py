@@ -1,1 +1,1 @@
-"""Directories of another Kafka: what is taken over from its metadata log, and given back."""
+"""Directories of another Kafka: taking over its metadata log, and handing it back."""

@@ -1,4 +1,4 @@
-"""Which settings of another Kafka mean something here."""
+"""Which settings of another Kafka have a meaning here."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,13 +15,15 @@ from ottla.config.topic import TopicConfig
 DECIDING: Final = frozenset(
     {"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms"}
 )
-"""What a topic keeps depends on these: one that means nothing here makes its settings unknown."""
+"""What a topic keeps depends on these: if one has no meaning here, the topic's settings are
+unknown.
+"""
 
 Configs = Mapping[str, str]
 
 
 def accepted_topic_configs(values: Configs) -> tuple[dict[str, str], dict[str, str]]:
-    """A topic's settings that mean something here, and the others."""
+    """A topic's settings that have a meaning here, and the others."""
     taken: dict[str, str] = {}
     refused: dict[str, str] = {}
     for name, text in values.items():

@@ -1,9 +1,9 @@
-"""What was taken over from another Kafka, and which topics' settings nobody knows.
+"""What was taken over from another Kafka, and the topics with unknown settings.
 
 Format page: docs/format/ottla-adoption.md. One small file per log directory, which Kafka ignores;
-only directories that another Kafka wrote have one. It is replaced whole and last, after what it
-speaks of is on the disk, so a crash before that has the import done again. When directories
-disagree the highest revision is right.
+only directories that another Kafka wrote have one. It is replaced whole, and last, after what it
+describes is on disk, so a crash before that repeats the import. If directories disagree, the
+highest revision is right.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,13 +50,13 @@ class Adoption:
 
 
 def read_adoption_file(file_system: FileSystem, directory: str) -> Adoption:
-    """What the file says, nothing when there is none; raises `CorruptionError`."""
+    """Returns the content, nothing without a file; raises `CorruptionError`."""
     path = join(directory, ADOPTION_FILE_NAME)
     return read_summed_json(file_system, path, _parse, "what was taken over") or Adoption()
 
 
 def write_adoption_file(file_system: FileSystem, directory: str, adoption: Adoption) -> None:
-    """Replaces the file, durably."""
+    """Replaces the file durably."""
     imported = adoption.imported
     fields = {
         "revision": adoption.revision,

@@ -19,7 +19,7 @@ NAMED_AT_MOST = 5
 
 
 class AdoptionStore:
-    """`lines` are what a person should hear at the start."""
+    """`lines` are messages to show at startup."""
 
     def __init__(
         self, found: FoundSettings, directories: LogDirectories, file_system: FileSystem
@@ -31,14 +31,16 @@ class AdoptionStore:
 
     @property
     def unknown(self) -> Mapping[str, str]:
-        """The topics whose settings nobody knows, and why: nothing of them is deleted."""
+        """The topics with unknown settings, and why they are unknown: nothing of them is
+        deleted.
+        """
         return self._state.unknown
 
     def is_unknown(self, topic: str) -> bool:
         return topic in self._state.unknown
 
     def take_over(self, found: FoundSettings, unknown: Mapping[str, str]) -> None:
-        """Writes down an import, and the topics that are unknown; raises `StorageError`."""
+        """Records an import, and the topics with unknown settings; raises `StorageError`."""
         before, self._state = self._state, replace(self._state, unknown=dict(unknown))
         self.lines = (*found.lines, *unknown_lines(self.unknown, self._paths))
         for line in self.lines:
@@ -47,21 +49,21 @@ class AdoptionStore:
             self._write()
 
     def hold(self, topic: str, reason: str) -> None:
-        """Nobody knows the settings of a topic that is new here; raises `StorageError`."""
+        """Records a new topic with unknown settings; raises `StorageError`."""
         self._state = replace(self._state, unknown={**self.unknown, topic: reason})
         self._write()
 
     def forget(self, topic: str) -> None:
-        """The topic goes, or its settings are known by now; raises `StorageError`."""
+        """A topic was deleted, or its settings are known now; raises `StorageError`."""
         if topic in self._state.unknown:
             left = {name: one for name, one in self.unknown.items() if name != topic}
             self._state = replace(self._state, unknown=left)
             self._write()
 
     def confirm(self, topics: Iterable[str]) -> None:
-        """A person has said what the topics' settings are; raises `StorageError`.
+        """A user has confirmed the topics' settings; raises `StorageError`.
 
-        The metadata log that could not be read is not looked at again until it changes.
+        An unreadable metadata log is not read again until it changes.
         """
         confirmed = set(topics)
         left = {name: one for name, one in self.unknown.items() if name not in confirmed}
@@ -82,7 +84,7 @@ class AdoptionStore:
 
 
 def unknown_lines(unknown: Mapping[str, str], paths: Sequence[str]) -> list[str]:
-    """One line for each reason, with the topics and the way out; none when all is known."""
+    """One line per reason, with the topics and the fix; none if all settings are known."""
     topics: dict[str, list[str]] = {}
     for name, reason in sorted(unknown.items()):
         topics.setdefault(reason, []).append(name)

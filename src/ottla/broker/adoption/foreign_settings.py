@@ -1,11 +1,10 @@
-"""What the settings of all topics are, also where another Kafka wrote the directories.
+"""Finds the settings of all topics, also in directories that another Kafka wrote.
 
 A KRaft cluster keeps them in its metadata log, which is imported when a directory is first opened,
 and again when Kafka has written to it since. Then settings that Kafka has changed since the last
-import count, and of all others those that were changed here. Where settings cannot be known,
-since a ZooKeeper had them or the metadata log is damaged or elsewhere, the defaults would delete
-what somebody wanted to keep: such topics are left as they are until a person has confirmed
-(`ottla adopt`).
+import count, and of all others those that were changed here. If settings are unknown, since they
+were in ZooKeeper, or the metadata log is damaged or elsewhere, the defaults could delete what
+should be kept: such topics are left unchanged until a user confirms their settings (`ottla adopt`).
 
 Everything here only reads. Kafka's counterpart: `MetadataLoader`, `BrokerMetadataPublisher`.
 """
@@ -47,7 +46,7 @@ from ottla.storage.files.written_marks import check_not_lost
 
 
 class SettingsPlace(Enum):
-    """Where the settings are of topics that have no entry in Ottla's own file."""
+    """Where to find the settings of topics that have no entry in Ottla's own file."""
 
     NOWHERE = auto()
     ZOOKEEPER = auto()
@@ -81,10 +80,10 @@ class FoundSettings:
     next_producer_id: int = 0
     is_import: bool = False
     lines: tuple[str, ...] = ()
-    """What a person should hear of an import."""
+    """Messages about the import."""
 
     def why_unknown(self, topic: str, topic_id: Uuid | None) -> str | None:
-        """Why nobody knows what a topic on the disks is to keep; `None` when it is known."""
+        """Why the settings of a topic on disk are unknown; `None` if they are known."""
         if topic in INTERNAL_TOPICS:
             return None
         if topic in self.adoption.unknown:
@@ -95,7 +94,9 @@ class FoundSettings:
 
 
 def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSettings:
-    """What the directories of one broker say; raises `RefusalError` for damage to Ottla's files."""
+    """What the directories of one broker contain; raises `RefusalError` for damage to Ottla's
+    files.
+    """
     for path in paths:
         check_not_lost(file_system, path, ADOPTION_FILE_NAME)
     try:

@@ -1,12 +1,11 @@
 """What Apache Kafka needs to start on our directories in KRaft mode, planned and then written.
 
 A metadata log: a new one, or one more epoch in the log that Kafka left when the directories were
-adopted, with what has changed since. What it says of nodes stays as it is. Each
-file is written whole and renamed into place, the segment with the records last of all that Kafka
-reads; done again, nothing is left to do.
-
-Kafka passes over Ottla's own files in a log directory (it looks at folders only) and removes those
-in partitions' folders by their suffix. Kafka's counterparts: `Formatter`, `QuorumController`.
+adopted, with what has changed since. Its records about nodes stay unchanged. Each file is written
+whole and renamed into place, the segment with the records last of all that Kafka reads; repeating
+it changes nothing. Kafka ignores Ottla's own files in a log directory (it looks at folders only)
+and removes those in partitions' folders by their suffix. Kafka's counterparts: `Formatter`,
+`QuorumController`.
 """
 
 import json
@@ -154,7 +153,10 @@ def locked(paths: Sequence[str], file_system: FileSystem) -> Iterator[None]:
 def plan_handover(
     paths: Sequence[str], file_system: FileSystem, options: HandoverOptions
 ) -> Handover:
-    """What is to be written; changes nothing. Raises `UserError` for what must be settled first."""
+    """Plans what to write, without changes.
+
+    Raises `UserError` for problems that must be fixed first.
+    """
     properties = _identities(paths, file_system, options)
     for path in paths:
         if read_clean_shutdown(file_system, join(path, CLEAN_SHUTDOWN)) is None:
@@ -204,7 +206,7 @@ def plan_handover(
 
 
 def write_handover(plan: Handover, file_system: FileSystem, options: HandoverOptions) -> list[str]:
-    """Does it; returns a line for each thing that was written."""
+    """Carries out the plan; returns a line for each file that was written."""
     lines = []
     for path, properties in plan.properties.items():
         file = join(path, META_PROPERTIES)

@@ -1,1 +1,1 @@
-"""Settings that clients change while the broker runs: what is on the disks, and what holds."""
+"""Settings that clients change at run time: what is on disk, and what is in effect."""

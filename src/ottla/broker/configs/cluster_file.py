@@ -18,14 +18,16 @@ from ottla.config.broker import listener_setting
 CLUSTER_FILE_NAME = "ottla-cluster.json"
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: pairs of type and name in order of type; a name of `None` is "any other"."""
+"""The entity of a quota: pairs of type and name in order of type; a name of `None` is "any
+other".
+"""
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState(RevisedState):
-    """`default_configs` hold for every broker of the cluster, `broker_configs` for this one.
+    """`default_configs` apply to every broker of the cluster, `broker_configs` to this one.
 
     `group_configs` are by group; none has an empty entry.
     """
@@ -37,7 +39,7 @@ class ClusterState(RevisedState):
 
 
 def read_cluster_file(file_system: FileSystem, directory: str) -> ClusterState:
-    """What the file says, nothing when there is none; raises `CorruptionError`."""
+    """Returns the content, nothing without a file; raises `CorruptionError`."""
     path = join(directory, CLUSTER_FILE_NAME)
     return read_state_file(file_system, path, _parse, "the state of a cluster") or ClusterState()
 
@@ -61,7 +63,7 @@ def _name(item: tuple[str, Any]) -> str:
 
 
 def _is_secret(state: ClusterState) -> bool:
-    """Whether it has passwords or keys."""
+    """Whether it contains passwords or keys."""
     return any(map(_is_secret_setting, [*state.default_configs, *state.broker_configs]))
 
 

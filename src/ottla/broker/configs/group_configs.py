@@ -1,4 +1,4 @@
-"""The settings of each group: those of all, and over them what clients changed for one.
+"""The settings of each group: the defaults, overridden by what clients changed for the group.
 
 Kafka's counterpart: `GroupConfigManager` (KIP-848).
 """
@@ -21,7 +21,9 @@ class GroupConfigs:
     def __init__(
         self, coordinator: GroupCoordinatorConfig, overrides: Mapping[str, Mapping[str, str]]
     ) -> None:
-        """Raises `UserError` for settings that are none; bounds are held to, with a warning."""
+        """Raises `UserError` for invalid settings; values out of bounds are limited, with a
+        warning.
+        """
         self._coordinator = coordinator
         self._defaults = coordinator.group_defaults
         self.overrides = dict(overrides)
@@ -41,7 +43,7 @@ class GroupConfigs:
             raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
 
     def change(self, group_id: str, values: Mapping[str, str]) -> None:
-        """Gives a group settings that `check` has let through, in place of those it had."""
+        """Replaces a group's settings by ones that `check` has accepted."""
         if values:
             self.overrides[group_id] = values
             self._configs[group_id] = self._with(values)
@@ -53,7 +55,7 @@ class GroupConfigs:
         return with_values(self._defaults, values, "group")
 
     def _restore(self, group_id: str, values: Mapping[str, str]) -> GroupConfig:
-        """What holds of settings that were right when they were made, under other bounds maybe."""
+        """Limits settings that were valid when they were made to the current bounds."""
         try:
             wanted = self._with(values)
         except SettingError as error:
@@ -65,7 +67,7 @@ class GroupConfigs:
             old, new = getattr(wanted, row.attribute), getattr(config, row.attribute)
             if old != new:
                 logger.warning(
-                    "group %s: %s=%d is out of the broker's bounds; %d holds",
+                    "group %s: %s=%d is out of the broker's bounds; %d applies",
                     group_id,
                     name,
                     old,

@@ -1,6 +1,6 @@
-"""The settings of a broker of a cluster, as ZooKeeper keeps them and as they are meant.
+"""The settings of a broker of a cluster, in the form stored in ZooKeeper and in plain form.
 
-They differ in passwords, which are encrypted there. Kafka's counterparts:
+They differ in passwords, which ZooKeeper has encrypted. Kafka's counterparts:
 `DynamicBrokerConfig.toPersistentProps`, `fromPersistentProps`, `maybeReEncodePasswords`.
 """
 
@@ -43,7 +43,7 @@ class KeptPasswords:
         self.may_renew = secret is not None and config.password_encoder_old_secret is not None
 
     def meant(self, kept: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """The settings with their passwords in plain, and why others cannot be read."""
+        """The settings with decrypted passwords, and errors for those that cannot be decrypted."""
         plain, unread = dict(kept), {}
         for name in passwords_among(kept):
             try:
@@ -56,7 +56,7 @@ class KeptPasswords:
         return plain, unread
 
     def to_keep(self, plain: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
-        """Settings as they are to be kept; what stays the same is not encrypted again.
+        """Settings in the form to store; unchanged passwords are not encrypted again.
 
         Raises `ApiError` without a secret.
         """
@@ -77,7 +77,7 @@ class KeptPasswords:
         return result
 
     def renewed(self, kept: Mapping[str, str]) -> dict[str, str]:
-        """With what was encrypted with the old secret encrypted with the new one."""
+        """Re-encrypts with the new secret what was encrypted with the old one."""
         result = dict(kept)
         _, unread = self.meant(kept)
         for name in passwords_among(kept):

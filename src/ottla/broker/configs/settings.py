@@ -1,4 +1,4 @@
-"""The broker's settings: those it was started with, and over them what clients have changed.
+"""The broker's settings: those of its start, overridden by what clients have changed.
 
 Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 """
@@ -30,9 +30,9 @@ from ottla.config.without_effect import (
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by Kafka's numbers.
+    """The origin of a value, by Kafka's numbers.
 
-    What a topic or a group has been given counts first, then the lower number.
+    A topic's or group's own value comes first, then the lower number.
     """
 
     TOPIC = 1
@@ -44,9 +44,9 @@ class ConfigSource(IntEnum):
 
 
 class BrokerSettings:
-    """`config` is what holds now, `groups` what differs for a group.
+    """`config` is what is in effect, `groups` the overrides of groups.
 
-    `sources` are the texts that `config` was made from.
+    `sources` are the texts from which `config` was made.
     """
 
     def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
@@ -62,21 +62,21 @@ class BrokerSettings:
         self.groups = GroupConfigs(config, state.group_configs)
 
     def complete(self, facts: Mapping[str, str]) -> None:
-        """Adds what opening the directories has shown, as if it had been given."""
+        """Adds what opening the directories has found, as if it had been given."""
         self._given = {**self._given, **facts}
         self._is_complete = True
         self.config = self.config_under(self._state)
         self.follow(self._state, self.config)
 
     def config_under(self, state: ClusterState) -> BrokerConfig:
-        """What would hold in another state; raises `SettingError`."""
+        """The config under another state; raises `SettingError`."""
         config = broker_config({**self._given, **state.default_configs, **state.broker_configs})
         if self._is_complete:
             config.check_cordons(config.log_dirs)
         return config
 
     def follow(self, state: ClusterState, config: BrokerConfig) -> None:
-        """Takes on a state, with the config that `config_under` made of it."""
+        """Applies a state, with the config that `config_under` returned for it."""
         self._state = state
         self.config = config
         self.sources = {
@@ -104,7 +104,7 @@ def setting_row(name: str) -> Setting | None:
 
 
 def passwords_among(names: Iterable[str]) -> list[str]:
-    """Those of settings whose values are never shown."""
+    """The settings whose values must never be shown."""
     rows = {name: setting_row(name) for name in names}
     return sorted(name for name, row in rows.items() if row is not None and row.kind == "password")
 

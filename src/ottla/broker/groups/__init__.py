@@ -1,1 +1,1 @@
-"""Groups: their machine, run over `__consumer_offsets`."""
+"""Groups: their machine, backed by `__consumer_offsets`."""

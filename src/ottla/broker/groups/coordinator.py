@@ -1,6 +1,6 @@
 """Runs the machine of groups: decide, append to `__consumer_offsets`, adopt, and only then answer.
 
-Whether the records reach the disk shows when the round is written out; the server lets no answer go
+Whether the records reach the disk shows when the round is written; the server sends no response
 before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
 """
 
@@ -87,7 +87,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         self._gone_topics: set[str] = set()
 
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
-        """The machine that decides for a group; where that is another broker's, one that refuses.
+        """The machine that decides for a group; if that is another broker's, one that refuses.
 
         Raises `UserError` as `loaded`.
         """
@@ -142,7 +142,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             self.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def topic_deleted(self, name: str) -> None:
-        """Offsets in a topic that is gone are forgotten before the next request about groups."""
+        """Forgets offsets of a deleted topic before the next request about groups."""
         self._gone_topics.add(name)
 
     def _forget_gone_topics(self, at: Timestamps) -> None:
@@ -155,7 +155,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     # Time
 
     def advance(self, at: Timestamps) -> None:
-        """Does what is due; groups that nobody has asked for since the start can wait."""
+        """Does what is due; groups that were not used since the start can wait."""
         if self.shards is not None:
             self._at = at
             self.shards.advance(at.monotonic_ms)
@@ -171,11 +171,11 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         return bool(self._answered)
 
     def hand_back(self, waiting: Waiting[Any]) -> None:
-        """Another's answer that has come, to go the same way."""
+        """Queues another component's response, to be returned in the same way."""
         self._answered.append(waiting)
 
     def take_answered(self) -> list[Waiting[Any]]:
-        """The waiting requests that now have their `result`."""
+        """Returns the waiting requests that now have a `result`."""
         answered, self._answered = self._answered, []
         return answered
 
@@ -224,7 +224,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         return decision.answer
 
     def _refuse_elsewhere(self, decision: Decision[AnswerT]) -> AnswerT | None:
-        """Another broker leads the group's partition since it was decided, or nobody knows yet."""
+        """Another broker leads the group's partition since the decision, or it is unknown."""
         code = self._refusal(decision.key) or ErrorCode.NOT_COORDINATOR
         if decision.answer is None:
             self._answer(

@@ -1,1 +1,1 @@
-"""What the broker does to logs by itself: retention, cleaning, moves between directories."""
+"""Background work of the broker on logs: retention, cleaning, moves between directories."""

@@ -1,10 +1,10 @@
-"""The log cleaner, without threads: which log is compacted next, and what becomes of a pass.
+"""The log cleaner, without threads: which log to compact next, and how to handle the result of a
+pass.
 
 The thread that runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its
-plan without it, and brings back the result or the error. A failure is tried again, later each time;
-a segment that cannot be read is set aside after some tries, and the rest of its log continues.
-
-Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
+plan without the lock, and returns the result or the error. A failure is retried with growing
+pauses; a segment that cannot be read is set aside after some attempts, and the rest of its log
+continues. Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 """
 
 import logging
@@ -62,7 +62,7 @@ class CleanerTotals:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class CleaningTask:
-    """A pass over one log. `stop` is called when nobody wants it any more."""
+    """A pass over one log. `stop` is called when it is no longer wanted."""
 
     key: TopicPartition
     directory: LogDirectory
@@ -294,7 +294,7 @@ class Cleaner:
             )  # fmt: skip
 
     def fail(self, task: CleaningTask, error: BaseException, at: Timestamps) -> None:
-        """Takes note of a pass that ended with an error; what it made is gone already."""
+        """Records a pass that ended with an error; what it made is gone already."""
         is_wanted = self._end(task)
         if isinstance(error, OSError):
             task.directory.health.fail(error)
@@ -324,7 +324,7 @@ class Cleaner:
         if isinstance(error, DamagedSegmentError):
             trouble = self._set_aside(log, error, trouble)
         if trouble.failure_count:
-            logger.error("%s could not be compacted, and will be again: %s", log.name, error)
+            logger.error("%s could not be compacted, and will be retried: %s", log.name, error)
         self._note(directory, key, trouble)
 
     def _set_aside(

@@ -1,8 +1,8 @@
-"""What a broker does by itself, again and again: each job with its interval, on a clock handed in.
+"""Periodic work of a broker: each job with its interval, on a clock that is passed in.
 
-No job holds clients up for long: one with much to do does a part of it, says so, and is called
-again in the next round. Kafka's counterpart: `LogManager.startup`, which schedules the same work
-on threads.
+No job blocks clients for long: one with much to do does a part of it, reports that, and is called
+again in the next round. Kafka's counterpart: `LogManager.startup`, which schedules the same work on
+threads.
 """
 
 from collections.abc import Callable

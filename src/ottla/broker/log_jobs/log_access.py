@@ -1,10 +1,9 @@
 """Which job may change a log now: retention, the cleaner, moves and deletion ask here first.
 
-While a pass of the cleaner reads a log, retention does not cut it and no copy takes its place. Of a
-topic whose settings nobody knows nothing is deleted or compacted. A deletion waits for nobody: a
-pass under way is stopped, and what it brings back is thrown away.
-
-Kafka's counterpart: `LogCleanerManager`, which retention, deletion and moves pause and abort.
+While a pass of the cleaner reads a log, retention does not cut it and no copy replaces it. Nothing
+is deleted or compacted in a topic with unknown settings. A deletion does not wait: a running pass
+is stopped, and its result is discarded. Kafka's counterpart: `LogCleanerManager`, which retention,
+deletion and moves pause and abort.
 """
 
 from contextlib import suppress

@@ -1,1 +1,1 @@
-"""What clients may use, what they have used, and which clients are throttled."""
+"""Quotas, measured rates, and throttled clients."""

@@ -1,9 +1,8 @@
-"""How fast clients may produce, fetch and keep the broker busy, and how long to hold back those
-who are faster.
+"""Measures how fast clients produce, fetch and keep the broker busy, and how long to throttle them.
 
-A machine without a clock: what a client did is passed in with the time, and the answer is how long
-its connection is to be muted. The rate is measured over `quota.window.num` windows of
-`quota.window.size.seconds`, the running one included. Kafka's counterparts: `ClientQuotaManager`,
+A machine without a clock: what a client did is passed in with the time, and the result is how long
+to mute its connection. The rate is measured over `quota.window.num` windows of
+`quota.window.size.seconds`, including the current one. Kafka's counterparts: `ClientQuotaManager`,
 `ClientRequestQuotaManager`, `Rate`, `SampledStat` (KIP-13, KIP-124, KIP-219, KIP-546).
 """
 
@@ -113,7 +112,7 @@ class Rates(Generic[Key]):
         return list(self._rates.items())
 
     def _forget_some(self, now_ms: float) -> None:
-        """Two are looked at for each that comes: a look at all would hold up everybody else."""
+        """Checks two for each new one: checking all would block other clients."""
         for _ in range(2):
             key, rate = self._rates.popitem(last=False)
             if not rate.is_at_rest(now_ms) and len(self._rates) < MAX_RATES - 1:
@@ -143,13 +142,13 @@ class ClientQuotas:
         self._rates: Rates[tuple[QuotaKind, QuotaEntity]] = Rates(window_count, window_size_ms)
 
     def change(self, quotas: Quotas) -> None:
-        """Takes on other quotas; what clients did before still counts."""
+        """Applies other quotas; earlier activity still counts."""
         self._quotas = quotas
         self.is_active = bool(quotas)
         self._limits.clear()
 
     def produced(self, client_id: str, size: int, now_ms: float, user: str = ANONYMOUS) -> int:
-        """Takes note of bytes; returns for how many milliseconds to hold the client back."""
+        """Records bytes; returns for how many milliseconds to throttle the client."""
         return self._record(QuotaKind.PRODUCE, (user, client_id), size, now_ms)
 
     def fetched(self, client_id: str, size: int, now_ms: float, user: str = ANONYMOUS) -> int:
@@ -157,9 +156,9 @@ class ClientQuotas:
         return self._record(QuotaKind.FETCH, (user, client_id), size, now_ms)
 
     def fetch_pause_ms(self, client_id: str, now_ms: float, user: str = ANONYMOUS) -> int:
-        """How long a client is still to be held back for what it has fetched before.
+        """How long a client is still throttled for what it has fetched before.
 
-        One connection waits for so long; this is for those who come by another one meanwhile.
+        One connection waits for that long; this is for the client's other connections.
         """
         limit = self._limit(QuotaKind.FETCH, (user, client_id))
         if limit is None:
@@ -223,10 +222,10 @@ def _pause_ms(rate: WindowedRate, limit: Limit, now_ms: float) -> int:
 
 
 def find_limit(quotas: Quotas, kind: QuotaKind, user: str, client_id: str) -> Limit | None:
-    """The quota that counts for a client: the one that names it most closely.
+    """The quota that applies to a client: the most specific one.
 
-    A user counts before a client id, a name before the default. Clients under the same quota of a
-    user share it; under one of a user and a client id, or of a client id, each has its own.
+    A user takes precedence over a client id, a name over the default. Clients under the same quota
+    of a user share it; under one of a user and a client id, or of a client id, each has its own.
     """
     by_both: QuotaEntity = ((CLIENT_ID, client_id), (USER, user))
     by_user: QuotaEntity = ((USER, user),)

@@ -1,4 +1,4 @@
-"""Clients that are held back for a while because they were faster than their quota.
+"""Clients that are throttled because they were faster than their quota.
 
 Kafka's counterparts: `ThrottledChannel` and its `ThrottledChannelReaper`.
 """
@@ -17,18 +17,18 @@ class ThrottledClients:
     def __init__(self, timers: AllTimers) -> None:
         self._until: Timers[ThrottledClient] = timers.new_room()
         self.total = 0
-        """How often a client was held back since the start."""
+        """How often a client was throttled since the start."""
 
     def __len__(self) -> int:
         return len(self._until)
 
     def add(self, until_ms: float) -> ThrottledClient:
-        """Holds a client back until a time on the monotonic clock."""
+        """Throttles a client until a time on the monotonic clock."""
         client = ThrottledClient()
         self.total += 1
         self._until.set(client, until_ms)
         return client
 
     def take_over(self, monotonic_ms: float) -> list[ThrottledClient]:
-        """Those whose time is over."""
+        """Returns clients whose time is over."""
         return self._until.take_all_due(monotonic_ms)

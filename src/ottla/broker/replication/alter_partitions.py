@@ -1,4 +1,4 @@
-"""The changes of ISRs on their way to the controller: one request at a time, again until answered.
+"""ISR changes for the controller: one request at a time, repeated until answered.
 
 Kafka's counterparts: `DefaultAlterPartitionManager`, `ZkAlterPartitionManager`.
 """
@@ -36,14 +36,14 @@ class AlterPartitions:
         self.unsent[place_of(change)] = change
 
     def next_request(self) -> tuple[AlteredIsr, ...]:
-        """What to send now; empty while an answer is awaited, and where there is nothing."""
+        """The next request; empty while a response is pending, and without changes."""
         if self.in_flight or not self.unsent:
             return ()
         self.in_flight = tuple(self.unsent.values())
         return self.again()
 
     def again(self) -> tuple[AlteredIsr, ...]:
-        """The request was lost, or its answer: the same one, as another attempt."""
+        """The request or its response was lost: returns the same request as another attempt."""
         self.attempt += 1
         return self.in_flight
 

@@ -1,4 +1,4 @@
-"""What the machine wants done to logs and to waiting clients, in this order and at once."""
+"""What the machine wants done to logs and waiting clients, in this order and immediately."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class AssignEpoch:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Records and leader epochs from the offset on go."""
+    """Removes records and leader epochs from the offset on."""
 
     partition: TopicPartition
     offset: int
@@ -50,7 +50,7 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class TruncateFullyAndStartAt:
-    """All records go; the next one has this offset."""
+    """Removes all records; the next one has this offset."""
 
     partition: TopicPartition
     offset: int

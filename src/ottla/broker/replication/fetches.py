@@ -1,7 +1,7 @@
-"""What a follower asks its leader for one partition, and what it is answered.
+"""A follower's requests for one partition, and the responses.
 
-The values know no version. Records are opaque: of a follower's fetch they are what stands in the
-response.
+The values are independent of versions. Records are opaque: for a follower's fetch they are the
+bytes of the response.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a replica follows: what it asks its leader next, and what it makes of the answers.
+"""The follower's logic: its next request to the leader, and the handling of responses.
 
 Kafka's counterparts: `AbstractFetcherThread`, `ReplicaFetcherThread`, `PartitionFetchState`.
 """
@@ -85,7 +85,7 @@ class Following:
                 )
 
     def take(self, answer: LeaderAnswer) -> list[Effect]:
-        """An answer to what was asked in another epoch or phase is late, and dropped."""
+        """A response to a request of another epoch or phase is late, and dropped."""
         if answer.leader_epoch != self.leader_epoch:
             return []
         match answer:
@@ -172,7 +172,7 @@ class Following:
 
     def _truncate_to(self, offset: int) -> list[Effect]:
         """Also where no record goes: a leader that appended nothing has left its epoch at its
-        log's end, and would diverge with it for ever."""
+        log's end, and would diverge with it forever."""
         local = self.local
         offset = min(offset, local.log.log_end_offset)
         local.high_watermark = min(local.high_watermark, offset)

@@ -10,7 +10,7 @@ from ottla.registries.topics import RECOVERED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InSyncReplicas:
-    """While an answer is awaited nobody knows which of both holds."""
+    """While a response is pending it is unknown which of the two is in effect."""
 
     committed: frozenset[int]
     asked: frozenset[int] | None = None
@@ -22,7 +22,7 @@ class InSyncReplicas:
 
     @property
     def maximal(self) -> frozenset[int]:
-        """Everyone who may be in the ISR (KIP-497): each of them may be elected."""
+        """All replicas that may be in the ISR (KIP-497): each of them may be elected."""
         return self.committed if self.asked is None else self.committed | self.asked
 
     def asking_for(self, isr: frozenset[int]) -> "InSyncReplicas":

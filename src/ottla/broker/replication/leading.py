@@ -1,4 +1,4 @@
-"""How a replica leads: followers' positions, high watermark, ISR, and clients that wait for them.
+"""The leader's logic: followers' positions, high watermark, ISR, and waiting clients.
 
 Kafka's counterparts: `Partition`, `DelayedProduce`, `DelayedDeleteRecords`.
 """
@@ -123,7 +123,7 @@ class Leading:
         return len(self.isr.committed)
 
     def lags(self) -> Iterator[tuple[int, int]]:
-        """The followers that are behind, and by how many offsets; unknown ones are left out."""
+        """The lag in offsets of followers that are behind; unknown ones are left out."""
         end = self.local.log.log_end_offset
         for broker, replica in self.replicas.items():
             if 0 <= replica.log_end_offset < end:
@@ -232,7 +232,7 @@ class Leading:
         return replica.log_end_offset >= max(self.local.high_watermark, self.epoch_start)
 
     def change(self) -> AlteredIsr:
-        """What was asked for."""
+        """The requested change."""
         partition, asked = self.local.partition, self.isr.asked or frozenset()
         return AlteredIsr(
             topic=partition.topic,
@@ -243,7 +243,7 @@ class Leading:
         )
 
     def altered(self, answer: AlteredAnswer) -> bool:
-        """Takes an answer to the change that is pending; whether to ask again."""
+        """Takes the response to the pending change; returns whether to ask again."""
         if not self.isr.is_pending or answer.change != self.change():
             return False
         state = answer.state

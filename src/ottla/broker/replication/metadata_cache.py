@@ -1,4 +1,4 @@
-"""What the controller has said of all brokers and partitions: Metadata is answered from this.
+"""The controller's metadata of all brokers and partitions, from which Metadata is answered.
 
 Kafka's counterpart: `ZkMetadataCache`.
 """
@@ -49,7 +49,7 @@ class MetadataCache:
     def updated(self, update: UpdateMetadata, controller: int) -> "MetadataCache":
         """The brokers are all there are; of partitions there are those that changed.
 
-        Gives way between the elements of a large update.
+        Yields between the elements of a large update.
         """
         changed: dict[str, dict[int, PartitionMetadata]] = freed_in_turns({})
         replaced: list[Mapping[int, PartitionMetadata]] = freed_in_turns([])

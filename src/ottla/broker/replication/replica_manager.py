@@ -1,6 +1,6 @@
-"""All replicas of a broker: what the controller's orders make of them, and who may ask for what.
+"""All replicas of a broker: handles the controller's orders, and checks requests for stale epochs.
 
-Kafka's counterparts: `ReplicaManager`, and `KafkaApis` where it refuses what is stale.
+Kafka's counterparts: `ReplicaManager`, and the checks of `KafkaApis` for stale requests.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -137,7 +137,7 @@ class ReplicaManager:
         return ErrorCode.STALE_CONTROLLER_EPOCH if is_old else ErrorCode.NONE
 
     def apply(self, order: Order, sender: Sender, now_ms: float) -> Applied:
-        """What is refused as a whole changes nothing."""
+        """An order that is refused as a whole changes nothing."""
         if isinstance(order, UpdateMetadata):
             return self._update(order, sender)
         refusal = self.refusal_of(sender)
@@ -226,7 +226,7 @@ class ReplicaManager:
         return [BecameFollower(local.partition, epoch), *following.begin()]
 
     def went_offline(self, partitions: Iterable[TopicPartition]) -> list[Effect]:
-        """Their directory has failed: the answer to the controller's next order says so."""
+        """Their directory has failed: the response to the controller's next order reports it."""
         effects: list[Effect] = []
         for partition in partitions:
             hosted = self.partitions.pop(partition, None)
@@ -361,10 +361,10 @@ class ReplicaManager:
     # In-sync replicas
 
     def tick(self, now_ms: float) -> list[Effect]:
-        """Followers that lag leave the ISR, and what waited too long, or for a broker that is not
-        up any more, is answered.
+        """Removes lagging followers from the ISR, and answers what waited too long, or for a broker
+        that is gone.
 
-        To be called at half of `replica.lag.time.max.ms`.
+        Call it at half of `replica.lag.time.max.ms`.
         """
         effects = []
         for hosted in self.partitions.values():
@@ -388,7 +388,7 @@ class ReplicaManager:
     def altered(
         self, attempt: int, answers: Iterable[AlteredAnswer], now_ms: float
     ) -> list[Effect]:
-        """The controller's answer, or that of the states' nodes."""
+        """Takes the response of the controller, or the result of writing the states' nodes."""
         effects: list[Effect] = []
         for answer in self.alter_partitions.answered(attempt, answers):
             leading = self.leading(place_of(answer.change))
@@ -404,12 +404,12 @@ class ReplicaManager:
     # Following
 
     def requests(self) -> list[tuple[int, FollowerRequest]]:
-        """What to ask which leader next, of every partition that is followed."""
+        """The next request to each leader, for every followed partition."""
         requests = (self.request_of(one) for one in self.partitions)
         return [one for one in requests if one is not None]
 
     def request_of(self, partition: TopicPartition) -> tuple[int, FollowerRequest] | None:
-        """As `requests`, of one partition; `None` where nothing is to be asked."""
+        """As `requests`, for one partition; `None` if there is nothing to request."""
         following = self._following(partition)
         request = None if following is None else following.next_request(self.broker_epoch)
         return None if following is None or request is None else (following.leader, request)

@@ -1,4 +1,4 @@
-"""Which replica a consumer is to read from: one in its own rack, where there is one.
+"""Selects the replica that a consumer should read from: one in its own rack, if there is one.
 
 Kafka's counterparts: `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadReplica`
 (KIP-392).

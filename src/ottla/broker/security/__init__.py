@@ -1,4 +1,4 @@
-"""Who may come, and what they may do: logins, users, access rules and delegation tokens.
+"""Authentication and authorization: logins, users, access rules and delegation tokens.
 
-Everything here is a value or a machine without I/O; `security.py` alone writes to the disks.
+Everything here is a value or a machine without I/O; only `security.py` writes to disk.
 """

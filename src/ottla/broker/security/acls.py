@@ -1,4 +1,4 @@
-"""Access rules: whom they are for, what they allow or deny, on which resources; and filters.
+"""Access rules: principals, operations that are allowed or denied, resources; and filters.
 
 Numbers are Kafka's. Its counterparts: `AccessControlEntry`, `ResourcePattern`, `AclBinding`,
 `AclBindingFilter` (KIP-11, KIP-290).
@@ -94,7 +94,7 @@ class ResourcePattern(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Whom a rule is for, and what it allows or denies. `principal` is `TYPE:NAME`."""
+    """The principal of a rule, and what it allows or denies. `principal` is `TYPE:NAME`."""
 
     principal: str
     host: str
@@ -135,7 +135,7 @@ def _invalid(message: str) -> ApiError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
-    """What a rule must have to be meant; `None` and ANY leave a part open."""
+    """A filter for rules; `None` and ANY match everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None

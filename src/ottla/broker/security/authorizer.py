@@ -1,8 +1,8 @@
-"""Decides who may do what, from the access rules: a machine that knows neither clock nor wire.
+"""Decides what principals may do, from the access rules: a machine without clock and wire.
 
-A denial counts before anything that allows; where no rule of a resource says anything, nobody may,
-unless the settings say otherwise. Decisions are remembered until the rules change. Kafka's
-counterparts: `StandardAuthorizer`, `StandardAuthorizerData`.
+A denial takes precedence; if a resource has no rules, access is denied unless the settings say
+otherwise. Decisions are cached until the rules change. Kafka's counterparts: `StandardAuthorizer`,
+`StandardAuthorizerData`.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ class Authorizer:
         self.change(acls)
 
     def change(self, acls: Iterable[Acl]) -> None:
-        """Takes on other rules."""
+        """Applies other rules."""
         self.follow(sort_out(acls))
 
     def follow(self, rules: Rules) -> None:
@@ -80,7 +80,7 @@ class Authorizer:
         self._forget()
 
     def replace(self, pattern: ResourcePattern, entries: Sequence[Entry]) -> None:
-        """Takes on other rules of one pattern, none to have it go."""
+        """Replaces the rules of one pattern; none removes it."""
         resource_type, pattern_type, name = pattern
         if pattern_type is PatternType.PREFIXED:
             by_name = self._prefixed[resource_type]
@@ -114,7 +114,7 @@ class Authorizer:
         return known
 
     def note_denial(self, principal: Principal) -> None:
-        """Tokens may have any name: from so many on, principals are counted together."""
+        """Tokens may have any name: beyond a limit, principals are counted together."""
         name = str(principal)
         is_new = name not in self.denials
         self.denials[OTHERS if is_new and len(self.denials) >= MAX_COUNTED else name] += 1

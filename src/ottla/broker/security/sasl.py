@@ -1,4 +1,4 @@
-"""One login by SASL as the broker sees it: texts of the client in, challenges out, then a name.
+"""The broker's side of one SASL login: the client's messages in, challenges out, then a principal.
 
 Kafka's counterparts: Java's `SaslServer`, `PlainSaslServer`, `ScramSaslServer`.
 """
@@ -33,12 +33,12 @@ INVALID_CREDENTIALS = "Authentication failed: Invalid username or password"
 
 
 class LoginError(OttlaError):
-    """The client is not taken for whom it says it is. The text goes to the client: no secrets."""
+    """The login failed. The text goes to the client: no secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """A client that has shown who it is. `lifetime_ms`: for how long, if there is an end to it.
+    """An authenticated client. `lifetime_ms`: for how long, if limited.
 
     `is_token`: by a delegation token, which may not be used to get another (KIP-48).
     """
@@ -49,16 +49,16 @@ class Login:
 
 
 class SaslServer(Protocol):
-    """`answer` takes the client's next text. `login` is there when nothing more is to come."""
+    """`answer` takes the client's next message. `login` is set when the exchange is complete."""
 
     login: Login | None
 
     def answer(self, text: bytes) -> bytes:
-        """What the client is sent; raises `LoginError`."""
+        """Returns the message for the client; raises `LoginError`."""
 
 
 class PlainServer:
-    """PLAIN: a name and a password as they are (RFC 4616). `users` are names and passwords."""
+    """PLAIN: a name and a password in the clear (RFC 4616). `users` are names and passwords."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
@@ -89,10 +89,10 @@ class PlainServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramAccount:
-    """Whom a name in SCRAM stands for, and what its password is checked with.
+    """The principal of a name in SCRAM, and the credential to check its password.
 
-    `login` is `None` of a name that nobody has: it is asked for a proof as all others, so that
-    nobody learns which names there are. Kafka refuses it at once.
+    `login` is `None` for an unknown name: it is asked for a proof like all others, so that the
+    response does not show which names exist. Kafka refuses it at once.
     """
 
     login: Login | None
@@ -104,10 +104,10 @@ FindAccount = Callable[[str, bool], ScramAccount]
 
 
 class ScramServer:
-    """The server's half of SCRAM: two rounds, and neither side says the password.
+    """The server's side of SCRAM: two rounds, in which neither side sends the password.
 
-    `nonce` is made of printable characters without commas, and new each time: an answer that was
-    overheard is worth nothing in another login.
+    `nonce` consists of printable characters without commas, and is new each time: a recorded
+    message is useless in another login.
     """
 
     def __init__(self, mechanism: str, find: FindAccount, nonce: str) -> None:
@@ -146,7 +146,7 @@ class ScramServer:
             raise ProtocolError("SCRAM: the first message must be a name and a nonce")
         name = unescaped(fields["n"])
         if authorization and unescaped(authorization.decode("latin-1").removeprefix("a=")) != name:
-            raise ProtocolError("SCRAM: the client asks to be another one than it is")
+            raise ProtocolError("SCRAM: the client requests another authorization id than its own")
         self._name = name
         self._is_token = fields.get("tokenauth", "").lower() == "true"
         self._header = f"{binding.decode()},{authorization.decode('latin-1')},"

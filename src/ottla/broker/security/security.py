@@ -1,4 +1,4 @@
-"""What the broker knows of security: users, access rules, tokens; changed on the disks first.
+"""The broker's users, access rules and tokens; changes are written to disk first.
 
 Kafka's counterparts: `AclControlManager`, `ScramControlManager`, `DelegationTokenControlManager`.
 """
@@ -35,7 +35,7 @@ MAX_SALTED_TOKENS: Final = 1000
 
 
 class Security:
-    """`state` is what is on the disks. `authorizer` is `None` where everybody may do everything."""
+    """`state` is what is on disk. `authorizer` is `None` if everyone may do everything."""
 
     def __init__(
         self,
@@ -66,20 +66,20 @@ class Security:
         decide: Callable[[SecurityState], SecurityState],
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises `ApiError` when no directory takes it, and then keeps the old state."""
+        """Raises `ApiError` if no directory accepts it, and then keeps the old state."""
         with storage_failures_answered():
             self._store.change(decide, then)
 
     def save(self) -> None:
-        """Writes down what was found elsewhere; raises `StorageError`."""
+        """Writes a state that was found elsewhere; raises `StorageError`."""
         self._store.replace(self.state)
 
     def follow(self, state: SecurityState) -> None:
-        """Takes on what the registries of a cluster say."""
+        """Applies the registries of a cluster."""
         self._store.follow(state)
 
     def adopt(self, credentials: Credentials, acls: Sequence[Acl]) -> None:
-        """Takes another cluster's users and rules; a password that is here already stays."""
+        """Takes over another cluster's users and rules; existing passwords stay."""
 
         def with_theirs(state: SecurityState) -> SecurityState:
             return dataclasses.replace(
@@ -104,7 +104,7 @@ class Security:
         self._change_acls(with_new)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Removes what the filters match; for each filter what that was."""
+        """Removes the rules that match the filters; returns them for each filter."""
         matched: list[list[Acl]] = []
 
         def without_matched(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
@@ -153,7 +153,7 @@ class Security:
     def find_account(
         self, mechanism: str, now_ms: Callable[[], int], new_salt: Callable[[], bytes]
     ) -> "Callable[[str, bool], ScramAccount]":
-        """Finds whom a name in a SCRAM login stands for when it is asked."""
+        """Finds the account of a name when a SCRAM login needs it."""
         # Where nobody logs in, as in a program's own log, no login is imported.
         from ottla.broker.security.sasl import Login, ScramAccount
 

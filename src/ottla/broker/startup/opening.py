@@ -1,7 +1,7 @@
-"""Opening log directories as one broker, and finishing what a crash left half done.
+"""Opens log directories as one broker, and finishes what a crash interrupted.
 
-Kafka's counterparts: `BrokerMetadataCheckpoint` at start-up, and what its controller would send
-the broker about topics that are half made or half deleted.
+Kafka's counterparts: `BrokerMetadataCheckpoint` at startup, and the orders of its controller about
+topics that are half created or half deleted.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ RunAll = Callable[[Sequence[Callable[[], object]]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """What a shell hands in: time, chance, ids, and the identity for directories that are new."""
+    """What the caller passes in: time, randomness, ids, and the identity of new directories."""
 
     now_ms: int
     new_id: Callable[[], Uuid]
@@ -84,7 +84,7 @@ def open_directories(
     configs: Callable[[Mapping[str, TopicEntry]], TopicConfigs],
     found: FoundSettings,
 ) -> tuple[OpenedDirectories, TopicConfigs]:
-    """Opens all that the disks let open; raises `UserError` naming the path and the fix.
+    """Opens all directories that can be opened; raises `UserError` naming the path and the fix.
 
     A directory that cannot be read, locked or loaded is offline from the start, unless it is the
     last one.
@@ -130,7 +130,7 @@ def open_directories(
 
 
 def check_paths(paths: Sequence[str], file_system: FileSystem) -> None:
-    """Raises `UserError` unless there are paths, each to another place."""
+    """Raises `UserError` unless there are paths, all different."""
     if not paths:
         raise UserError("name at least one log directory")
     seen: dict[str, str] = {}
@@ -272,8 +272,8 @@ def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile
     ours = [one.path for some in found for one in some if one.integrity is not None]
     if ours and not known.is_found:
         logger.warning(
-            "%s is missing, which had the settings of topics: restore it, or say with ottla adopt "
-            "what they are",
+            "%s is missing, which had the settings of topics: restore it, or set them with ottla "
+            "adopt",
             join(parent_directory(ours[0]), TOPIC_FILE_NAME),
         )
 

@@ -1,17 +1,16 @@
-"""What becomes of every partition's directory at a start, decided once over all log directories.
+"""The startup plan: what happens to every partition's directory at a start, decided once over all
+log directories.
 
 A partition has one log. Beside it there may be the copy of a move that is under way, or what a
 crash left of one: a move is decided when its source is renamed to `-delete` under the copy's own
-id, so a copy without a log whose id such a directory bears is whole, and takes its place. What
-belongs to no topic here is renamed to `-stray`, never removed. While a directory is away nobody
-knows what lies in it, and what might be the last of its records stays as it is.
-
-A directory that has another partition's name, or another topic's id, was put there by mistake: it
-stays, and the partition is refused, since neither may its records be served nor others be appended.
-The same goes for a partition that a checkpoint names and no directory holds (`find_lost`).
-
-Kafka's counterparts: `LogManager.loadLog`, `LogManager.isStrayReplica`. There a crash between the
-two renames of a move leaves two logs, and a start that a person must help.
+id, so a copy without a log whose id such a directory has is complete, and takes its place.
+Directories without a topic are renamed to `-stray`, never removed. While a directory is away its
+contents are unknown, and what might be the last copy of its records stays unchanged. A directory
+with another partition's name, or another topic's id, was put there by mistake: it stays, and the
+partition is refused, since its records must not be served, nor others be appended. The same applies
+to a partition that a checkpoint names and no directory holds (`find_lost`). Kafka's counterparts:
+`LogManager.loadLog`, `LogManager.isStrayReplica`. There a crash between the two renames of a move
+leaves two logs, and a start that needs manual help.
 """
 
 from collections.abc import Mapping, Sequence, Set

@@ -1,1 +1,1 @@
-"""Topics and their partitions: in memory, on the disks, and on their way out."""
+"""Topics and their partitions: in memory, on disk, and being deleted."""

@@ -1,9 +1,8 @@
-"""How many topics clients may have made by only asking for them.
+"""Limits how many topics clients create by only requesting them.
 
-A request for Metadata may name 100,000 topics, and each is directories and files. A client that
-asks for more than is allowed gets the answer that the others have no leader yet, which every client
-takes for a reason to ask again. Kafka limits the rate by a client quota only (KIP-599), and not by
-default.
+A request for Metadata may name 100,000 topics, and each is directories and files. For topics beyond
+the limit the response reports that they have no leader yet, upon which every client retries. Kafka
+limits the rate by a client quota only (KIP-599), and not by default.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ UNLIMITED = -1
 
 
 class AutoCreation:
-    """Counts what is made in a request and in a minute."""
+    """Counts what is created by a request and in a minute."""
 
     def __init__(self, config: Callable[[], BrokerConfig]) -> None:
         self._config = config
@@ -23,7 +22,7 @@ class AutoCreation:
         self._made_in_minute = 0
 
     def take(self, made_in_request: int, monotonic_ms: float) -> bool:
-        """Whether one more may be made; it then counts."""
+        """Whether one more may be created; it is then counted."""
         config = self._config()
         if monotonic_ms - self._minute_began_ms >= MINUTE_MS:
             self._minute_began_ms = monotonic_ms

@@ -1,4 +1,4 @@
-"""One partition of this broker: its log, its place, its leader epoch.
+"""One partition of this broker: its log, its directory, its leader epoch.
 
 Kafka's counterpart: `Partition`, of which a broker without replicas needs little.
 """
@@ -16,16 +16,16 @@ from ottla.storage.log.reader import FetchData
 
 
 class Replication(Protocol):
-    """What of a partition other brokers have a part in (`broker/replicas.py`).
+    """The aspects of a partition that involve other brokers (`broker/replicas.py`).
 
     `check_append` and `read` raise `ApiError`.
     """
 
     def check_append(self, acks: int) -> None:
-        """Before records are appended."""
+        """Called before records are appended."""
 
     def written_out(self) -> None:
-        """Appends were written out, and followers may have them."""
+        """Appends were written, and followers may read them."""
 
     def await_commit(self, pending: DelayedOperation, required_offset: int) -> Hashable:
         """Has a produce wait until all before an offset is committed; returns the partition's key

@@ -1,5 +1,4 @@
-"""What stays for a while before its files are removed: directories of deleted partitions, and
-segments that retention took out of their logs.
+"""Delayed removal of files: directories of deleted partitions, and segments that retention deleted.
 
 The wait (`file.delete.delay.ms`) gives readers of those files, and people, time to notice. It is on
 the monotonic clock, so it starts again when the broker does, as in Kafka. A crash leaves a
@@ -128,6 +127,6 @@ class SegmentRemovals:
                 segment.close()  # the next start removes what is left
 
     def close(self) -> None:
-        """Lets go of the files, which the next start removes."""
+        """Closes the files, which the next start removes."""
         for _, segment in self._due.take_all_due(inf):
             segment.close()

@@ -1,7 +1,7 @@
-"""What topics may be called, which are a broker's own, and what their settings may be.
+"""Valid names of topics, the internal topics, and valid settings.
 
-Rules without a topic: what reads a directory needs them, and none of a broker's parts.
-Kafka's counterpart: `Topic`.
+Rules without a topic: code that reads a directory needs them, but no part of a broker. Kafka's
+counterpart: `Topic`.
 """
 
 import re

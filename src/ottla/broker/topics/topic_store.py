@@ -1,4 +1,4 @@
-"""Topics on the disks: made, grown, given other settings and deleted, each durably or not at all.
+"""Topics on disk: creates, extends, configures and deletes them, each durably or not at all.
 
 Format page: docs/format/ottla-topics.md. Every change is written to the topic file of each log
 directory before the first partition is touched (a deletion: marked there), so after a crash `load`
@@ -59,7 +59,7 @@ LOGS_DELETED_PER_TURN: Final = 32
 
 
 class TopicStore:
-    """Keeps `topics` and the disks the same. Changes raise `ApiError` and then change nothing."""
+    """Keeps `topics` and the disks consistent. Changes that raise `ApiError` have no effect."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class TopicStore:
     # Changes
 
     def create(self, new: NewTopic, partition_count: int, *, validate_only: bool = False) -> Topic:
-        """Makes a topic."""
+        """Creates a topic."""
         if validate_only:
             return self._draft(new, partition_count)
         (result,) = self.create_all([(new, partition_count)])
@@ -321,7 +321,7 @@ class TopicStore:
     def configure(
         self, topic: Topic, overrides: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
-        """Replaces all of a topic's own settings; its logs follow them from now on."""
+        """Replaces a topic's overridden settings; its logs use them from now on."""
         if topic.is_internal:
             overrides = {POLICY_NAME: "compact", **overrides}
             if overrides[POLICY_NAME] != "compact":
@@ -441,8 +441,8 @@ class TopicStore:
     ) -> None:
         """Makes what is missing of many partitions, in turns, with one write for their topics.
 
-        Raises nothing: what could not be made, `host` says. `on_made` hears of a partition before
-        anybody else can. Two controllers may ask at a time.
+        Raises nothing: what could not be made, `host` says. `on_made` is called for a partition
+        before anything else sees it. Two controllers may ask at a time.
         """
         with self._hosting, kept(), contextlib.suppress(StorageError):
             missing: list[tuple[Topic, int]] = []

@@ -1,1 +1,1 @@
-"""Transactions: their machine, run over `__transaction_state`, and their markers."""
+"""Transactions: their machine, backed by `__transaction_state`, and their markers."""

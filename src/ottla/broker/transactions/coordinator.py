@@ -1,10 +1,10 @@
 """Runs the machine of transactions: decide, append to `__transaction_state`, replay, answer.
 
-What is decided continues in `Broker.write_out`, in three steps each of which is on its way to the
-disk before the next begins: the decision, the markers, and the word that all markers are there. A
-crash between them finds the transaction prepared, and `loaded` has the rest done. So no partition
-ever gets the marker of a decision that a restart would not know of, and none is left without.
-Kafka's counterparts: `TransactionCoordinator`, `TransactionMarkerChannelManager`.
+A decision continues in `Broker.write_out`, in three steps, each written before the next begins: the
+decision, the markers, and the record that all markers are written. After a crash between them the
+transaction is prepared, and `loaded` completes it. So no partition ever gets the marker of a
+decision that a restart would not know of, and none is left without. Kafka's counterparts:
+`TransactionCoordinator`, `TransactionMarkerChannelManager`.
 """
 
 import logging

@@ -1,9 +1,9 @@
-"""The markers of transactions on their way to the brokers that lead the partitions: a machine.
+"""Sends the markers of transactions to the brokers that lead the partitions: a machine.
 
-A marker is sent to the leader of its partition, this broker included, and again, after a pause,
-until that broker has it on all in-sync replicas. One request to a broker is on its way at a time;
-what comes meanwhile goes with the next one. Kafka's counterparts:
-`TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
+A marker is sent to the leader of its partition, including this broker, and repeated, after a pause,
+until that broker has it on all in-sync replicas. One request per broker is pending at a time; later
+markers are sent with the next one. Kafka's counterparts: `TransactionMarkerChannelManager`,
+`TransactionMarkerRequestCompletionHandler`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

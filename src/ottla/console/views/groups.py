@@ -45,7 +45,7 @@ def groups(ask: Ask) -> Page:
 
 
 def _listed(place: Place) -> tuple[list[Fields], Mapping[str, ListedGroup]]:
-    """A row for each group, and what a broker said of it."""
+    """A row for each group, and errors of brokers."""
     if place.has_broker:
         with place.admin() as admin:
             found = {one.group: one for one in admin.list_groups()}
@@ -122,7 +122,7 @@ def group(ask: Ask) -> Page:
 
 
 def group_fields(ask: Ask, name: str, now_ms: int) -> Fields:
-    """What the page shows, and the stream sends again and again."""
+    """The content of the page, which the stream sends repeatedly."""
     place = ask.place
     data: Fields = {
         "name": name, "shown": visible(name), "state": "", "kind": "", "assignor": "",

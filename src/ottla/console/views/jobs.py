@@ -102,7 +102,7 @@ def _cleaning(ask: Ask, files: Directories, log: ReadOnlyLog) -> Iterator[Fields
 
 
 def _directory(files: Directories, path: str) -> Fields:
-    """Who holds a directory, and whether its next start recovers it."""
+    """Which process holds a directory, and whether its next start recovers it."""
     owner = owner_of(files.file_system, path)
     is_clean = files.file_system.status(join(path, CLEAN_SHUTDOWN)) is not None
     if owner is None:

@@ -123,7 +123,7 @@ def _row_fields(row: Setting, value: "Value", origin: str) -> Fields:
 
 
 def _meaning(name: str, row: Setting | None, documentation: str) -> Fields:
-    """What a setting does here, which may be nothing."""
+    """What a setting does here."""
     effect = row.doc if row is not None else documentation
     if row is None and is_without_effect(name):
         effect = f"has no effect here: {reason_of(name)}"

@@ -18,13 +18,13 @@ SEARCH_STEP_S = 0.25
 TAIL_STEP_S = 0.5
 GROUP_STEP_S = 2.0
 TAIL_SHOWN = 25
-"""Messages in one step of a tail: what a person can still follow. More are sampled."""
+"""Messages in one step of a tail, as many as one can follow. More are sampled."""
 
 Stream = Callable[[Ask], EventStream]
 
 
 class SearchStream:
-    """Sends what is found as it is found, and how far the search is."""
+    """Sends matches as they are found, and the progress of the search."""
 
     def __init__(self, ask: Ask) -> None:
         self._search = open_search(ask)

@@ -119,7 +119,7 @@ def _sizes(admin: Admin, partitions: Mapping[str, Sequence[int]]) -> dict[str, i
 
 
 def figures(ask: Ask) -> Page:
-    """What a script fills in: of the topics that it names, some at a time."""
+    """Figures for a script: those of the topics that it names, some at a time."""
     names = [one for one in ask.query.get("names", "").split(",") if one][:FIGURES_AT_ONCE]
     return Page(
         template="error.html",
@@ -129,7 +129,7 @@ def figures(ask: Ask) -> Page:
 
 
 def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
-    """Records left, records a second, and the lag of the group that is furthest behind."""
+    """Number of records, records per second, and the lag of the group that is furthest behind."""
     if not ask.place.has_broker:
         return _figures_of_files(ask.place, names)
     found: dict[str, Fields] = {}

@@ -69,7 +69,7 @@ def transactions(ask: Ask) -> Page:
 
 
 def _open(admin: Admin, view: CoordinatorView, topic: str, now_ms: int) -> list[Judged]:
-    """What is open in the partitions that coordinators name, or in those of a topic."""
+    """Open transactions in the partitions that coordinators name, or in those of a topic."""
     places = {place for one in view.transactions for place in one.partitions}
     if topic:
         places = set(admin.places([topic]))

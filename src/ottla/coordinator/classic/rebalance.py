@@ -1,4 +1,4 @@
-"""A rebalance of a classic group: members join, a generation begins, they sync, time may run out.
+"""A rebalance of a classic group: members join, a generation begins, they sync, or time out.
 
 Each operation is decided on a copy of the group. Only two of its steps write a record: the leader's
 assignment, and the loss of the last member. Kafka's counterparts: the classic half of
@@ -31,7 +31,7 @@ from ottla.coordinator.requests import UNKNOWN_MEMBER, Acknowledgement, MemberCl
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long the join of a new member may wait. The member sends no heartbeats yet, so without a
-bound a client that has gone would stay in the group for ever."""
+bound a client that has gone would stay in the group forever."""
 
 
 class Rebalance(Plan[ClassicGroup]):
@@ -46,7 +46,9 @@ class Rebalance(Plan[ClassicGroup]):
     def join(
         self, request: JoinRequest, pending_id: Hashable, new_id: Callable[[], Uuid]
     ) -> JoinAnswer | None:
-        """The answer, or `None` when it comes with the new generation; raises `ApiError`."""
+        """Returns the response, or `None` if it comes with the new generation; raises
+        `ApiError`.
+        """
         self.change()
         if not self._has_room(request.member_id):
             return self._turn_away(request.member_id)
@@ -105,7 +107,7 @@ class Rebalance(Plan[ClassicGroup]):
         self.draft.events.append(MemberJoined(group=self.group.group_id, member=member_id))
         self.group.add(member, request.protocol_type)
         self.set_timer(Due.SESSION, NEW_MEMBER_JOIN_TIMEOUT_MS, member_id)
-        self._go_on(f"{member_id} has come: {_reason(request)}")
+        self._go_on(f"{member_id} joined: {_reason(request)}")
 
     def _join_again(self, request: JoinRequest, pending_id: Hashable) -> None:
         member_id = request.member_id
@@ -119,7 +121,7 @@ class Rebalance(Plan[ClassicGroup]):
         # A join that the client has given up on is answered first.
         member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
         self.group.put(member.with_request(request, pending_id))
-        self._go_on(f"{member_id} joins again: {_reason(request)}")
+        self._go_on(f"{member_id} rejoined: {_reason(request)}")
 
     def _knows_all(self, member: Member, request: JoinRequest) -> bool:
         """Whether a member only missed the answer to its last join, and can have it once more.
@@ -151,7 +153,7 @@ class Rebalance(Plan[ClassicGroup]):
             self._take_over(new, former_leader or "", request, pending_id)
             return
         group.put(replace(new, assignment=b"", pending_join=pending_id))
-        self._go_on(f"{member_id} is back: {_reason(request)}")
+        self._go_on(f"{member_id} returned: {_reason(request)}")
 
     def _take_over(
         self, new: Member, former_leader: str, request: JoinRequest, pending_id: Hashable
@@ -180,7 +182,9 @@ class Rebalance(Plan[ClassicGroup]):
     # SyncGroup
 
     def sync(self, request: SyncRequest, pending_id: Hashable) -> SyncAnswer | None:
-        """The answer, or `None` when it comes with the leader's assignment; raises `ApiError`."""
+        """Returns the response, or `None` if it comes with the leader's assignment; raises
+        `ApiError`.
+        """
         member = self.group.check_claim(request.claim)
         _check_protocol(self.group, request)
         match self.group.state:

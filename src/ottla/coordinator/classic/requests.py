@@ -1,6 +1,7 @@
-"""What a classic group's members ask of the coordinator, and what it answers: plain values.
+"""Requests of a classic group's members to the coordinator, and its responses: plain values.
 
-Handlers make them from requests of the wire and back; nothing here knows versions of messages.
+Handlers convert them from and to requests of the wire; nothing here depends on versions of
+messages.
 """
 
 from collections.abc import Mapping
@@ -62,7 +63,7 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A member fetches its part; the leader brings `assignments`, by member id."""
+    """A member fetches its assignment; the leader brings `assignments`, by member id."""
 
     claim: MemberClaim
     protocol_type: str | None = None

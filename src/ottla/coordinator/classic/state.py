@@ -14,16 +14,16 @@ class GroupState(Enum):
     """No members; perhaps committed offsets."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members must join; late members are left out."""
+    """Members must join; late ones are removed."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
     """All have joined, and wait for the assignment that the leader makes."""
 
     STABLE = "Stable"
-    """Everybody has, or can fetch, an assignment."""
+    """All members have, or can fetch, an assignment."""
 
     DEAD = "Dead"
-    """Removed; nobody gets to see it again."""
+    """Removed; never visible again."""
 
 
 PREVIOUS_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {

@@ -1,11 +1,10 @@
-"""The assignors of the new protocol: which member shall have which partitions, from values alone.
+"""The assignors of the new protocol: which member gets which partitions, from values alone.
 
-*range* gives each member neighbouring partitions of every topic, the same ones in topics of one
-size. *uniform* balances the number of partitions and moves as few as that allows. Both go through
-members in a fixed order, where Kafka has that of a hash table: what differs is who gets the odd
-partition, never how many there are.
-
-Kafka's counterparts: `RangeAssignor`, `UniformAssignor`.
+*range* gives each member contiguous partitions of every topic, the same ones in topics of equal
+size. *uniform* balances the number of partitions with as few moves as possible. Both process
+members in a fixed order, where Kafka has that of a hash table: the member that gets the odd
+partition may differ, never the number of partitions. Kafka's counterparts: `RangeAssignor`,
+`UniformAssignor`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Members that leave, by their own word or because nothing was heard of them in time.
+"""Members that leave, by request or because their session timed out.
 
 Kafka's counterparts: `GroupMetadataManager.consumerGroupLeave`, `consumerGroupFenceMember` and the
 timers there.

@@ -1,8 +1,8 @@
-"""A member's next step from what it has to what it shall have. Pure.
+"""A member's next step from its current to its target assignment. Pure.
 
-First it gives up what it is not to have any more, and stays in its epoch until it says that it did.
-Then it takes on the target's epoch with what is free, and comes for the rest as others let go of
-it. So a partition never has two owners. Kafka's counterpart: `CurrentAssignmentBuilder`.
+First it gives up partitions that it should no longer have, and stays in its epoch until it confirms
+that. Then it takes the target's epoch with the free partitions, and gets the rest as others release
+them. So a partition never has two owners. Kafka's counterpart: `CurrentAssignmentBuilder`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the members of a group read, compared with the topics there are.
+"""The subscriptions of a group's members, matched against the existing topics.
 
 Kafka's counterparts: `GroupMetadataManager.updateSubscriptionMetadata`, `TopicRegexResolver`.
 """

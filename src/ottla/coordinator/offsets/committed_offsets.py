@@ -138,7 +138,7 @@ class CommittedOffsets:
     # Questions
 
     def __contains__(self, group_id: str) -> bool:
-        """Whether a group has committed anything, be it in a transaction that is still open."""
+        """Whether a group has committed anything, including in a transaction that is still open."""
         return group_id in self._by_group or self.has_pending(group_id)
 
     def has_pending(self, group_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""What groups of both protocols have in common. Kafka's counterpart: `Group`."""
+"""The common interface of groups of both protocols. Kafka's counterpart: `Group`."""
 
 from collections.abc import Iterable
 from typing import Protocol, Self

@@ -36,7 +36,7 @@ def verdict_text(status: CompactionStatus) -> str:
 
 
 def bound_text(status: CompactionStatus) -> str:
-    """What a pass that begins now ends before, and why."""
+    """The end of a pass that begins now, and the reason."""
     explanation = status.explanation
     range_ = explanation.range
     match range_.bound:
@@ -125,7 +125,7 @@ def _changes_of_bound(status: CompactionStatus, setting: Setting) -> list[str]:
 
 
 def notes(status: CompactionStatus) -> list[str]:
-    """What is worth knowing beside the verdict."""
+    """Notes beside the verdict."""
     config, range_ = status.explanation.config, status.explanation.range
     found = []
     if range_.is_checkpoint_wrong:

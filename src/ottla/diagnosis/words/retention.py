@@ -1,4 +1,6 @@
-"""Retention's verdicts in words: when a segment goes, what keeps it, and what would change that."""
+"""Retention's verdicts in words: when a segment is deleted, what keeps it, and how to change
+that.
+"""
 
 from ottla.base.times import second_text
 from ottla.config.contradictions import reserved
@@ -9,7 +11,7 @@ from ottla.storage.retention.retention import Blocker, LogFacts
 
 
 def when_text(segment: ExplainedSegment, now_ms: int) -> str:
-    """When it goes, as short as a column."""
+    """When it is deleted, short enough for a column."""
     verdict = segment.verdict
     if verdict.goes:
         return "at the next check"
@@ -130,7 +132,7 @@ def settings_text(explained: ExplainedLog) -> str:
 
 
 def facts_that_surprise(explained: ExplainedLog) -> list[str]:
-    """What is worth knowing of a log beside its segments."""
+    """Facts about a log besides its segments."""
     config = explained.facts.config
     found = []
     if explained.waiting_count:

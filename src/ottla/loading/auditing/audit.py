@@ -1,10 +1,10 @@
-"""Whether a table holds exactly what its log does, by looking at both: no Spark is needed.
+"""Whether a table has exactly the records of its log, by reading both: Spark is not needed.
 
-Five questions, each of which could be answered "no" by another kind of mistake: do the offset
-ranges of all commits tile, partition by partition; are the files those that the ledger names, and
-no row there twice; has the log as many committed records in each range as the table has rows and
-quarantined ones; are its batches still those that were loaded; and are the rows those records. What
-the log no longer has cannot be compared, and is reported. Kafka has no counterpart.
+Five checks, each of which finds another kind of mistake: the offset ranges of all commits are
+contiguous in each partition; the files are those that the ledger names, and no row is there twice;
+the log has as many committed records in each range as the table has rows and quarantined ones; its
+batches are still those that were loaded; and the rows equal the records. Records that the log no
+longer has cannot be compared, and are reported. Kafka has no counterpart.
 """
 
 import random
@@ -158,7 +158,7 @@ class Audit:
             self._check_there(piece, rows + quarantined)
 
     def _check_piece(self, piece: Piece, count: int) -> None:
-        """Raises `OffsetsGoneError` for what is not, or no longer, in the log."""
+        """Raises `OffsetsGoneError` for offsets that are not, or no longer, in the log."""
         wanted = piece.offsets
         place = TopicPartition(self._topic, piece.stated.partition)
         offered = self._offered[place.partition]
@@ -189,9 +189,10 @@ class Audit:
         self._report.batches_matched += found.batch_count if found == stated else 0
 
     def _check_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
-        """Rows of files whose offsets interleave; the records in quarantine are none of them.
+        """Compares the rows of files whose offsets interleave; quarantined records are not among
+        them.
 
-        What retention takes while they are compared is left out.
+        What retention deletes meanwhile is left out.
         """
         partition, compared = group[0].partition, self._report.rows_compared
         while True:

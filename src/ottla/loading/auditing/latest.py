@@ -43,7 +43,7 @@ def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> l
 
 @dataclass(slots=True)
 class StateAudit:
-    """One partition; `offered` is what the log has of it."""
+    """The comparison of one partition; `offered` is what the log has."""
 
     table: TableDirectory
     log: LogSource
@@ -77,7 +77,7 @@ class StateAudit:
         yield from self._compare(files, max(ends, default=0))
 
     def differences_of_rows(self, file: DataFile) -> Iterator[Difference]:
-        """What the rows of a file have that their records have not."""
+        """How the rows of a file differ from their records."""
         wanted = self._offered_of(
             OffsetRange(from_offset=file.first_offset, until_offset=file.last_offset + 1)
         )

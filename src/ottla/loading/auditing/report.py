@@ -38,7 +38,7 @@ class AuditReport:
     rows: int = 0
     quarantined: int = 0
     rows_counted: int = 0
-    """Rows and quarantined records of which the log was found to have as many."""
+    """Rows and quarantined records whose number matches the log."""
     batches_matched: int = 0
     """Batches of the log that came to what was noted when they were loaded."""
     rows_compared: int = 0

@@ -1,7 +1,5 @@
-"""What a client may do of what it asks, API by API; only brokers with an authorizer load this.
-
-`guards.py` has a row for each API: which operation on which resources it needs, and what is
-answered where that is denied. A guard hands the rest of the request to the API's handler, which
-knows of no authorization. Kafka's counterparts: the checks in `KafkaApis` and `ControllerApis`,
-`AuthHelper`.
+"""Authorization of requests, API by API; only brokers with an authorizer import it. `guards.py` has
+a row for each API: the operation on which resources it needs, and the response if that is denied. A
+guard passes the allowed part of the request to the API's handler, which knows nothing of
+authorization. Kafka's counterparts: the checks in `KafkaApis` and `ControllerApis`, `AuthHelper`.
 """

@@ -1,4 +1,4 @@
-"""What one request's client may do, and the log of what it was denied.
+"""The rights of one request's client, and the log of denials.
 
 Kafka's counterparts: `AuthHelper`, and the audit log of `StandardAuthorizerData`.
 """
@@ -26,7 +26,9 @@ Handle = Callable[..., Answer]
 
 
 class AuditLog:
-    """One line for each denial, and so many in a time; how many were left out is said after it."""
+    """One line per denial, at most so many in a time; the number of omitted ones is logged
+    afterwards.
+    """
 
     def __init__(self) -> None:
         self._window_ms = 0.0
@@ -61,7 +63,7 @@ class AuditLog:
 
 
 class Access:
-    """Answers a guard's questions about the client of one request."""
+    """Decides for a guard about the client of one request."""
 
     __slots__ = ("_audit", "_authorizer", "_context")
 
@@ -80,7 +82,7 @@ class Access:
         return False
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """As `allows`, for what the client has not asked for by name: nothing is logged."""
+        """As `allows`, for resources that the client has not named: nothing is logged."""
         client = self._context.client
         return self._authorizer.allows(
             client.principal, client.host, operation, resource_type, name
@@ -108,7 +110,7 @@ class Access:
         return self.allows(operation, ResourceType.TRANSACTIONAL_ID, name)
 
     def some_topic(self, operation: Operation) -> bool:
-        """Whether there is a topic that the client may do something with."""
+        """Whether the operation is allowed on any topic."""
         client = self._context.client
         return self._authorizer.allows_any(
             client.principal, client.host, operation, ResourceType.TOPIC
@@ -120,7 +122,7 @@ class Access:
         return self._authorizer.revision
 
     def operations(self, supported: int, resource_type: ResourceType, name: str) -> int:
-        """Of operations as bits those that the client may do (KIP-430)."""
+        """Those of some operations, as bits, that the client may do (KIP-430)."""
         return sum(
             1 << operation
             for operation in Operation
@@ -130,7 +132,7 @@ class Access:
     def split(
         self, elements: Sequence[Any], may: Callable[[Any], bool]
     ) -> tuple[list[Any], list[Any]]:
-        """Those that the client may use, and the others."""
+        """Splits resources into those that the client may use, and the others."""
         allowed: list[Any] = []
         denied: list[Any] = []
         for one in in_turns(elements):

@@ -1,4 +1,4 @@
-"""Guards of what is the whole cluster's: an operation on it, or everything is refused."""
+"""Guards of requests about the whole cluster: either allowed, or refused as a whole."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +49,7 @@ FIRST_ELECTION_ERROR_VERSION = 1
 
 
 def needs(operation: Operation, refused: Callable[[Any], Any]) -> Guard:
-    """A guard of requests that need one operation on the cluster."""
+    """A guard for requests that need one operation on the cluster."""
 
     def guard(request: Any, context: RequestContext, access: Access, handle: Handle) -> Answer:
         if access.cluster(operation):
@@ -61,7 +61,7 @@ def needs(operation: Operation, refused: Callable[[Any], Any]) -> Guard:
 
 
 def with_code(response: Callable[..., Any], **more: Any) -> Callable[[Any], Any]:
-    """A response that has one error for all."""
+    """A response with one error for all."""
     return lambda _: response(error_code=DENIED, **more)
 
 
@@ -152,7 +152,7 @@ def refused_alter_users(
 def describe_cluster(
     request: Any, context: RequestContext, access: Access, handle: Handle
 ) -> Answer:
-    """Everybody may know the brokers; what may be done with the cluster is filled in."""
+    """Everyone may see the brokers; the client's rights on the cluster are filled in."""
 
     def amend(response: DescribeClusterResponse) -> None:
         if request.include_cluster_authorized_operations:

@@ -1,4 +1,4 @@
-"""Which guard stands before each API; an API without a row fails the tests."""
+"""The guard of each API; an API without a row fails the tests."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -124,14 +124,14 @@ AUDIT: Final = AuditLog()
 def guard_of(api_key: ApiKey) -> Guard | None:
     if api_key in GUARDS:
         return GUARDS[api_key]
-    # A broker alone does without the messages that brokers of a cluster exchange.
+    # A broker without a cluster does not need the messages between brokers.
     from ottla.server.authorization.members import GUARDS_OF_MEMBERS
 
     return GUARDS_OF_MEMBERS[api_key]
 
 
 def guarded(api_key: ApiKey, handle: Handler, authorizer: Authorizer) -> Handler:
-    """A handler that does the same, of what the client may do."""
+    """Wraps a handler, which then handles only what the client may do."""
     guard = guard_of(api_key)
     if guard is None:
         return handle

@@ -1,4 +1,4 @@
-"""Guards of what brokers of a cluster ask each other, and of features, which only a cluster has."""
+"""Guards of requests between brokers of a cluster, and of features, which only a cluster has."""
 
 from collections.abc import Mapping
 from typing import Final

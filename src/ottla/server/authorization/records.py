@@ -71,7 +71,9 @@ def produce(
 
 
 def quick_produce(handle: Handler, authorizer: Authorizer, audit: AuditLog) -> Handler:
-    """The guard of produce; a producer that was let in once costs one look into a dictionary."""
+    """The guard of produce; for a producer that was allowed before it costs one dictionary
+    lookup.
+    """
     known = authorizer.known
     write, topic_type = Operation.WRITE, ResourceType.TOPIC
 
@@ -94,7 +96,7 @@ def _may_write(topic: TopicProduceData, context: RequestContext, access: Access)
     name: str | None = topic.name
     if context.api_version >= FIRST_PRODUCE_BY_ID:
         name = access.name_of(topic.topic_id)
-    # Of an id that is not known the handler says so: ids are no secret.
+    # For an unknown id the handler answers: ids are not secret.
     return name is None or access.topic(Operation.WRITE, name)
 
 
@@ -119,7 +121,7 @@ def _refused_produce(
 
 
 def fetch(request: FetchRequest, context: RequestContext, access: Access, handle: Handle) -> Answer:
-    """A session's topics are asked about each time it fetches; followers need the cluster's."""
+    """Checks a session's topics at each fetch; followers need the right on the cluster."""
     if _is_followers(request):
         is_allowed = access.cluster(Operation.CLUSTER_ACTION)
         return handle(request, context, lambda _: is_allowed)
@@ -132,7 +134,7 @@ def _is_followers(request: FetchRequest) -> bool:
 
 
 def quick_fetch(handle: Handle, authorizer: Authorizer, audit: AuditLog) -> Handler:
-    """The guard of fetch; a topic that was allowed once costs one look into a dictionary."""
+    """The guard of fetch; a topic that was allowed before costs one dictionary lookup."""
     known = authorizer.known
     read, topic_type = Operation.READ, ResourceType.TOPIC
 

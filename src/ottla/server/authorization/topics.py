@@ -1,4 +1,4 @@
-"""Guards of topics: what may be described, made, changed and deleted, and settings of all kinds."""
+"""Guards of topics: describing, creating, changing and deleting them, and settings of all kinds."""
 
 from collections.abc import Callable
 from functools import partial
@@ -77,7 +77,7 @@ def metadata(
 
 
 def _visible(topics: list[MetadataResponseTopic], access: Access) -> list[MetadataResponseTopic]:
-    """Those that may be described, and the answers that name none."""
+    """Splits topics into those that may be described, and responses that do not name the others."""
     return [
         one
         for one in in_turns(topics)
@@ -97,7 +97,9 @@ def _split_metadata(
     context: RequestContext,
     access: Access,
 ) -> tuple[list[MetadataRequestTopic], list[MetadataResponseTopic]]:
-    """What may be described, and the answers for the rest: whether it exists is not said."""
+    """Splits topics into those that may be described, and responses that hide whether the others
+    exist.
+    """
     may_make = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
     catalog = context.broker.catalog
     allowed: list[MetadataRequestTopic] = []
@@ -132,7 +134,7 @@ def describe_topic_partitions(
     access: Access,
     handle: Handle,
 ) -> Answer:
-    """Of all topics those that may be described, and no cursor at another."""
+    """Leaves out topics that may not be described, also from the cursor."""
     allowed, denied = access.split(
         request.topics, lambda one: access.topic(Operation.DESCRIBE, one.name)
     )
@@ -188,7 +190,7 @@ def create_topics(
 def delete_topics(
     request: DeleteTopicsRequest, context: RequestContext, access: Access, handle: Handle
 ) -> Answer:
-    """A topic by its id is named in the answer to those alone who may describe it."""
+    """A topic given by its id is only named in the response if the client may describe it."""
     refused: list[DeletableTopicResult] = []
 
     def may_delete(one: DeleteTopicState) -> bool:

@@ -19,7 +19,7 @@ from ottla.server.request_context import PendingAnswer, PendingResponse, Request
 T = TypeVar("T")
 
 MAX_PARTITIONS = 16
-"""What becomes leader or follower, or is made, in one go."""
+"""Partitions that become leader or follower, or are created, in one step."""
 
 
 def replicas_of(context: RequestContext) -> Replicas:
@@ -47,8 +47,10 @@ def ask_controller(
     context: RequestContext,
     timeout_ms: int,
 ) -> PendingAnswer:
-    """The response once each event is decided on, and this broker knows the leaders of what was
-    made; a refusal stands in the event's result."""
+    """Returns the response once each event is decided, and this broker knows the resulting leaders.
+
+    A refusal is in the event's result.
+    """
 
     def answered(answers: list[Answer]) -> Message | PendingResponse:
         left = []
@@ -79,9 +81,10 @@ def refuse(result: Refusable, error: ErrorCode) -> None:
 
 
 class Hearing(Generic[T]):
-    """What the controller has done, and this broker is to hear of before the client is answered.
+    """Waits until this broker knows what the controller has done, before the client is answered.
 
-    What is heard leaves `left`; `is_late` amends the response where the client waits no longer.
+    Known items are removed from `left`; `is_late` amends the response if the client's timeout is
+    over.
     """
 
     def __init__(
@@ -116,7 +119,7 @@ class Hearing(Generic[T]):
 def apply_in_parts(
     order: LeaderAndIsr | StopReplica, sender: Sender, context: RequestContext
 ) -> Applied:
-    """The errors of all partitions; what a later controller has forbidden since is not done."""
+    """Returns the errors of all partitions; skips what a later controller has forbidden since."""
     if len(order.orders) > MAX_PARTITIONS:
         context.may_take_long()
     replicas = replicas_of(context)

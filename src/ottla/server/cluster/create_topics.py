@@ -1,6 +1,6 @@
 """CreateTopics, 0 to 7: the controller places the replicas of new topics, and elects leaders.
 
-The answer comes when they are elected and this broker knows them, so that its clients can ask on.
+The answer comes when they are elected and this broker knows them, so that its clients can continue.
 Kafka's counterparts: `ZkAdminManager.createTopics`, `AdminZkClient.createTopic`.
 """
 

@@ -1,7 +1,5 @@
-"""Who leads what a client has asked the wrong broker for (KIP-951).
-
-The client goes there at once, without asking for metadata. Kafka's counterpart:
-`KafkaApis.getCurrentLeader`.
+"""Names the current leaders to a client that asked the wrong broker (KIP-951). The client connects
+to them without a Metadata request. Kafka's counterpart: `KafkaApis.getCurrentLeader`.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +21,9 @@ class Refused(Protocol):
 
 
 class Moved(NamedTuple):
-    """A partition whose client is to go elsewhere; the topic's name is empty where it has an id."""
+    """A partition that the client finds elsewhere; the topic's name is empty if the request has
+    its id.
+    """
 
     topic: str
     topic_id: Uuid
@@ -37,7 +37,7 @@ def name_leaders(
     node: Callable[..., Any],
     context: RequestContext,
 ) -> list[Any]:
-    """Puts leaders into refusals; returns the nodes of those that the client's listener reaches.
+    """Adds leaders to errors; returns the nodes that the client's listener can reach.
 
     `leader` and `node` are the structs of the response.
     """

@@ -1,4 +1,4 @@
-"""Which handlers a member of a cluster has of its own."""
+"""The handlers that a member of a cluster has of its own."""
 
 from importlib import import_module
 from typing import Any, Final
@@ -40,7 +40,7 @@ OWN: Final = frozenset(
 
 
 def own_handler_of(api_key: ApiKey) -> Handler | None:
-    """`None` where a broker alone answers in the same way."""
+    """Returns `None` if a broker without a cluster answers in the same way."""
     if api_key not in OWN:
         return None
     module: Any = import_module(f"ottla.server.cluster.{module_name(api_key)}")

@@ -1,8 +1,7 @@
-"""AlterReplicaLogDirs, 0 to 2: has partitions move to other log directories of this broker.
-
-Answered when the move has begun; DescribeLogDirs says how far it is. A move to where a partition
-lies already gives up the one that is under way. Kafka's counterpart:
-`ReplicaManager.alterReplicaLogDirs` (KIP-113, KIP-1066).
+"""AlterReplicaLogDirs, 0 to 2: moves partitions to other log directories of this broker. Answered
+once the move has begun; DescribeLogDirs reports its progress. A move to the partition's current
+directory cancels the one under way. Kafka's counterpart: `ReplicaManager.alterReplicaLogDirs`
+(KIP-113, KIP-1066).
 """
 
 from ottla.base.error_codes import ErrorCode

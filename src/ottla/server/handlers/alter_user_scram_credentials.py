@@ -1,7 +1,7 @@
 """AlterUserScramCredentials, 0: sets and removes passwords for logins by SCRAM.
 
-The request carries the salted password; what is kept is made of it here, and is on the disks when
-the answer goes. Kafka's counterpart: `ScramControlManager.alterCredentials` (KIP-554).
+The request carries the salted password; the stored keys are derived from it here, and are on disk
+when the response is sent. Kafka's counterpart: `ScramControlManager.alterCredentials` (KIP-554).
 """
 
 from collections.abc import Mapping

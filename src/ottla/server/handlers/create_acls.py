@@ -1,4 +1,4 @@
-"""CreateAcls, 0 to 3: adds access rules, which are on the disks and hold when the answer goes.
+"""CreateAcls, 0 to 3: adds access rules, which are on disk and in effect when the response is sent.
 
 Kafka's counterpart: `AclControlManager.createAcls`.
 """

@@ -1,7 +1,6 @@
-"""CreatePartitions, 0 to 3: gives topics more partitions, or says whether that would work.
-
-They are there when the answer goes, so `timeout_ms` has nothing to wait for.
-Kafka's counterparts: `ControllerApis.createPartitions`, `ReplicationControlManager` (KIP-195).
+"""CreatePartitions, 0 to 3: adds partitions to topics, or validates that. They exist when the
+response is sent, so `timeout_ms` has no effect. Kafka's counterparts:
+`ControllerApis.createPartitions`, `ReplicationControlManager` (KIP-195).
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
-"""CreateTopics, 0 to 7: makes topics, or with `validate_only` says whether that would work.
-
-A topic is durable when the answer goes, so `timeout_ms` has nothing to wait for.
-Kafka's counterpart: `ReplicationControlManager.createTopics`.
+"""CreateTopics, 0 to 7: creates topics, or with `validate_only` only validates the request. A topic
+is durable when the response is sent, so `timeout_ms` has no effect. Kafka's counterpart:
+`ReplicationControlManager.createTopics`.
 """
 
 from collections import Counter

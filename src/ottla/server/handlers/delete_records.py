@@ -1,6 +1,5 @@
-"""DeleteRecords, 0 to 2: moves the start of partitions forward; readers see it at once.
-
-The new starts are on the disk when the answer goes, where Kafka writes them within a minute.
+"""DeleteRecords, 0 to 2: moves the log start offset of partitions forward; readers see it at once.
+The new offsets are on disk when the response is sent, whereas Kafka writes them within a minute.
 Kafka's counterpart: `Partition.deleteRecordsOnLeader` (KIP-107).
 """
 

@@ -1,8 +1,6 @@
-"""DescribeLogDirs, 0 to 5: log directories, the space on their disks, and what lies in them.
-
-A partition that moves is reported twice: where it is, and where its copy grows, with how many
-offsets that is behind. Kafka's counterpart: `ReplicaManager.describeLogDirs` (KIP-113, KIP-827,
-KIP-1066).
+"""DescribeLogDirs, 0 to 5: log directories, the space on their disks, and their partitions. A
+partition that is being moved is reported twice: where it is, and where its copy is, with the copy's
+lag. Kafka's counterpart: `ReplicaManager.describeLogDirs` (KIP-113, KIP-827, KIP-1066).
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""DescribeTransactions, 0: how transactional ids stand, and where they write (KIP-664).
+"""DescribeTransactions, 0: the state of transactional ids, and their partitions (KIP-664).
 
 Kafka's counterpart: `TransactionCoordinator.handleDescribeTransactions`.
 """

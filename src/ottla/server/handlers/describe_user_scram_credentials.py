@@ -1,4 +1,5 @@
-"""DescribeUserScramCredentials, 0: who has a password, of which mechanisms; never the credentials.
+"""DescribeUserScramCredentials, 0: users with passwords, and their mechanisms; never the
+credentials.
 
 Kafka's counterpart: `ScramImage.describe` (KIP-554).
 """

@@ -1,8 +1,8 @@
 """EndTxn, 0 to 5: commits or aborts a transaction.
 
-Answered when the decision is written; the markers lie in all partitions by then, unless a log
-directory has failed. From version 5 on the producer continues with another epoch (KIP-890).
-Kafka's counterpart: `KafkaApis.handleEndTxnRequest`.
+Answered once the decision is written; by then the markers are in all partitions, unless a log
+directory has failed. From version 5 on the producer continues with another epoch (KIP-890). Kafka's
+counterpart: `KafkaApis.handleEndTxnRequest`.
 """
 
 from ottla.coordinator.transaction.requests import ProducerClaim

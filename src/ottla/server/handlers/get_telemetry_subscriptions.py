@@ -1,7 +1,6 @@
-"""GetTelemetrySubscriptions, 0: no metrics are wanted from any client.
-
-Answered but not listed by ApiVersions, as Kafka does while no plugin receives metrics: clients that
-ask what there is never come here. Kafka's counterpart: `ClientMetricsManager` (KIP-714).
+"""GetTelemetrySubscriptions, 0: no metrics are requested from clients. Handled but not listed by
+ApiVersions, as in Kafka while no plugin receives metrics, so that clients that check ApiVersions
+never send it. Kafka's counterpart: `ClientMetricsManager` (KIP-714).
 """
 
 from ottla.base.ids import Uuid, is_reserved

@@ -1,7 +1,7 @@
-"""ListConfigResources, 0 to 1: the names of what has settings.
+"""ListConfigResources, 0 to 1: the names of resources with settings.
 
-Version 0 asks for client metrics only, of which there are none. Of groups those are named that have
-settings of their own. Left out: loggers, whose settings are not kept here.
+Version 0 asks for client metrics only, of which there are none. Only groups with overridden
+settings are listed. Left out: loggers, whose settings are not stored here.
 
 Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
 """

@@ -1,6 +1,6 @@
 """ListGroups, 0 to 5: the groups of this broker, by state (KIP-518) and by type (KIP-848).
 
-A broker that is reading some of them has its client ask again, as Kafka does.
+While a broker is loading some of them the client must retry, as in Kafka.
 
 Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 """

@@ -1,10 +1,10 @@
 """Metadata, 0 to 13: this broker, and the topics with their partitions.
 
-The broker's address is the one that the client came to, unless `advertised.listeners` names one:
-a client that could connect can connect again. A missing topic is made when both the request and
-`auto.create.topics.enable` allow it, and then described at once rather than reported missing; so
-many at a time (`broker/topics/auto_creation.py`).
-Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
+The broker's address is the one that the client connected to, unless `advertised.listeners` names
+one: a client that could connect can connect again. A missing topic is created if both the request
+and `auto.create.topics.enable` allow it, and then described at once instead of reported missing;
+limited to so many at a time (`broker/topics/auto_creation.py`). Kafka's counterpart:
+`KafkaApis.handleTopicMetadataRequest`.
 """
 
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _is_long(request: MetadataRequest, context: RequestContext) -> bool:
 
 
 class _TopicFinder:
-    """Finds topics by name, and makes those that are missing where request and broker allow."""
+    """Finds topics by name, and creates missing ones if request and broker allow it."""
 
     def __init__(self, request: MetadataRequest, context: RequestContext) -> None:
         self._context = context
@@ -86,7 +86,7 @@ class _TopicFinder:
         self._refusals: dict[str, ApiError] = {}
 
     def make_missing(self, wanted: Sequence[MetadataRequestTopic]) -> None:
-        """All together: what is written down of all topics is written once."""
+        """Creates all together, so that the files with all topics are written once."""
         broker = self._context.broker
         names: dict[str, None] = {}
         for one in in_turns(wanted if self._may_make else ()):

@@ -56,13 +56,13 @@ FIRST_ADDING_VERSION: Final = 12
 FIRST_TOPIC_ID_VERSION: Final = 13
 
 MANY: Final = 50
-"""Partitions that are appended to in less than 5 ms."""
+"""Number of partitions whose appends take less than 5 ms."""
 
 WITHOUT_ID: Final = "A batch of a transaction came in a request without a transactional id."
 
 
 class LongAppend:
-    """A partition's records that are prepared elsewhere, and whose answer must wait."""
+    """A partition's records that are prepared in another thread, and whose response must wait."""
 
     __slots__ = ("answers", "data", "place", "topic", "work")
 
@@ -81,7 +81,7 @@ class LongAppend:
 
 
 class PendingProduce(PendingResponse):
-    """The response to a request some of whose records are prepared elsewhere."""
+    """The response to a request of which some records are prepared in another thread."""
 
     __slots__ = ("_commit", "_context", "_long", "_preparation", "_request", "_response")
 
@@ -112,7 +112,7 @@ class PendingProduce(PendingResponse):
 
 
 class Commit:
-    """What a request with acks=all waits for in a cluster: that other replicas have its records."""
+    """What a request with acks=all waits for in a cluster: other replicas must have its records."""
 
     __slots__ = ("_awaited", "pending")
 
@@ -128,7 +128,7 @@ class Commit:
         self._awaited.append((key, answer))
 
     def amend(self) -> None:
-        """Puts the errors into the answers."""
+        """Adds the errors to the responses."""
         for key, answer in self._awaited:
             error = self.pending.errors.get(key)
             if error is not None:
@@ -205,7 +205,7 @@ def _append_topic(
 
 
 def _find_topic(wanted: TopicProduceData, context: RequestContext) -> Topic | ApiError:
-    """The topic, or why nothing can be appended to it."""
+    """The topic, or the error because of which nothing can be appended to it."""
     topics = context.broker.topics
     has_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     topic = topics.find_by_id(wanted.topic_id) if has_id else topics.find(wanted.name)
@@ -224,7 +224,7 @@ def _append_prepared(
     context: RequestContext,
     commit: Commit | None,
 ) -> PartitionProduceResponse:
-    """Checks everything again except the records: others have been served meanwhile."""
+    """Checks everything except the records again, since others were served meanwhile."""
     try:
         if isinstance(records, ApiError):
             raise records
@@ -274,9 +274,9 @@ def _append(
 
 
 def _has_transactional(records: Buffer) -> bool:
-    """Whether a batch of v2 in a request from before transactions says that it is of one.
+    """Whether a v2 batch in a request without a transactional id is transactional.
 
-    What is damaged is refused later.
+    Damaged batches are refused later.
     """
     if len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] != 2:
         return False
@@ -287,7 +287,7 @@ def _has_transactional(records: Buffer) -> bool:
 
 
 def _only_batch(records: Buffer, api_version: int) -> RecordBatch:
-    """One whole batch of magic 2, in a codec that this version of the request knows."""
+    """The single batch of magic 2, in a codec that this request version knows."""
     try:
         batch = RecordBatch(records)
     except InvalidBatchError as error:

@@ -1,4 +1,4 @@
-"""PushTelemetry, 0: metrics are checked as Kafka checks them, and dropped: nobody wants them.
+"""PushTelemetry, 0: metrics are validated as in Kafka, and dropped.
 
 Kafka's counterpart: `ClientMetricsManager.processPushTelemetryRequest` (KIP-714).
 """

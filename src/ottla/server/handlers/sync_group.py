@@ -1,4 +1,4 @@
-"""SyncGroup, 0 to 5: the leader hands in the assignment, everybody gets their part of it.
+"""SyncGroup, 0 to 5: the leader sends the assignment, and each member gets its part.
 
 From version 5 a member must say which protocol it thinks is used (KIP-559).
 Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.

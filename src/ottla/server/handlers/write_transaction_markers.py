@@ -1,8 +1,8 @@
 """WriteTxnMarkers, 0 to 2: an administrator ends a transaction that hangs (KIP-664), or in a
 cluster a transaction's coordinator one that is decided.
 
-The coordinator of a broker that is alone writes its markers by itself.
-Kafka's counterpart: `KafkaApis.handleWriteTxnMarkersRequest`.
+The coordinator of a broker without a cluster writes its markers itself. Kafka's counterpart:
+`KafkaApis.handleWriteTxnMarkersRequest`.
 """
 
 from collections.abc import Hashable, Mapping
@@ -39,7 +39,9 @@ def handle(
 
 
 class Commit:
-    """What other replicas must have, in a cluster, before the markers are answered for."""
+    """The records that other replicas must have, in a cluster, before the markers are
+    acknowledged.
+    """
 
     def __init__(self, context: RequestContext) -> None:
         self._pending = DelayedOperation(context.at.monotonic_ms + TIMEOUT_MS)

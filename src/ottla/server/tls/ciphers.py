@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 OWN: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""What is spoken of TLS 1.2 unless settings say otherwise.
+"""Suites of TLS 1.2 that are enabled by default.
 
 Forward secret and authenticated; not with finite fields, whose handshakes cost ten times as much.
 """

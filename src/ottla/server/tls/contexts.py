@@ -1,7 +1,6 @@
-"""What the handshakes of a listener begin with: keys, certificates, versions, ciphers and rules.
-
-They follow the settings and the files. Connections that are open keep what they began with.
-Kafka's counterparts: `SslFactory`, `DefaultSslEngineFactory`.
+"""The TLS contexts of a listener: keys, certificates, versions, ciphers and rules. They follow
+changes of settings and files. Open connections keep their context. Kafka's counterparts:
+`SslFactory`, `DefaultSslEngineFactory`.
 """
 
 import logging
@@ -52,7 +51,7 @@ class Tls:
     mapping: PrincipalMapping
 
     def principal_of(self, peer: ssl.SSLSocket) -> Principal | None:
-        """Who a client is by its certificate; `None` when no rule matches its subject."""
+        """The principal of a client's certificate; `None` if no rule matches its subject."""
         certificate = peer.getpeercert()
         if not certificate:
             return ANONYMOUS
@@ -64,7 +63,7 @@ class ListenerTls:
     """The `Tls` of a listener, which is read again when settings or files have changed."""
 
     def __init__(self, listener: Listener, config: BrokerConfig) -> None:
-        """Raises `SettingError` with the setting that makes no sense."""
+        """Raises `SettingError` with the invalid setting."""
         self._listener = listener
         self._config = tls_config(listener, config)
         self._stamps = self._read_stamps()
@@ -72,13 +71,13 @@ class ListenerTls:
         self.now = make_tls(listener, self._config)
 
     def renew(self, config: BrokerConfig) -> None:
-        """Takes on other settings; what cannot be read leaves those before."""
+        """Applies other settings; invalid ones leave the previous state."""
         before, self._config = self._config, tls_config(self._listener, config)
         if _values(self._config) != _values(before) or self._read_stamps() != self._stamps:
             self._read_again()
 
     def renew_if_changed(self) -> None:
-        """Reads files again that have changed, in a thread: to open a PKCS12 may take long."""
+        """Reads changed files again, in a thread, since opening a PKCS12 file may take long."""
         if self._thread is not None and self._thread.is_alive():
             return
         if self._read_stamps() != self._stamps:

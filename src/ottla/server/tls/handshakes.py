@@ -1,10 +1,9 @@
-"""TLS handshakes under way: worked on beside the loop, each in its time, no more than have room.
+"""TLS handshakes: run in a thread, limited in time and number.
 
-A handshake takes 0.3 to 5 ms of processor time, for which OpenSSL lets go of the interpreter. So a
-thread carries on, one after the other, those for which bytes have come, and clients that are
-served wait for none of it. Until a peer has said something it costs a socket alone. The oldest
-makes room when too many have begun and go no further.
-Kafka's counterpart: `SslTransportLayer.handshake`.
+A handshake takes 0.3 to 5 ms of processor time, for which OpenSSL releases the interpreter's lock.
+So a thread continues those that have received bytes, one after the other, and other clients do not
+wait for them. A peer that has sent nothing costs only a socket. The oldest is closed when too many
+have begun without progress. Kafka's counterpart: `SslTransportLayer.handshake`.
 """
 
 import logging
@@ -29,7 +28,7 @@ from ottla.server.transport import Transport
 logger = logging.getLogger(__name__)
 
 MAX_HANDSHAKES: Final = 2048
-"""Each has about 30 KB in OpenSSL once its peer has said something."""
+"""Each uses about 30 KB in OpenSSL once its peer has sent something."""
 
 
 class Handshake:
@@ -60,7 +59,7 @@ class Handshake:
         self.outcome: int | str | None = EVENT_READ
 
     def carry_on(self) -> None:
-        """In the thread, as far as what has come allows."""
+        """Runs in the thread, as far as the received bytes allow."""
         try:
             if not isinstance(self.peer, ssl.SSLSocket):
                 self.peer = in_tls(self.tls.context, self.peer, is_server=True)
@@ -103,7 +102,7 @@ class Handshakes:
 
     @property
     def deadline_ms(self) -> float | None:
-        """When the oldest has had its time."""
+        """The deadline of the oldest handshake."""
         oldest = next(iter(self._open), None)
         return None if oldest is None else oldest.deadline_ms
 
@@ -116,7 +115,7 @@ class Handshakes:
             self._fail(next(iter(self._open)), "too many others have begun", arrival.came_ms)
 
     def ready(self, handshake: object) -> None:
-        """Bytes have come, or there is room for some: the thread has it from now on."""
+        """Bytes arrived, or the socket is writable: from now on the thread has it."""
         assert isinstance(handshake, Handshake)
         if self._thread is None:
             self._thread = Thread(target=self._run, name="ottla-handshakes", daemon=True)
@@ -126,7 +125,7 @@ class Handshakes:
         self._queue.put(handshake)
 
     def take_over(self, now_ms: float) -> None:
-        """Takes what the thread has carried on, and ends what has had its time."""
+        """Takes the thread's results, and ends handshakes whose time is over."""
         while self._carried_on:
             handshake = self._carried_on.popleft()
             outcome = handshake.outcome
@@ -145,12 +144,12 @@ class Handshakes:
             self._fail(oldest, reason, now_ms)
 
     def drop(self, listener: str) -> None:
-        """A listener is closed: nobody comes in by it any more."""
+        """A listener is closed: its handshakes are dropped."""
         for handshake in [one for one in self._open if one.arrival.client.listener == listener]:
             self._give_up(handshake)
 
     def close(self) -> None:
-        """Returns once the thread has ended; what is under way is given up."""
+        """Returns once the thread has ended; pending handshakes are dropped."""
         if self._thread is not None:
             while not self._queue.empty():
                 self._queue.get()
@@ -159,7 +158,7 @@ class Handshakes:
         self.abandon()
 
     def abandon(self) -> None:
-        """In a child of a fork, which has no such thread."""
+        """In a forked child, which has no such thread."""
         for handshake in [*self._open, *self._carried_on]:
             handshake.peer.close()
         self._open.clear()

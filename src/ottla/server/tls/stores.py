@@ -1,6 +1,6 @@
-"""Keystores and truststores as PEM: from files, from the settings themselves, or of PKCS12.
+"""Keystores and truststores as PEM: from files, from the settings themselves, or from PKCS12.
 
-Of the broker, and of our own clients (`client/login.py`). Kafka's counterpart:
+Used by the broker, and by our own clients (`client/login.py`). Kafka's counterpart:
 `DefaultSslEngineFactory`.
 """
 
@@ -39,7 +39,7 @@ class Keystore:
 
 
 def store_error(name: str, reason: str) -> SettingError:
-    """Names no value: it may be a secret."""
+    """Shows no value, since it may be a secret."""
     return SettingError(
         name, f"{name}: {reason}", f"Invalid value for configuration {name}: {reason}"
     )
@@ -59,7 +59,7 @@ def read_keystore(config: TlsConfig) -> Keystore:
     path = config.ssl_keystore_location
     if not path:
         raise store_error(
-            KEYSTORE, "a listener with TLS needs a key and a certificate: name their file"
+            KEYSTORE, "a listener with TLS needs a key and a certificate: set their file"
         )
     data = _read(KEYSTORE, path)
     if data[0] == DER_SEQUENCE:
@@ -68,7 +68,7 @@ def read_keystore(config: TlsConfig) -> Keystore:
 
 
 def read_truststore(config: TlsConfig) -> str | None:
-    """The certificates in PEM that those of peers must be signed by, if any are given."""
+    """The PEM certificates that must have signed those of peers, if any are given."""
     certificates = config.ssl_truststore_certificates
     if certificates:
         name = "ssl.truststore.certificates"
@@ -84,7 +84,7 @@ def read_truststore(config: TlsConfig) -> str | None:
 
 
 def load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
-    """Has a context show the certificate of the keystore; raises `SettingError`."""
+    """Makes a context present the keystore's certificate; raises `SettingError`."""
     store = read_keystore(config)
     name = KEYSTORE if config.ssl_keystore_location else "ssl.keystore.key"
     try:
@@ -94,7 +94,7 @@ def load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
     except ssl.SSLError as error:
         raise store_error(name, _why_unusable(error, store)) from error
     except ValueError as error:
-        raise store_error("ssl.key.password", f"OpenSSL does not take it: {error}") from error
+        raise store_error("ssl.key.password", f"OpenSSL does not accept it: {error}") from error
     except OSError as error:
         raise store_error(name, f"it cannot be read: {error}") from error
 
@@ -113,7 +113,7 @@ def _why_unusable(error: ssl.SSLError, store: Keystore) -> str:
 
 @contextlib.contextmanager
 def _private_file(data: bytes) -> Iterator[str]:
-    """A file that only OpenSSL sees, which takes keys from files alone: in memory if possible."""
+    """A file for OpenSSL, which reads keys only from files: in memory if possible."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("ottla-keystore")
         try:
@@ -129,7 +129,7 @@ def _private_file(data: bytes) -> Iterator[str]:
 
 
 def store_files(config: TlsConfig) -> list[str]:
-    """The files that the two are read from."""
+    """The files that both stores are read from."""
     paths = (config.ssl_keystore_location, config.ssl_truststore_location)
     return [path for path in paths if path]
 
@@ -161,7 +161,7 @@ def _read(name: str, path: str) -> bytes:
 
 
 def _pem(name: str, text: str | bytes, path: str = "") -> bytes:
-    """The blocks alone, in lines of 64: a file of properties has all of it in one line."""
+    """Only the PEM blocks, in lines of 64: a properties file has everything on one line."""
     data = text.encode() if isinstance(text, str) else text
     data = data.replace(b"\\n", b"\n")
     blocks = [
@@ -170,12 +170,12 @@ def _pem(name: str, text: str | bytes, path: str = "") -> bytes:
     ]
     where = f"{path} " if path else ""
     if not blocks:
-        raise store_error(name, f"{where}has no PEM (-----BEGIN ...), and is no PKCS12")
+        raise store_error(name, f"{where}has neither PEM (-----BEGIN ...) nor PKCS12")
     if data.count(b"-----BEGIN ") != len(blocks):
         raise store_error(name, f"{where}has a -----BEGIN ... without its end: it was cut off")
     pem = b"".join(blocks)
     if not pem.isascii():
-        raise store_error(name, f"{where}has bytes that PEM has not")
+        raise store_error(name, f"{where}has bytes that are not valid in PEM")
     return pem
 
 

@@ -18,7 +18,10 @@ NAMES: Final = {
     "streetAddress": "STREET",
     "userId": "UID",
 }
-"""OpenSSL's names -> those of RFC 2253. Others are written as a number and the value's encoding."""
+"""Maps OpenSSL's names to those of RFC 2253.
+
+Others are written as a number and the value's encoding.
+"""
 
 IA5_STRING, PRINTABLE_STRING, UTF8_STRING = 0x16, 0x13, 0x0C
 OTHERS: Final = {
@@ -32,13 +35,13 @@ OTHERS: Final = {
     "surname": ("2.5.4.4", UTF8_STRING),
     "title": ("2.5.4.12", UTF8_STRING),
 }
-"""OpenSSL's names -> number, and the type that the standard gives the value."""
+"""Maps OpenSSL's names to their number, and to the value's standard type."""
 
 _SPECIAL = re.compile(r'([,+"\\<>;])')
 
 
 def subject_of(certificate: dict[str, Any]) -> str:
-    """Of what `SSLSocket.getpeercert` gives: the last part first."""
+    """Formats the result of `SSLSocket.getpeercert`, with the last part first."""
     parts: Iterable[Iterable[tuple[str, str]]] = certificate.get("subject", ())
     texts = ["+".join(_attribute(name, value) for name, value in part) for part in parts]
     return ",".join(reversed(texts))

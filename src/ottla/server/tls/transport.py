@@ -14,13 +14,15 @@ from ottla.base.files import Buffer, FileSlice
 from ottla.server.transport import MAX_SEND_FILE_SIZE
 
 RECORD_SIZE: Final = 16 * 1024
-"""The most that one record of TLS carries."""
+"""Maximum size of a TLS record."""
 
 SLICE_SIZE: Final = 64 * 1024
-"""How much of a file is read at a time."""
+"""Bytes of a file that are read at a time."""
 
 TURN_SIZE: Final = 1 << 20
-"""How much of files is encrypted before other connections have their turn: 1 MiB takes 0.5 ms."""
+"""Bytes of files that are encrypted before other connections have their turn: 1 MiB takes 0.5
+ms.
+"""
 
 SOL_TLS: Final = 282
 TLS_TX: Final = 1
@@ -75,7 +77,7 @@ class TlsTransport:
         return sent
 
     def send_file(self, slice_: FileSlice, /) -> int:
-        # What OpenSSL could not write has to be given to it again: the same bytes are read again.
+        # What OpenSSL could not write must be passed to it again, with the same bytes.
         if self._left <= 0:
             self._left = TURN_SIZE
             raise BlockingIOError
@@ -92,7 +94,8 @@ class TlsTransport:
         return socket.socket.recv(self.socket, 1, socket.MSG_PEEK) == b""
 
     def close(self) -> None:
-        # Says so first: a client takes a silent end for an attack. It does not wait for an answer.
+        # Announce the end first, since clients treat a silent end as an attack. Do not wait for a
+        # response.
         with contextlib.suppress(OSError, ValueError):
             self.socket.unwrap()
         self.socket.close()

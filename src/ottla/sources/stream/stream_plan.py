@@ -1,4 +1,4 @@
-"""What a micro-batch of a stream reads: a function of where the stream is and what the log has.
+"""Plans a micro-batch of a stream: a function of the stream's position and the log's state.
 
 Partitions that were not there before are read from offset 0. What was lost is reported, and never
 more than that: a partition continues at its own log's start (or where the log was cut), the others
@@ -73,7 +73,7 @@ def ends_of(
 
 
 def is_due(count: int, limits: TriggerLimits, now_ms: float, last_ms: float | None) -> bool:
-    """Whether so many new offsets are enough, or the wait for more has been long enough."""
+    """Whether there are enough new offsets, or the wait for more has been long enough."""
     if limits.min_offsets is None or count >= limits.min_offsets or last_ms is None:
         return True
     return count > 0 and now_ms - last_ms >= limits.max_delay_ms

@@ -1,7 +1,7 @@
 """The options of the sink `ottla`, read once and checked, before any task runs.
 
 Names and meanings are those of Spark's own Kafka sink, and after `kafka.` those of Kafka's
-producer, as far as our client has them. What is not known is refused rather than skipped.
+producer, as far as our client has them. Unknown options are refused, not ignored.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from ottla.sources.option_texts import (
 from ottla.sources.options import COLUMN_TYPES, given_options
 
 BATCH_SIZE = 1_000_000
-"""Bytes of a batch at the most: just under Kafka's default of `max.message.bytes`."""
+"""Maximum bytes of a batch: just under Kafka's default of `max.message.bytes`."""
 
 MAX_REQUEST_SIZE = 1 << 20
 REQUEST_TIMEOUT_S = 30.0
@@ -150,7 +150,7 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
             wanted = " or ".join(COLUMNS[name])
             raise UserError(f"column {name} must be {wanted}, not {kind}; cast it")
     if "value" not in types:
-        raise UserError("there is no column value, which is what is written; name one so")
+        raise UserError("there is no column value with the records' values; name one so")
     if options.topic is None and "topic" not in types:
         raise UserError("the sink needs an option topic, or a column topic")
 

@@ -1,4 +1,4 @@
-"""What a stream's sink keeps in the cluster, and what follows from it for a batch that comes again.
+"""The state that a stream's sink stores in the cluster, and its use for a batch that is repeated.
 
 Format page: docs/format/sink-state.md. Before the driver ends the first transaction of a batch it
 writes down which ones it is about to commit (`Phase.COMMITTING`), and after the last one that it

@@ -1,4 +1,4 @@
-"""What the sink does in the cluster: a task's rows in a transaction, and the end of all of them.
+"""The sink's transactions: one for the rows of each task, and their commit or abort.
 
 A task leaves its transaction open and reports it to the driver; the driver ends it, so that nothing
 is seen before all tasks are through. `sink_state.py` says what is written down for a stream, and
@@ -243,9 +243,9 @@ def _commit_batch(
 def abort(cluster: Cluster, job: Job, reports: Sequence[TaskReport | None]) -> None:
     """Aborts what tasks have left open, so that no reader waits for it.
 
-    What is about to be committed is left to the next run: Spark aborts also when a commit failed.
-    Spark does not wait for tasks that are still under way, or even yet to begin: one that begins
-    after its id had a new epoch here finds the other id, which had one before.
+    Transactions that are about to be committed are left to the next run: Spark also aborts after a
+    failed commit. Spark does not wait for tasks that are still running, or have not begun: one that
+    begins after its id got a new epoch here uses another id.
     """
     if job.batch is not None:
         state = read_state(cluster, job.sink)

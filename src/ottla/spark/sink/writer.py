@@ -47,7 +47,7 @@ BATCH_PROPERTY = "streaming.sql.batchId"
 
 
 class TaskMessage(WriterCommitMessage):  # type: ignore[misc]
-    """What a task reports to the driver."""
+    """A task's report to the driver."""
 
     def __init__(self, job: Job, report: TaskReport) -> None:
         self.job = job

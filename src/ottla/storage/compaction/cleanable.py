@@ -126,7 +126,7 @@ def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
 
 
 def _first_dirty_offset(log: LogView) -> tuple[int, bool]:
-    """A checkpoint that does not fit the log any more makes all of it dirty."""
+    """A checkpoint that no longer matches the log makes all of it dirty."""
     cleaned_until = log.cleaned_until
     if cleaned_until is None:
         return log.log_start_offset, False

@@ -69,7 +69,7 @@ class _Group:
             self.size + source.size <= limits.segment_bytes
             and self.offset_index_size + source.offset_index_size <= limits.segment_index_bytes
             and self.time_index_size + source.time_index_size <= limits.segment_index_bytes
-            # An empty segment has no offsets, and would otherwise stay for ever.
+            # An empty segment has no offsets, and would otherwise stay forever.
             and (source.size == 0 or end - 1 - self.sources[0].base_offset <= INT32_MAX)
         )
 

@@ -63,14 +63,14 @@ class KeyFilter(Protocol):
         """How many keys can be known."""
 
     def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
-        """Takes in the keys of the records from `start_offset`; there must be room for all."""
+        """Learns the keys of the records from `start_offset`; there must be room for all."""
 
     def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
-        """What is retained of each batch; records from `end_offset` on were not learnt."""
+        """Returns what is retained of each batch; records from `end_offset` on were not learnt."""
 
 
 def new_key_filter(memory_bytes: int, load_factor: float) -> KeyFilter:
-    """Compiled or else with numpy, where there is that; what is retained is the same."""
+    """Compiled, or else with numpy if installed; the result is the same."""
     from ottla.storage.compaction import compiled_key_filter
 
     if compiled_key_filter.IS_COMPILED:

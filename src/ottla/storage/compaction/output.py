@@ -1,7 +1,7 @@
 """The `.cleaned` files of one group of segments.
 
-As a rule one segment; more where what is kept does not fit one's offsets or size. A crash leaves
-files that recovery removes. Kafka's counterpart: `UnifiedLog.createNewCleanedSegment`.
+Usually one segment; more if the retained data exceeds a segment's offset range or size. A crash
+leaves files that recovery removes. Kafka's counterpart: `UnifiedLog.createNewCleanedSegment`.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +56,7 @@ class CleanedSegments:
 
     def _begin(self, base_offset: int) -> None:
         with self._while_making():
-            # What a pass that failed may have left would be appended to.
+            # A failed pass may have left files, to which we would append.
             for name in segment_file_names(base_offset, FileSuffix.CLEANED):
                 remove_if_present(self._file_system, join(self._directory, name))
             segment = CleanedSegment(
@@ -68,7 +68,7 @@ class CleanedSegments:
                 create=True,
             )
             self._segments.append(segment)
-            # So that all files are made while nobody else is at work here.
+            # So that all files are created while nothing else works here.
             _ = segment.offset_index, segment.time_index
 
     def append(self, content: Buffer, last_offset: int) -> None:
@@ -84,19 +84,21 @@ class CleanedSegments:
         segment.append(content, last_offset, largest)
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Notes aborted transactions of which something is kept."""
+        """Records aborted transactions of which something is retained."""
         for one in transactions:
             self._segments[-1].transaction_index.append(one)
 
     def write_out(self) -> int:
-        """Hands over what was appended; returns how many bytes."""
+        """Writes what was appended; returns the number of bytes."""
         log = self._segments[-1].log
         size = log.size - log.written_size
         log.write_out()
         return size
 
     def finish(self, modified_ms: int) -> None:
-        """Makes all durable, with the time of the segment that they come from, and lets go."""
+        """Makes everything durable, with the timestamp of the source segment, and closes the
+        files.
+        """
         self.write_out()
         self._segments[-1].become_inactive()
         for segment in self._segments:

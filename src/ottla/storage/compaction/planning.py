@@ -1,4 +1,4 @@
-"""From a live log to a plan that needs it no more."""
+"""Makes a plan from a live log, which can be carried out without the log."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

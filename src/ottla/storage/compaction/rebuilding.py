@@ -1,4 +1,4 @@
-"""The bytes of a batch of which only some records stay, or whose delete horizon begins.
+"""Rebuilds a batch of which only some records stay, or whose delete horizon begins.
 
 Offsets, sequence numbers and the last offset stay as they were: the gaps show what has gone.
 Kafka's counterpart: `MemoryRecords.buildRetainedRecordsInto`.

@@ -30,7 +30,7 @@ def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
 def replace_segments(
     log: PartitionLog, groups: Sequence[CleanedGroup], file_system: FileSystem, now_ms: int
 ) -> list[DeletedSegment]:
-    """Carries it out; returns what is out of the log, for reads under way.
+    """Carries out the replacement; returns the removed segments, for reads under way.
 
     Raises `StorageError`; the next start then finishes or undoes it.
     """
@@ -57,7 +57,7 @@ def replace_segments(
 
 
 def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[CleanedGroup]) -> None:
-    """Takes back what a pass has made."""
+    """Removes what a pass has made."""
     names = set(file_system.list(directory))
     for group in groups:
         for base_offset in group.cleaned:
@@ -67,7 +67,7 @@ def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[Cle
 
 
 def remove_all_cleaned(file_system: FileSystem, directory: str) -> None:
-    """Removes what a pass has left that could not take it back itself."""
+    """Removes what a pass left that could not remove it itself."""
     if file_system.status(directory) is None:
         return
     for name in file_system.list(directory):

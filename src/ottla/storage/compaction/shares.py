@@ -38,7 +38,7 @@ def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> 
     transactions = CleanedTransactions(plan.aborted, source.base_offset)
     try:
         for _ in reader.data_batches(transactions, is_checked=False):
-            pass  # It is the transactions that take note.
+            pass  # It is the transactions that record it.
     except InvalidBatchError as error:
         raise reader.damaged(0, str(error)) from error
     return transactions.seen
@@ -47,7 +47,7 @@ def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> 
 def transactions_before(
     plan: CompactionPlan, seen: Sequence[TransactionsSeen]
 ) -> dict[int, TransactionsSeen]:
-    """What the batches before each source leave, by base offset."""
+    """The state that the batches before each source leave, by base offset."""
     before = accumulate(seen, TransactionsSeen.then, initial=NOTHING_SEEN)
     return {one.base_offset: left for one, left in zip(plan.sources, before, strict=False)}
 

@@ -1,7 +1,7 @@
 """Which transactions were aborted, and whether their markers are still needed.
 
-Fed with batches in the order of the log. Data of aborted transactions goes; a marker stays until
-all data of its transaction has gone. Kafka's counterpart: `CleanedTransactionMetadata`.
+It gets the batches in the order of the log. Data of aborted transactions is removed; a marker stays
+until all data of its transaction is removed. Kafka's counterpart: `CleanedTransactionMetadata`.
 """
 
 import heapq

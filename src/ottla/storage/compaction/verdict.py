@@ -1,4 +1,4 @@
-"""What becomes of a batch before its records are looked at.
+"""The decision about a batch before its records are read.
 
 Kafka's counterpart: the `RecordFilter` of `Cleaner.cleanInto`.
 """

@@ -1,6 +1,5 @@
-"""What the cleaner would make of a log, segment by segment, and what keeps it: for people.
-
-`cleanable` decides; this only says what it said. `read_view` reads the facts from a directory's
+"""Explains what the cleaner would do with a log, segment by segment, and what prevents it.
+`cleanable` decides; this only reports its decision. `read_view` reads the facts from a directory's
 files, without its lock and beside a live broker. Kafka has no counterpart.
 """
 
@@ -22,7 +21,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 class SegmentState(Enum):
-    """What a segment is to the cleaner; the value is the name in `--json`."""
+    """The state of a segment for the cleaner; the value is the name in `--json`."""
 
     CLEAN = "clean"
     DIRTY = "dirty"
@@ -74,7 +73,7 @@ class CompactionExplanation:
 
 
 def explain(log: LogView, config: TopicConfig, now_ms: int) -> CompactionExplanation:
-    """What the cleaner would say of a log now."""
+    """Explains what the cleaner would do with a log now."""
     range_ = cleanable(log, config, now_ms)
     ends = [*(one.base_offset for one in log.segments[1:]), log.log_end_offset]
     first_dirty = floor_of(log, min(range_.first_dirty_offset, range_.end_offset))

@@ -1,4 +1,4 @@
-"""A whole log directory: every partition, and the files that speak of all of them.
+"""Checks a whole log directory: every partition, and the files about all of them.
 
 Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkpoints are read
 before the logs, so on a live directory they can only lag behind.
@@ -116,10 +116,10 @@ def check(
 
 
 def is_in_use(file_system: FileSystem, directory: str) -> bool:
-    """Whether somebody holds the directory's lock: it is tried, and let go at once.
+    """Whether another process holds the directory's lock: it is tried, and released at once.
 
-    A directory without the file was never locked; none is made. Where this process may not open
-    the file it says no.
+    A directory without the file was never locked; none is created. If this process may not open the
+    file, returns false.
     """
     path = join(directory, filenames.LOCK)
     if file_system.status(path) is None:

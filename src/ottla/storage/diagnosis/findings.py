@@ -1,4 +1,4 @@
-"""What a check has to say: where something is wrong, why, and what it means for the data."""
+"""The findings of a check: where something is wrong, why, and what it means for the data."""
 
 from dataclasses import dataclass
 from enum import Enum

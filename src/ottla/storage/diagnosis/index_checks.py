@@ -15,7 +15,7 @@ from ottla.storage.scan import first_offset_in_header
 
 
 class IndexFindings:
-    """Collects what is wrong with one index: a file of nonsense is one finding, not thousands."""
+    """Collects what is wrong with one index: a file of garbage is one finding, not thousands."""
 
     def __init__(self, kind: FindingKind, path: str) -> None:
         self._kind = kind
@@ -174,7 +174,7 @@ class TimeIndexCheck:
         yield from self._wrong.condensed()
 
     def _check_last(self) -> None:
-        """A segment that takes no more appends ends with its largest timestamp."""
+        """A segment without further appends must end with its largest timestamp."""
         content = self._content
         last_ms = content.entries[-1][0] if content.entries else NO_TIMESTAMP
         if last_ms < self._largest_ms:

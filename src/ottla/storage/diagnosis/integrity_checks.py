@@ -1,4 +1,4 @@
-"""What the integrity file says of a partition's files, compared with them.
+"""Compares the integrity file with a partition's files.
 
 Format page: docs/format/ottla-integrity.md.
 """

@@ -1,9 +1,9 @@
 """Carrying out a repair plan: the only module here that writes.
 
-The directory's lock is held throughout, and the clean-shutdown mark is gone until all is done, so a
-crash in between is seen as one: the next start recovers, or the next repair continues. Nothing is
-lost silently: what is taken out of a log stands in `NAME.cut-POSITION` beside it before the log
-changes.
+The directory's lock is held throughout, and the clean-shutdown mark is removed until all is done,
+so a crash in between is recognized: the next start recovers, or the next repair continues. Nothing
+is lost silently: bytes that are cut out of a log are in `NAME.cut-POSITION` beside it before the
+log changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -62,7 +62,7 @@ class RepairOptions:
 def plan_for(
     file_system: FileSystem, directory: str, *, deep: bool
 ) -> tuple[CheckReport, RepairPlan]:
-    """What is wrong and what would repair it; nothing is written."""
+    """Returns what is wrong and how to repair it; nothing is written."""
     report = check(file_system, directory, deep=deep)
     return report, plan_repair(report.findings)
 
@@ -362,7 +362,7 @@ def _region(action: Action) -> tuple[int, int]:
 
 
 def cut_path(path: str, position: int) -> str:
-    """Where what is taken out of a file is kept."""
+    """The file with the bytes that were cut out."""
     return f"{path}.cut-{position}"
 
 

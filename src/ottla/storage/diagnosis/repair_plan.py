@@ -1,9 +1,7 @@
-"""From findings to what would repair them, without touching anything.
-
-What the logs hold is what counts: damage in them is taken out and nothing else, so that offsets
-stay what they were and only those of the damage are missing, as after compaction. All other files
-are rebuilt from the logs, each only when it is wrong. Kafka's recovery would cut a log at its
-first bad batch and drop every segment after it.
+"""Plans the repair of findings, without changing anything. The logs are authoritative: only damage
+is cut out of them, so that offsets do not change and only damaged ones are missing, as after
+compaction. All other files are rebuilt from the logs, each only when it is wrong. Kafka's recovery
+would cut a log at its first bad batch and drop every segment after it.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What each name in a log directory stands for, and the order in which a person reads them.
+"""The meaning of each name in a log directory, and the order of a listing.
 
 Format page: docs/format/filenames.md.
 """

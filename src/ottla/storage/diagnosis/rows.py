@@ -1,4 +1,4 @@
-"""What a dump consists of: a value for everything that a file of a log directory can hold.
+"""The rows of a dump: a value for everything that a file of a log directory can contain.
 
 The attributes carry the names that Kafka's tools and documents use, in snake_case; they are the
 field names of `ottla log dump --json`, and stay as they are.

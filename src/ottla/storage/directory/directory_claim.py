@@ -1,9 +1,7 @@
-"""Making a log directory ours before anything in it is read: its lock and its options.
-
-What a person must decide (a directory that another process holds, or that is somebody else's) is a
-plain `UserError`. What a broken disk is to blame for is an `UnusableDirectoryError`: a broker with
-other directories continues without this one, as Kafka does (`LogManager.createAndValidateLogDirs`,
-`MetaPropertiesEnsemble`).
+"""Claims a log directory before anything in it is read: its lock and its options. If the user must
+act (the directory is in use by another process, or belongs to another program), that is a plain
+`UserError`. A broken disk is an `UnusableDirectoryError`: a broker with other directories continues
+without this one, as in Kafka (`LogManager.createAndValidateLogDirs`, `MetaPropertiesEnsemble`).
 """
 
 import dataclasses
@@ -38,7 +36,7 @@ class UnusableDirectoryError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A directory that nobody else has as long as `lock` is held."""
+    """A directory that no other process has while `lock` is held."""
 
     lock: FileLock
     properties: MetaProperties
@@ -69,7 +67,7 @@ def claim_directory(file_system: FileSystem, path: str, options: OpenOptions) ->
 
 
 def names_in(file_system: FileSystem, path: str) -> list[str] | None:
-    """The names in a directory, `None` where there is none; raises `UserError` for a file."""
+    """The names in a directory, `None` if it does not exist; raises `UserError` for a file."""
     status = file_system.status(path)
     if status is None:
         return None

@@ -1,6 +1,5 @@
-"""What lies in a log directory under a partition's name, and what is to become of it at a start.
-
-One directory alone cannot show whether a log is current: that is known where all directories are
+"""The directories under a partition's name in a log directory, and what a start does with them. One
+directory alone cannot show whether a log is current: that is decided over all directories
 (`broker/startup/startup_plan.py`). Kafka's counterpart: the branches of `LogManager.loadLog`.
 """
 

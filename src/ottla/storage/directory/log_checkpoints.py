@@ -1,4 +1,4 @@
-"""What a log directory's checkpoint files say of its logs: how far each is flushed, and so on.
+"""The checkpoint files of a log directory: how far each log is flushed, and so on.
 
 Recovery points, log starts and high watermarks are written together, at intervals and when the
 directory is closed; log starts also on their own, before retention removes files; the cleaner's
@@ -115,7 +115,7 @@ class LogCheckpoints:
         self.named = NamedPartitions(by_file=by_file, is_complete=False)
 
     def refuse(self, keys: Collection[TopicPartition]) -> None:
-        """Keeps what the files say of partitions that are not served, for the next start."""
+        """Keeps the entries of partitions that are not served, for the next start."""
         starts = self._log_starts.checkpointed
         self._refused = {
             key: (point, starts.get(key, 0))
@@ -132,7 +132,7 @@ class LogCheckpoints:
         self.move_cleaned(key, None)
 
     def deleted(self, keys: Collection[TopicPartition]) -> None:
-        """Takes note of logs that left the directory; raises `StorageError`."""
+        """Records logs that left the directory; raises `StorageError`."""
         self._strangers.update(keys)
         self._deletions += 1
         for key in keys:
@@ -150,7 +150,7 @@ class LogCheckpoints:
             self.write()
 
     def log_was_cut(self, key: TopicPartition) -> None:
-        """Takes note that a log was cut at its end, and continues with what is not compacted."""
+        """Records that a log was cut at its end, and continues with what is not compacted."""
         self.write()
         log = self._logs.get(key)
         if log is not None and self.cleaned.get(key, 0) > log.segments.active.base_offset:

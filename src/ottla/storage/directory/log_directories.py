@@ -1,6 +1,6 @@
-"""The log directories of one broker: which of them can be used, and what is written in each.
+"""The log directories of one broker: which can be used, and the files in each.
 
-Kafka's counterpart: what `LogManager` knows of its `liveLogDirs`.
+Kafka's counterpart: the `liveLogDirs` of `LogManager`.
 """
 
 from collections.abc import Callable, Sequence

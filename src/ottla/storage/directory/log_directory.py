@@ -75,10 +75,9 @@ class LogDirectory:
 
     @classmethod
     def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
-        """Makes the directory if needed, locks it, and loads (and repairs) every log in it.
-
-        Raises `UserError` when it is in use, unreadable, or somebody else's; nothing is changed
-        then.
+        """Creates the directory if needed, locks it, and loads (and repairs) every log in it.
+        Raises `UserError` if it is in use, unreadable, or another program's, without changing
+        anything.
         """
         directory = cls.claim(path, file_system, options)
         try:
@@ -97,7 +96,7 @@ class LogDirectory:
     def offline(
         cls, path: str, file_system: FileSystem, options: OpenOptions, reason: str
     ) -> "LogDirectory":
-        """A directory that could not be had, and is nobody's until the next start."""
+        """A directory that could not be opened, and stays unused until the next start."""
         directory = cls(path, file_system, options, None)
         directory.health.fail(OSError(reason))
         return directory
@@ -226,7 +225,7 @@ class LogDirectory:
 
     @changes_files
     def delete_future(self, topic: str, partition: int) -> str:
-        """As `delete_log`, for a copy that nobody wants any more, and nobody reads."""
+        """As `delete_log`, for a copy that is no longer wanted, and has no readers."""
         key = TopicPartition(topic, partition)
         log = self.futures.pop(key)
         log.maintenance.abandon()
@@ -271,7 +270,7 @@ class LogDirectory:
 
     @touches_disk
     def disk_space(self) -> DiskSpace:
-        """The size of the disk that the directory is on, and what is free of it."""
+        """The size of the disk that the directory is on, and its free space."""
         return self._file_system.space(self.path)
 
     def close(self) -> None:
@@ -305,7 +304,7 @@ class LogDirectory:
         write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), NO_BROKER_EPOCH)
 
     def abandon(self) -> None:
-        """Lets go of everything as a crash would: nothing is flushed, no marker is written."""
+        """Closes everything as a crash would: nothing is flushed, no marker is written."""
         self._abandon_logs()
         self._release()
 

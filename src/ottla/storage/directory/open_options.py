@@ -15,11 +15,12 @@ def run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOptions:
-    """What a shell hands in: identity for a new directory, settings, chance, and a listener.
+    """What the caller passes in: identity for a new directory, settings, randomness, and a
+    listener.
 
     `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
-    hears a line for each step of a long start or stop; `run_all` carries out the loading or closing
-    of all logs, which do not touch each other, and returns or raises when the last is done;
+    gets a line for each step of a long start or stop; `run_all` carries out the loading or closing
+    of all logs, which are independent, and returns or raises when the last is done;
     `is_replicated`: other brokers have a part in what of a log is committed.
     """
 

@@ -27,7 +27,7 @@ from ottla.storage.files.java_properties import parse_properties, properties_lin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A process that holds a log directory, be it Ottla's or Kafka's.
+    """A process that holds a log directory, Ottla's or Kafka's.
 
     `addresses` are HOST:PORT for clients on this machine; there are none where the process does
     not listen, or is not Ottla. `command` is what was started, such as `serve`.
@@ -61,7 +61,7 @@ def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
 
 
 def refuse_in_use(file_system: FileSystem, directory: str, remedy: str) -> UserError:
-    """What a caller raises that found the lock of a directory taken."""
+    """Raised by a caller that found the lock of a directory taken."""
     owner = owner_of(file_system, directory) or Owner(pid=0)
     if is_this_process(owner.pid):
         return UserError(

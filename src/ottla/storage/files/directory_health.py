@@ -1,8 +1,7 @@
-"""Whether a log directory may still be written: the first disk error takes it offline for good.
-
-After an error nobody knows what reached the disk (a failed fsync drops the pages it could not
-write and the next one succeeds), so nothing is tried again; a restart recovers. A call that could
-not begin for want of descriptors or memory is no error of the disk: it refuses the one request.
+"""Whether a log directory may still be written: the first disk error takes it offline until a
+restart. After an error it is unknown what reached the disk (a failed fsync drops the pages that it
+could not write, and the next one succeeds), so nothing is retried; a restart recovers. A call that
+could not begin for lack of descriptors or memory is not a disk error: only that request is refused.
 Kafka's counterpart: `LogDirFailureChannel`.
 """
 
@@ -81,16 +80,17 @@ Method = Callable[Concatenate[Owner, Parameters], Result]
 def touches_disk(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters, Result]:
     """Refuses work on an offline directory, and takes it offline at an `OSError`.
 
-    The decorated method raises `StorageError` in both cases. A shortage refuses only the work: what
-    was done before it must be of no harm, and done again by the next call.
+    The decorated method raises `StorageError` in both cases. A shortage only refuses the call:
+    earlier work must be harmless, and is repeated by the next call.
     """
     return _guarded(method, changes_files=False)
 
 
 def changes_files(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters, Result]:
-    """As `touches_disk`, for what must be done wholly: also a shortage takes the directory offline.
+    """As `touches_disk`, for changes that must be complete: a shortage takes the directory offline
+    too.
 
-    A restart then brings the files to one end, which here would be known to nobody.
+    A restart then brings the files to one state, which is unknown here.
     """
     return _guarded(method, changes_files=True)
 

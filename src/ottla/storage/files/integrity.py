@@ -1,8 +1,7 @@
-"""The integrity file: what a partition's log is, in a small file of Ottla's own beside Kafka's.
-
-Some facts have one place only among Kafka's files, without a checksum: the topic's id, whose
-directory it is, whose a `.log` file is, which gaps a log may have, what a transaction index holds.
-The file says them again, each line with a checksum.
+"""The integrity file: facts about a partition's log, in a small file of Ottla's own beside Kafka's.
+Kafka's files have some facts only once, without a checksum: the topic's id, the partition of a
+directory and of a `.log` file, the gaps that a log may have, the content of a transaction index.
+This file repeats them, each line with a checksum.
 
 Format page: docs/format/ottla-integrity.md. Kafka takes the name for an index whose log is gone and
 removes the file whenever it loads the log: so a file that is there also says that Kafka has not
@@ -51,7 +50,7 @@ Checksum = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What is known of one segment; `None` where nothing is."""
+    """What is known of one segment; `None` for what is unknown."""
 
     first_checksum: int | None = None
     """The checksum of the segment's first batch, as its header states it."""
@@ -71,7 +70,7 @@ class KnownLosses:
     """Which offsets that a log does not hold are lost, of all that may rightly be missing."""
 
     gapless_from: int | None = None
-    """From here on every gap is a loss; `None`: nobody knows."""
+    """From here on every gap is a loss; `None` if unknown."""
     segments: tuple[tuple[int, int], ...] = ()
     """Of segments that are gone: where each began, and where the next one that is there begins."""
 
@@ -159,7 +158,7 @@ class IntegrityFile:
         return self._segments.get(base_offset, NOTHING_KNOWN)
 
     def now(self) -> Integrity:
-        """What the file says by now."""
+        """The current content of the file."""
         return replace(self.known, segments=self._segments)
 
     # Loading
@@ -208,7 +207,7 @@ class IntegrityFile:
             remove_older(self._file_system, self._directory)
 
     def renamed(self, directory: str) -> None:
-        """Takes note that the log's directory was renamed."""
+        """Records that the log's directory was renamed."""
         self._directory = directory
 
     # Segments
@@ -316,7 +315,7 @@ class IntegrityFile:
     def _append(self, lines: list[bytes]) -> None:
         try:
             file = self._file_system.open(join(self._directory, INTEGRITY), writable=True)
-        except FileNotFoundError:  # somebody has removed it
+        except FileNotFoundError:  # another program has removed it
             self._write()
             return
         try:
@@ -389,7 +388,7 @@ def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
 
 
 def is_ours_alone(file_system: FileSystem, directory: str) -> bool:
-    """Whether nobody but Ottla has written a log; also of a directory that is not there."""
+    """Whether only Ottla has written a log; also for a directory that does not exist."""
     return written_integrity(file_system, directory) is not None
 
 

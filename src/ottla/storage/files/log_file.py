@@ -123,7 +123,7 @@ class LogFile:
             self.is_unsynced = True
 
     def synced(self) -> None:
-        """Takes note that all of the file was synced through another descriptor."""
+        """Records that all of the file was synced through another descriptor."""
         self.is_unsynced = bool(self._pending)
 
     def _make_own(self) -> None:
@@ -219,7 +219,7 @@ class LogFile:
         self.is_unsynced = False
 
     def renamed(self, path: str) -> None:
-        """Takes note that a directory above the file was renamed."""
+        """Records that a directory above the file was renamed."""
         self._path = path
         if self._file is not None:
             self._file.renamed(path)

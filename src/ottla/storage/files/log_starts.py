@@ -1,9 +1,9 @@
 """Where logs start, in Kafka's checkpoint and in a copy of it that has a checksum.
 
-The start of a log that was deleted up to the middle of a segment is stated by Kafka's file only, of
-which no other byte says anything. The copy is written first, and one fsync of the directory makes
-both durable: so it is never behind. Of a log that Kafka has loaded since it says nothing, which
-the log's own integrity file shows by its absence (`integrity`).
+If records were deleted up to the middle of a segment, only Kafka's file has the log's start,
+without redundancy. The copy is written first, and one fsync of the directory makes both durable: so
+it is never behind. Of a log that Kafka has loaded since it says nothing, which the log's own
+integrity file shows by its absence (`integrity`).
 
 Format pages: docs/format/checkpoints.md, docs/format/ottla-integrity.md.
 """

@@ -47,7 +47,7 @@ class MetaProperties:
 
 
 def read_meta_properties(file_system: FileSystem, path: str) -> MetaProperties | None:
-    """What the file says; `None` without it. Raises `CorruptionError`."""
+    """Returns the content; `None` without the file. Raises `CorruptionError`."""
     try:
         content = read_file(file_system, path)
     except FileNotFoundError:

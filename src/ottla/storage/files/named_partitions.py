@@ -71,7 +71,7 @@ def find_named_partitions(find: Callable[[str], Offsets | None]) -> NamedPartiti
 
 
 def read_named_partitions(file_system: FileSystem, directory: str) -> NamedPartitions:
-    """What the checkpoints of a log directory say now; raises `OSError`."""
+    """The partitions in the checkpoints of a log directory; raises `OSError`."""
     return find_named_partitions(
         lambda name: OffsetCheckpoint(file_system, join(directory, name)).find()
     )

@@ -1,4 +1,5 @@
-"""What a directory cannot say of its topics by itself: settings, sizes, and deletions under way.
+"""Facts about topics that their directories do not have: settings, partition counts, and deletions
+under way.
 
 Format page: docs/format/ottla-topics.md. Kafka keeps this in its controller; Ottla in one small
 file per log directory, which Kafka ignores. It is replaced whole, so a crash leaves the old

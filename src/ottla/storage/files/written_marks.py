@@ -1,9 +1,8 @@
-"""Marks of Ottla's own files: an empty file that says that another one has been written.
-
-A file that nobody needs to have, such as that of quotas, would be missed by nobody. Its mark is
-made when it is durable for the first time, so a crash leaves no mark without its file. A file
-without its mark, as an older version or a crash leaves it, gets one at the next start. Ottla
-removes neither of them, and Kafka ignores both.
+"""Marks of Ottla's own files: an empty file records that another one has been written. The loss of
+an optional file, such as that of quotas, would otherwise go unnoticed. Its mark is made when it is
+durable for the first time, so a crash leaves no mark without its file. A file without its mark, as
+an older version or a crash leaves it, gets one at the next start. Ottla removes neither of them,
+and Kafka ignores both.
 
 Format page: docs/format/filenames.md.
 """

@@ -39,7 +39,7 @@ class IndexFile:
         self.renamed(path)
 
     def renamed(self, path: str) -> None:
-        """Takes note that the file, or a directory above it, was renamed."""
+        """Records that the file, or a directory above it, was renamed."""
         self._path = path
         if self._file is not None:
             self._file.renamed(path)
@@ -49,7 +49,7 @@ class IndexFile:
         remove_if_present(self._file_system, self._path)
 
     def abandon(self) -> None:
-        """Lets go of the file as it is: of a directory that went offline, or before a delete."""
+        """Closes the file as it is: in a directory that went offline, or before a delete."""
         raise NotImplementedError
 
     def _corruption(self, position: int, reason: str) -> CorruptionError:

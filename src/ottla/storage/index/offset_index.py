@@ -1,4 +1,4 @@
-"""From an offset to a position in the log file, sparsely. Format: docs/format/offset-index.md
+"""Maps offsets to positions in the log file, sparsely. Format: docs/format/offset-index.md
 
 An entry stands for a batch: its last offset, and where it begins. One is added for about every
 `index.interval.bytes` of log, so a reader scans at most that much from what `lookup` answers.

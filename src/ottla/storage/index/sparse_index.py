@@ -155,7 +155,7 @@ class SparseIndex(IndexFile):
             self._check_entries()
 
     def close(self) -> None:
-        """Trims the file if it was used for writing, and lets go of it; a later use reopens it."""
+        """Trims the file if it was used for writing, and closes it; a later use reopens it."""
         if self._file is not None and self._writable:
             self.trim()
         self.abandon()

@@ -26,7 +26,7 @@ class TailPositions:
         """The last offset before these, where that is known."""
 
     def add(self, position: int, last_offset: int, size: int) -> None:
-        """Takes note of an append of one or more batches, the last of which ends at an offset."""
+        """Records an append of one or more batches, the last of which ends at an offset."""
         self.size += size
         if len(self._positions) == MAX_PLACES:
             self._begin_behind_these()
@@ -34,7 +34,7 @@ class TailPositions:
         self._positions.append(position)
 
     def indexed(self) -> None:
-        """What comes next is in the index."""
+        """Later appends are in the index."""
         self.size = 0
         self._begin_behind_these()
 
@@ -50,9 +50,9 @@ class TailPositions:
             del self._positions[:]
 
     def position_of(self, offset: int) -> int | None:
-        """Where the append of an offset begins, or the last one, when the offset is after it.
+        """The position of the append with an offset, or the last one, if the offset is after it.
 
-        `None` for what lies before all that is known.
+        Returns `None` for what precedes all known appends.
         """
         positions = self._positions
         if not positions:

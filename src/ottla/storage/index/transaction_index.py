@@ -31,10 +31,10 @@ ENTRIES_PER_READ = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:
-    """What one producer wrote between two offsets and took back.
+    """What one producer wrote between two offsets in an aborted transaction.
 
-    `last_stable_offset` is what it was once the marker had been appended: no transaction that ends
-    after this one begins before it.
+    `last_stable_offset` is its value once the marker was appended: no transaction that ends after
+    this one begins before it.
     """
 
     producer_id: int
@@ -147,7 +147,7 @@ class TransactionIndex(IndexFile):
             self.synced()
 
     def synced(self) -> None:
-        """Takes note that all of the file was synced through another descriptor."""
+        """Records that all of the file was synced through another descriptor."""
         self._is_unsynced = False
 
     def let_go(self) -> None:
@@ -156,7 +156,7 @@ class TransactionIndex(IndexFile):
             self.close()
 
     def close(self) -> None:
-        """Lets go of the file; a later use opens it again."""
+        """Closes the file; a later use opens it again."""
         self.abandon()
 
     def abandon(self) -> None:

@@ -1,15 +1,13 @@
-"""Whether the transaction indexes of a log that somebody else has written name every abort.
+"""Checks that the transaction indexes of a log written by another program name every abort.
 
-An index that was lost, or has lost entries, lets aborted records pass for committed ones. Of what
-Ottla has written there is a checksum (`integrity`); of what Apache Kafka has written only the abort
-markers in the log show them. So such a log is walked once, header by header, in slices, and
-entries that are missing are added. Until then consumers of committed records get what has been
-checked (`AbortCheck.bound`). Kafka does not look.
-
-Format page: docs/format/transaction-index.md. A crash leaves the old index or the new one; the
-walk then begins again, since the integrity file says last that it is done. After compaction a
-marker may be there without an entry, and an entry without a marker: only an abort marker of a
-producer whose records are still there must have one.
+If an index was lost, or has lost entries, aborted records pass for committed ones. What Ottla has
+written has a checksum (`integrity`); for what Apache Kafka has written only the abort markers in
+the log show them. So such a log is scanned once, header by header, in slices, and missing entries
+are added. Until then consumers of committed records get what has been checked (`AbortCheck.bound`).
+Kafka does not check. Format page: docs/format/transaction-index.md. A crash leaves the old index or
+the new one; the scan then begins again, since the integrity file records last that it is done.
+After compaction a marker may be there without an entry, and an entry without a marker: only an
+abort marker of a producer whose records are still there must have one.
 """
 
 import logging

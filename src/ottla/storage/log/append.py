@@ -1,4 +1,4 @@
-"""What must be true of batches before they enter the log, and the cheapest way to make it so.
+"""Validates batches before they enter the log, and corrects them in the cheapest way.
 
 A v2 batch that may stay as it is gets its base offset and leader epoch patched in place: neither is
 covered by the CRC, so nothing is recomputed and no record is touched. It is rewritten only when

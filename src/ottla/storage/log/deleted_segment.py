@@ -1,4 +1,4 @@
-"""A segment on its way out: its files are called `.deleted` at once, and removed after a while.
+"""A deleted segment: its files are renamed to `.deleted` at once, and removed after a delay.
 
 The wait (`file.delete.delay.ms`) lets readers finish that have the log's file open, in this process
 (an answer that is being sent from it) and in others. A crash leaves `.deleted` files, which the
@@ -23,7 +23,7 @@ class DeletedSegment:
     __slots__ = ("_file_system", "_segment", "paths")
 
     def __init__(self, file_system: FileSystem, segment: Segment, snapshot: str | None) -> None:
-        """Renames the files, the log first: what is left then is nothing anybody would read.
+        """Renames the files, the log first: what is left then is never read.
 
         `snapshot` is the producer snapshot of the segment's start, if there is one. The caller
         makes the renames durable. Raises `OSError`.
@@ -60,5 +60,5 @@ class DeletedSegment:
             remove_if_present(self._file_system, path)
 
     def close(self) -> None:
-        """Lets go of the log's file; the names stay for the next start to remove."""
+        """Closes the log's file; the names stay for the next start to remove."""
         self._segment.log.close()

@@ -170,7 +170,7 @@ class LeaderEpochs:
         self._write()
 
     def renamed(self, path: str) -> None:
-        """Takes note that a directory above the file was renamed."""
+        """Records that a directory above the file was renamed."""
         self._path = path
 
     def _assign(self, epoch: int, start_offset: int) -> bool:

@@ -1,4 +1,4 @@
-"""What is done to a log's files beside appends and reads: flushed, cut, deleted, renamed, closed.
+"""Operations on a log's files other than appends and reads: flush, truncate, delete, rename, close.
 
 A background flush is an fsync in three steps, so that the slow one needs no lock: plan, carry out,
 finish. The recovery point moves only in the last, after every fsync of the plan has succeeded; a
@@ -313,7 +313,7 @@ class LogMaintenance:
         log.snapshots.take(log.producers)
 
     def renamed(self, directory: str) -> None:
-        """Takes note that the directory was renamed: what is opened from now on is found there.
+        """Records that the directory was renamed: what is opened from now on is found there.
 
         A flush that was planned before counts for nothing, for it looked under the old name.
         """

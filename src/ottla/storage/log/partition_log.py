@@ -1,7 +1,6 @@
-"""One partition's log: what is known of it, and the three that work on it.
-
-Format pages: docs/format/README.md lists the files of a partition. What a crash can leave is said
-where each file is written; `recovery` repairs it. Kafka's counterparts: `UnifiedLog`, `LocalLog`.
+"""One partition's log: its state, and the three classes that work on it. Format pages:
+docs/format/README.md lists the files of a partition. What a crash can leave is described where each
+file is written; `recovery` repairs it. Kafka's counterparts: `UnifiedLog`, `LocalLog`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a log knows of its producers: sequence numbers, epochs, and open transactions.
+"""The state of a log's producers: sequence numbers, epochs, and open transactions.
 
 Format page: docs/format/producer-snapshot.md. State lives in memory and in `.snapshot` files; a
 crash can leave a snapshot missing, torn or newer than the log, and `recovery` goes back to the
@@ -279,7 +279,7 @@ class ProducerState:
             entry.quiet_since_ms = BEFORE_START
 
     def expire(self, at: Timestamps, expiration_ms: int) -> None:
-        """Forgets producers unheard of for `producer.id.expiration.ms`, unless in a transaction.
+        """Forgets producers inactive for `producer.id.expiration.ms`, unless in a transaction.
 
         Different from Kafka, which goes by the records' own times: a clock that is set, or a client
         that loads what is years old, would have it forget a producer whose retry is on its way.

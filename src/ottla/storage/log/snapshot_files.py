@@ -43,7 +43,7 @@ class SnapshotFiles:
         )
 
     def renamed(self, directory: str) -> None:
-        """Takes note that the directory was renamed."""
+        """Records that the directory was renamed."""
         self._directory = directory
 
     def path(self, offset: int) -> str:

@@ -1,4 +1,4 @@
-"""What is known of one partition's log while it is open.
+"""The state of one partition's log while it is open.
 
 `LogWriter`, `LogReader` and `LogMaintenance` work on it; everybody else only reads it. Kafka's
 counterpart: the fields of `UnifiedLog` and `LocalLog`.

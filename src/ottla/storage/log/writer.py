@@ -1,4 +1,4 @@
-"""Appends to one partition's log: the walk of a produce request through storage.
+"""Appends to one partition's log: how a produce request flows through storage.
 
 Batches are checked and given their offsets, the active segment is rolled when it is full, and the
 bytes wait in its `LogFile` until `write_out`. Only that lets readers see them: it moves the high

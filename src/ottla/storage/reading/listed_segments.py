@@ -1,7 +1,7 @@
-"""The segments of a log that somebody else may be changing: opened one after the other.
+"""The segments of a log that another process may be changing, opened one after the other.
 
-Retention and compaction take segments away while they are read. A segment that has gone is looked
-for again by offset, in a new listing. Kafka has no counterpart.
+Retention and compaction may remove segments while they are read. A removed segment is looked up
+again by offset, in a new listing. Kafka has no counterpart.
 """
 
 from bisect import bisect_right

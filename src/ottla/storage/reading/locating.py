@@ -1,4 +1,4 @@
-"""In which of a broker's log directories each partition is, for readers who change nothing.
+"""Finds each partition in a broker's log directories, for readers that change nothing.
 
 One that is lost is looked for where a checkpoint names it. Kafka has no counterpart.
 """

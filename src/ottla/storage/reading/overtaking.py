@@ -1,8 +1,8 @@
-"""Reading a log that retention, or DeleteRecords, shortens meanwhile: the reader looks again.
+"""Reads a log that retention or DeleteRecords shortens meanwhile, by retrying.
 
-A `ReadOnlyLog` raises when what it is to walk has been deleted. That is no error of the log: a
-question about it as a whole is asked again of the log as it is by then. Kafka has no counterpart: a
-consumer resets its position instead (`auto.offset.reset`).
+A `ReadOnlyLog` raises if what it reads has been deleted. That is not an error of the log: a query
+about the whole log is repeated on its new state. Kafka has no counterpart: a consumer resets its
+position instead (`auto.offset.reset`).
 """
 
 from collections.abc import Callable

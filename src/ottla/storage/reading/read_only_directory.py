@@ -257,7 +257,7 @@ class ReadOnlyLogDirectory:
         return self._on_damage is not None
 
     def report(self, damage: Damage) -> None:
-        """Takes note of damage that a read has stepped over."""
+        """Records damage that a read has stepped over."""
         if self._on_damage is not None and damage not in self._reported:
             self._reported.add(damage)
             self._on_damage(damage)

@@ -1,4 +1,4 @@
-"""From a time to an offset in a log that is only read. Format: docs/format/time-index.md
+"""Finds the offset of a time in a log that is only read. Format: docs/format/time-index.md
 
 Kafka's counterpart: `UnifiedLog.fetchOffsetByTimestamp`. The largest timestamp of a segment stands
 in its time index once it was rolled, and is sure up to the recovery point; after that the log

@@ -1,1 +1,1 @@
-"""What a start finds in a partition directory, and what it does about it."""
+"""Recovery at startup: the state of a partition directory, and its repair."""

@@ -1,4 +1,4 @@
-"""A log in recovery: what is known of it, and the segments that the phases have opened so far.
+"""A log in recovery: its known state, and the segments that the phases have opened so far.
 
 Kafka's counterpart: the fields of `LogLoader`.
 """

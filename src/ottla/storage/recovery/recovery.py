@@ -1,7 +1,6 @@
-"""Bringing a partition's directory back to a log that can be trusted, phase by phase.
-
-Each phase is a function, from what the phases before it have found to what it does to the files.
-Kafka's counterpart: `LogLoader`. Recovering twice changes nothing.
+"""Recovers a partition's directory to a consistent log, phase by phase. Each phase is a function
+from the findings of earlier phases to changes of the files. Kafka's counterpart: `LogLoader`.
+Recovering twice changes nothing.
 """
 
 from ottla.storage.log.state import RecoveredLog

@@ -1,7 +1,7 @@
-"""Which of a log's oldest segments go, why the others stay, and the deed that begins their going.
-
-`judge` is the only place that decides. The broker's job does what it says (`plan_retention`,
-`begin_retention`), and `ottla explain retention` prints it, so the two cannot disagree.
+"""Which of a log's oldest segments are deleted, why the others stay, and the first step of the
+deletion. `judge` is the only place that decides. The broker's job carries its verdicts out
+(`plan_retention`, `begin_retention`), and `ottla explain retention` prints it, so the two cannot
+disagree.
 
 The deed has two steps with the caller's checkpoint between them: `begin_retention` moves the log's
 start, the checkpoint makes that durable, and `LogMaintenance.delete_segments_below_start` takes the
@@ -26,7 +26,7 @@ CLOCK_SLACK_MS = 60_000
 
 
 class Rule(Enum):
-    """Why a segment goes, in the order in which Kafka asks; values are words for people."""
+    """Why a segment is deleted, in the order in which Kafka checks; values are for messages."""
 
     LOG_START = "log start"
     SIZE = "retention.bytes"
@@ -67,7 +67,7 @@ class SegmentTime:
 
 
 class SegmentFacts(Protocol):
-    """What is asked of a segment; the time only when a rule needs it."""
+    """The facts needed about a segment; the timestamp only if a rule needs it."""
 
     @property
     def base_offset(self) -> int: ...
@@ -80,7 +80,7 @@ class SegmentFacts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
-    """What is asked of a log; `segments` ascend, and `size` is theirs in bytes."""
+    """The facts needed about a log; `segments` ascend, and `size` is their total in bytes."""
 
     config: TopicConfig
     log_start_offset: int

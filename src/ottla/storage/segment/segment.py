@@ -191,7 +191,7 @@ class Segment(SegmentView):
     ) -> FileSlice | None:
         """The bytes from the batch of `offset` up to `max_size`, never beyond `max_position`.
 
-        With `min_one_message` the first batch comes whole however small `max_size` is. `None`
+        With `min_one_message` the first batch is returned whole however small `max_size` is. `None`
         when the segment holds nothing at or after `offset`.
         """
         found = self.translate(offset)
@@ -346,12 +346,12 @@ class Segment(SegmentView):
         self.log.let_go_at_once()
 
     def synced(self) -> None:
-        """Takes note that all files were synced through other descriptors, as they are now."""
+        """Records that all files were synced through other descriptors, as they are now."""
         self.log.synced()
         self.transaction_index.synced()
 
     def close_files(self) -> None:
-        """Lets go of every file as it is: of a directory that went offline, or before a delete."""
+        """Closes every file as it is: of a directory that went offline, or before a delete."""
         self.close_indexes()
         self.log.close()
 

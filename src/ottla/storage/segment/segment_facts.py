@@ -1,4 +1,4 @@
-"""What the integrity file says of a segment, compared with the segment's files.
+"""Compares the integrity file's facts about a segment with the segment's files.
 
 Format page: docs/format/ottla-integrity.md. Kafka has no counterpart: a `.log` file does not say
 which log it belongs to.

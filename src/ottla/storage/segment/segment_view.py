@@ -1,11 +1,10 @@
 """The reads of one segment, ours or another program's: by offset, time, largest timestamp.
 
-Indexes have no checksums. How far they are believed is a policy (`Trust`): what this process has
-written itself is believed; what it found in a directory of its own is compared with the log's
-headers, and rebuilt where it is wrong; in a directory of somebody else, who may be writing it, it
-is compared with whole batches and their checksums, and skipped where it is wrong.
-
-Kafka's counterpart: `LogSegment`, as far as it reads; Kafka believes its indexes.
+Indexes have no checksums. How far they are trusted is a policy (`Trust`): what this process has
+written itself is trusted; what it found in its own directory is compared with the log's headers,
+and rebuilt if wrong; in another program's directory, which may be in use, it is compared with whole
+batches and their checksums, and skipped if wrong. Kafka's counterpart: the reads of `LogSegment`;
+Kafka trusts its indexes.
 """
 
 import logging
@@ -102,7 +101,7 @@ class SegmentView:
         raise NotImplementedError
 
     def refuse_indexes(self, reason: str) -> None:
-        """Takes note that an index contradicts the log: no lookup may see it again as it is."""
+        """Records that an index contradicts the log: no lookup may see it again as it is."""
         raise NotImplementedError
 
     # By offset

@@ -1,10 +1,8 @@
-"""The snapshots of a log directory: made, listed, brought back, branched off, deleted.
-
-They lie beside it, in `DIR.snapshots`, each a log directory that was stopped cleanly; one of a
-directory that is being written is recovered before it has its name. What is not
-whole has a name that begins with a dot: a snapshot gets its name last, by a rename, and loses it
-first. So a crash leaves a snapshot or none; the next `create` removes what is left over.
-Kafka has none.
+"""The snapshots of a log directory: creates, lists, restores, branches and deletes them. They are
+stored beside it, in `DIR.snapshots`, each a log directory that was stopped cleanly; one of a
+directory that is being written is recovered before it has its name. What is not whole has a name
+that begins with a dot: a snapshot gets its name last, by a rename, and loses it first. So a crash
+leaves a snapshot or none; the next `create` removes what is left over. Kafka has none.
 """
 
 import itertools
@@ -135,7 +133,7 @@ class Snapshots:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else makes a snapshot meanwhile."""
+        """Holds a lock, so that no other process makes a snapshot meanwhile."""
         lock = self._file_system.lock(join(self.place, LOCK))
         if lock is None:
             raise UserError(f"{self.place}: another process makes a snapshot; wait for it")
@@ -163,7 +161,7 @@ class Snapshots:
         on_copied: OnCopied,
         change: Change = change_nothing,
     ) -> str:
-        """Makes a log directory of a snapshot, which then goes its own way; returns its path."""
+        """Makes an independent log directory from a snapshot; returns its path."""
         path = self.find(name)
         target = self._file_system.canonical(target)
         self._check_absent(target)

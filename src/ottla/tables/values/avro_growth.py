@@ -38,7 +38,7 @@ class AvroSchema:
 
 
 def avro_schema(schema: RegisteredSchema) -> AvroSchema:
-    """Raises `UserError` for what is no Avro schema."""
+    """Raises `UserError` for an invalid Avro schema."""
     named: dict[str, Any] = {}
     try:
         for text in schema.references.values():
@@ -106,7 +106,7 @@ def _grown(whole: AvroSchema, version: AvroSchema) -> AvroSchema:
 
 
 class _ConflictError(Exception):
-    """Two types of which no values can be shown as one."""
+    """Two types without a common one."""
 
 
 def _both(before: Any, now: Any) -> Any:

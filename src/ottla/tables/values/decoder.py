@@ -14,7 +14,7 @@ from ottla.base.errors import UserError
 
 
 class ValueFormat(Enum):
-    """What the values are taken for."""
+    """The format of values."""
 
     JSON = "json"
     AVRO = "avro"
@@ -23,7 +23,7 @@ class ValueFormat(Enum):
 
 
 class Envelope(Enum):
-    """What stands around the row in a value."""
+    """The envelope of rows in values."""
 
     NONE = "none"
     DEBEZIUM = "debezium"

@@ -6,7 +6,7 @@ from ottla.tables.values.schema import struct_type
 
 
 class ConflictError(Exception):
-    """Two types of which no values can be shown as one."""
+    """Two types without a common one."""
 
 
 def merged_type(before: Any, now: Any) -> Any:

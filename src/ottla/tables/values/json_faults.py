@@ -1,4 +1,4 @@
-"""What is wrong with one JSON value, in words: asked only for batches that Arrow refused.
+"""Describes what is wrong with one JSON value; used only for batches that Arrow refused.
 
 It finds by itself what Python's parser and the kinds of the values show, some hundred
 thousand values a second; the rest (a time that is none, a name twice, too many digits) is left to

@@ -1,4 +1,4 @@
-"""What a JSON value has that no column is named for, kept as JSON beside the columns.
+"""The members of a JSON value without a column, kept as JSON beside the columns.
 
 The rest of an object is its other members, and of those that are columns what is left in turn: of
 `{"id": 1, "x": 2, "who": {"name": "a", "age": 3}}` with the columns `id` and `who.name` it is

@@ -13,7 +13,7 @@ class Number(str):
 
 
 def read(text: str) -> Any:
-    """Raises `ValueError` for what is no JSON, and where an object has a name twice."""
+    """Raises `ValueError` for invalid JSON, and for an object with a repeated name."""
     return _reader(object_pairs_hook=_once)(text)
 
 

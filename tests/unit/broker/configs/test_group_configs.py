@@ -185,7 +185,7 @@ def test_what_the_broker_no_longer_allows_is_brought_within_its_bounds_with_a_wa
         broker = open_broker(file_system, group_consumer_max_session_timeout_ms="48000")
     assert config_of(broker) == GroupConfig(consumer_session_timeout_ms=48_000)
     assert "group g: consumer.session.timeout.ms=50000 is out" in caplog.text
-    assert "48000 holds" in caplog.text
+    assert "48000 applies" in caplog.text
     alter_group(broker, "h", settings(consumer_session_timeout_ms="46000"))
     assert broker.settings.groups.overrides["g"] == {TIMEOUT: "50000"}, "kept as it was set"
 

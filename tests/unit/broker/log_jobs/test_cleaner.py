@@ -284,7 +284,7 @@ def test_a_log_that_cannot_be_planned_for_keeps_no_other_from_the_cleaner(
     tasks = [broker.cleaner.next_task(later()) for _ in range(3)]
     assert [task and task.key for task in tasks] == [("u", 0), None, None]
     assert broker.cleaner.trouble_of(("t", 0)).failure_count == 1
-    assert "t-0 could not be compacted, and will be again" in caplog.text
+    assert "t-0 could not be compacted, and will be retried" in caplog.text
     assert ".txnindex" in broker.cleaner.trouble_of(("t", 0)).reason
     assert broker.cleaner.states.is_free(("t", 0))
 

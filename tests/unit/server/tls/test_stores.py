@@ -73,7 +73,7 @@ def test_a_file_that_is_half_written_is_refused(tmp_path: Path, size: float) -> 
     whole = identity.key_pem() + identity.certificate_pem + authority().pem
     path = tmp_path / "server.pem"
     path.write_text(whole[: int(len(whole) * size)])
-    with pytest.raises(SettingError, match=r"cut off|has no PEM"):
+    with pytest.raises(SettingError, match=r"cut off|has neither PEM"):
         tls(ssl_keystore_location=str(path))
 
 
@@ -89,7 +89,7 @@ def test_files_with_other_ends_of_lines_and_words_around_them_are_taken(tmp_path
 def test_a_truststore_with_bytes_that_are_no_pem_is_refused(tmp_path: Path) -> None:
     store, trusted = authority().server().write(tmp_path / "server.pem"), tmp_path / "ca.pem"
     trusted.write_bytes(authority().pem.encode().replace(b"MII", b"MI\xe4"))
-    with pytest.raises(SettingError, match=r"ca\.pem has bytes that PEM has not"):
+    with pytest.raises(SettingError, match=r"ca\.pem has bytes that are not valid in PEM"):
         tls(
             ssl_keystore_location=str(store),
             ssl_truststore_location=str(trusted),
@@ -126,7 +126,7 @@ def test_keystores_and_truststores_of_pkcs12_are_taken(tmp_path: Path) -> None:
 
 def test_a_listener_without_keys_says_what_to_name() -> None:
     with pytest.raises(
-        SettingError, match=r"listener OUTSIDE: ssl.keystore.location: .* name their file"
+        SettingError, match=r"listener OUTSIDE: ssl.keystore.location: .* set their file"
     ):
         tls()
 
@@ -141,7 +141,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     [
         (b"\xfe\xed\xfe\xed\0\0\0\x02", "keytool -importkeystore"),
         (b"", "is empty"),
-        (b"nothing", "has no PEM"),
+        (b"nothing", "has neither PEM"),
         (b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "private key and its"),
     ],
 )
@@ -174,7 +174,7 @@ def test_client_certificates_need_somebody_who_signs_them(tmp_path: Path) -> Non
         ({"ssl_keystore_key": "x", "ssl_keystore_location": "/x", **PEM}, "give one of them"),
         (
             {"ssl_keystore_key": "x", "ssl_keystore_certificate_chain": "x", **PEM},
-            "ssl.keystore.key: has no PEM",
+            "ssl.keystore.key: has neither PEM",
         ),
     ],
 )

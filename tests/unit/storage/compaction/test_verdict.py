@@ -1,4 +1,4 @@
-"""What becomes of a batch before its records are looked at."""
+"""The decision about a batch before its records are read."""
 
 from ottla.storage.compaction.transactions import CleanedTransactions
 from ottla.storage.compaction.verdict import BatchJudge, LastRecord
