@@ -11,7 +11,7 @@ from secrets import token_bytes
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, CorruptionError, UserError
-from ottla.base.files import FileSystem, join
+from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
@@ -45,8 +45,7 @@ from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.registries.brokers import BrokerRegistration
 from ottla.registries.paths import DEFAULT_ENTITY
-from ottla.storage.files.filenames import META_PROPERTIES
-from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.meta_properties import MetaProperties, properties_of
 
 TOPICS, BROKERS = "topics/", "brokers/"
 
@@ -67,7 +66,7 @@ def identity_of(paths: Sequence[str], file_system: FileSystem) -> MetaProperties
     """
     for path in paths:
         try:
-            found = read_meta_properties(file_system, join(path, META_PROPERTIES))
+            found = properties_of(file_system, path)
         except (CorruptionError, OSError):
             continue  # named, with the fix, when it is opened
         if found is not None:

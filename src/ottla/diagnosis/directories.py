@@ -15,8 +15,8 @@ from ottla.broker.topics.topic_rules import topic_config
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.filenames import CLUSTER_METADATA, META_PROPERTIES
-from ottla.storage.files.meta_properties import read_meta_properties
+from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
 from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
@@ -155,7 +155,7 @@ def are_local(paths: Iterable[str], cluster_id: str) -> bool:
 
 def _cluster_of(path: str) -> str | None:
     try:
-        properties = read_meta_properties(OsFileSystem(), join(path, META_PROPERTIES))
+        properties = properties_of(OsFileSystem(), path)
     except (OSError, CorruptionError):
         return None
     return None if properties is None else properties.cluster_id

@@ -29,12 +29,11 @@ from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_DIRECTORY,
-    META_PROPERTIES,
     PARTITION_METADATA,
     DirectoryState,
     parse_directory_name,
 )
-from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, read_meta_properties
+from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, properties_of
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.files.topic_file import (
     TOPIC_FILE_NAME,
@@ -124,7 +123,7 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
 def _place_without_log(paths: Iterable[str], file_system: FileSystem) -> SettingsPlace:
     for path in paths:
         try:
-            properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
+            properties = properties_of(file_system, path)
         except CorruptionError:
             continue
         if properties is None:
@@ -162,7 +161,7 @@ def _with_metadata_log(
         return replace(found, adoption=adoption, reason=reason)
     if image.end_offset == 0:
         return found  # formatted, or begun by a handover: no Kafka has written to it
-    properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
+    properties = properties_of(file_system, path)
     node_id = None if properties is None else properties.node_id
     importing = MetadataImport(
         image=image,

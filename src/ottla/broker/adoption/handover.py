@@ -84,6 +84,7 @@ from ottla.storage.files.meta_properties import (
     VERSION_KRAFT,
     MetaProperties,
     copy_meta_properties,
+    properties_of,
     read_meta_properties,
     write_meta_properties,
 )
@@ -265,7 +266,7 @@ def _identities(
     found: dict[str, MetaProperties] = {}
     for path in paths:
         try:
-            known = read_meta_properties(file_system, join(path, META_PROPERTIES))
+            known = properties_of(file_system, path)
         except CorruptionError as error:
             raise RefusalError(f"{error}; restore the file") from error
         if known is None or known.node_id is None or known.cluster_id is None:

@@ -36,7 +36,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     partition_directory_name,
 )
-from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _look_into(path: str, file_system: FileSystem) -> None:
     own = {TOPIC_FILE_NAME, PRODUCER_ID_FILE_NAME, CLUSTER_FILE_NAME, ADOPTION_FILE_NAME}
     for name in own.intersection(names):
         read_file(file_system, join(path, name))
-    read_meta_properties(file_system, join(path, META_PROPERTIES))
+    properties_of(file_system, path)
 
 
 def _reason(path: str, error: OSError | CorruptionError) -> str:
@@ -336,7 +336,7 @@ def _identity(
     """The cluster and node that the directories already belong to, or that new ones will."""
     known: MetaProperties | None = None
     for path in paths:
-        properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
+        properties = properties_of(file_system, path)
         if properties is None:
             continue
         if known is None:

@@ -52,10 +52,19 @@ def read_meta_properties(file_system: FileSystem, path: str) -> MetaProperties |
         content = read_file(file_system, path)
     except FileNotFoundError:
         return None
-    try:
-        return _from_fields(parse_properties(content.decode("latin-1")))
-    except ValueError as error:
-        raise CorruptionError(path, 0, str(error)) from error
+    return _parsed(path, content)
+
+
+def properties_of(file_system: FileSystem, directory: str) -> MetaProperties | None:
+    """What a directory's file says, or its copy where the file is lost or a bit of it has flipped.
+
+    Returns `None` where neither is there; raises `CorruptionError`, as `read_meta_properties`.
+    """
+    path = join(directory, META_PROPERTIES)
+    if file_system.status(path) is not None and not has_flipped_bit(file_system, directory):
+        return read_meta_properties(file_system, path)
+    copy = read_checksummed(file_system, join(directory, COPIED_META_PROPERTIES), _as_it_is)
+    return None if copy is None else _parsed(path, copy)
 
 
 def write_meta_properties(
@@ -114,6 +123,13 @@ def java_date(now_ms: int) -> str:
     """A time as `java.util.Date.toString` has it in UTC, whatever the locale."""
     at = datetime.fromtimestamp(now_ms // 1000, UTC)
     return f"{DAYS[at.weekday()]} {MONTHS[at.month - 1]} {at:%d %H:%M:%S} UTC {at.year:04d}"
+
+
+def _parsed(path: str, content: bytes) -> MetaProperties:
+    try:
+        return _from_fields(parse_properties(content.decode("latin-1")))
+    except ValueError as error:
+        raise CorruptionError(path, 0, str(error)) from error
 
 
 def _from_fields(fields: dict[str, str]) -> MetaProperties:

@@ -25,7 +25,7 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.files.integrity import is_ours_alone
 from ottla.storage.files.log_starts import copied_start
-from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_files import list_partition
@@ -126,7 +126,7 @@ class ReadOnlyLogDirectory:
     @property
     def properties(self) -> MetaProperties | None:
         """Whose it is; raises `CorruptionError`."""
-        return read_meta_properties(self.file_system, join(self.path, META_PROPERTIES))
+        return properties_of(self.file_system, self.path)
 
     @property
     def node_id(self) -> int:

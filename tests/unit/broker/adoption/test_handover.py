@@ -292,7 +292,8 @@ def forgotten_topics(file_system: FileSystem) -> None:
 
 
 def no_identity(file_system: FileSystem) -> None:
-    file_system.remove("/d/meta.properties")
+    for name in ("meta.properties", "ottla-meta-properties"):
+        file_system.remove(f"/d/{name}")
 
 
 def of_a_larger_cluster(file_system: FileSystem) -> None:

@@ -7,9 +7,12 @@ from hypothesis import given
 from ottla.base.errors import CorruptionError
 from ottla.base.files import read_file
 from ottla.base.ids import parse_uuid
+from ottla.storage.files.filenames import COPIED_META_PROPERTIES
 from ottla.storage.files.meta_properties import (
     MetaProperties,
+    copy_meta_properties,
     java_date,
+    properties_of,
     read_meta_properties,
     write_meta_properties,
 )
@@ -50,6 +53,41 @@ def test_the_text_is_kafkas(content: bytes, properties: MetaProperties) -> None:
 
 def test_a_directory_without_the_file_is_nobodys() -> None:
     assert read_meta_properties(FakeFileSystem(), PATH) is None
+
+
+@pytest.fixture
+def copied() -> FakeFileSystem:
+    """A directory with the file, and its copy."""
+    disk = FakeFileSystem()
+    disk.make_directory("/d")
+    disk.open("/d/meta.properties", create=True).pwrite(KRAFT, 0)
+    copy_meta_properties(disk, "/d")
+    return disk
+
+
+def test_a_flipped_bit_changes_no_node_for_a_reader(copied: FakeFileSystem) -> None:
+    at = KRAFT.index(b"node.id=1") + len("node.id=")
+    file = copied.open("/d/meta.properties", writable=True)
+    file.pwrite(b"0", at)
+    assert properties_of(copied, "/d") == KRAFT_PROPERTIES
+    file.pwrite(b"1", at)
+    file.pwrite(b"oode", KRAFT.index(b"node.id=1"))
+    assert properties_of(copied, "/d") == KRAFT_PROPERTIES
+
+
+def test_where_the_file_is_lost_its_copy_says_whose_the_directory_is(
+    copied: FakeFileSystem,
+) -> None:
+    copied.remove("/d/meta.properties")
+    assert properties_of(copied, "/d") == KRAFT_PROPERTIES
+    copied.remove(f"/d/{COPIED_META_PROPERTIES}")
+    assert properties_of(copied, "/d") is None
+
+
+def test_what_is_damaged_by_more_than_a_bit_is_not_guessed(copied: FakeFileSystem) -> None:
+    copied.open("/d/meta.properties", writable=True).pwrite(bytes(50), 20)
+    with pytest.raises(CorruptionError, match=r"meta\.properties at byte 0"):
+        properties_of(copied, "/d")
 
 
 def test_unknown_keys_and_spaces_are_passed_over() -> None:
