@@ -14,6 +14,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.integrity_checks import cut_short_findings
+from ottla.storage.diagnosis.metadata_snapshot_check import metadata_snapshot_findings
 from ottla.storage.diagnosis.partition_check import (
     CheckOptions,
     PartitionReport,
@@ -369,6 +370,8 @@ def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding
             yield _finding(FindingKind.LEFTOVER, path, None, "holds what a repair put aside")
         elif described.role in BROKER_ROLES:
             yield from _check_broker_file(file_system, path)
+        elif described.is_whole_snapshot:
+            yield from metadata_snapshot_findings(file_system, path)
         elif described.role is Role.UNKNOWN:
             yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
     for name, mark in filenames.MARKS.items():

@@ -36,6 +36,8 @@ class FindingKind(Enum):
     """A directory that is gone: only a person can put it back, or give it up."""
     LOST_OFFSETS = "lost_offsets"
     """A gap before a segment, in a log that had none there."""
+    METADATA_SNAPSHOT = "metadata_snapshot"
+    """One of Kafka's snapshots of its metadata: only a backup or Kafka itself can replace it."""
     PARTITION_METADATA = "partition_metadata"
     META_PROPERTIES = "meta_properties"
     BROKER_FILE = "broker_file"

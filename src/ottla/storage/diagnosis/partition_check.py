@@ -28,6 +28,7 @@ from ottla.storage.diagnosis.integrity_checks import (
     read_own,
     wrong_file_findings,
 )
+from ottla.storage.diagnosis.metadata_snapshot_check import metadata_snapshot_findings
 from ottla.storage.diagnosis.producer_checks import ProducerReplay, SnapshotToCheck, is_compacted
 from ottla.storage.diagnosis.roles import (
     SEGMENT_ROLES,
@@ -204,6 +205,8 @@ class _PartitionCheck:
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
             if described.suffix is FileSuffix.SWAP and described.role is Role.LOG:
                 yield from self._check_swap(self._at(name), described.offset)
+            if described.is_whole_snapshot:
+                yield from metadata_snapshot_findings(self._files, self._at(name))
         for base_offset in sorted(bases)[:-1]:
             for index_kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
                 name = FileName(offset=base_offset, kind=index_kind).text

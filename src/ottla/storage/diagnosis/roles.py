@@ -97,6 +97,8 @@ class FileDescription:
     role: Role
     offset: int = 0
     suffix: FileSuffix = FileSuffix.LIVE
+    is_whole_snapshot: bool = False
+    """Whether it is a snapshot of metadata that is neither being written nor deleted."""
     is_cut: bool = False
     """Whether a repair put aside here what it took out of a file of this role."""
 
@@ -109,7 +111,8 @@ class FileDescription:
 def describe(name: str) -> FileDescription:
     """Whatever the name, something: at the worst `Role.UNKNOWN`."""
     if name in NAMED_ROLES:
-        return FileDescription(role=NAMED_ROLES[name])
+        role = NAMED_ROLES[name]
+        return FileDescription(role=role, is_whole_snapshot=role is Role.METADATA_SNAPSHOT)
     parsed = parse_file_name(name)
     if parsed is not None:
         return FileDescription(
@@ -119,7 +122,11 @@ def describe(name: str) -> FileDescription:
         return FileDescription(role=Role.OLDER_INTEGRITY)
     snapshot = _METADATA_SNAPSHOT.fullmatch(name)
     if snapshot is not None:
-        return FileDescription(role=Role.METADATA_SNAPSHOT, offset=int(snapshot[1]))
+        return FileDescription(
+            role=Role.METADATA_SNAPSHOT,
+            offset=int(snapshot[1]),
+            is_whole_snapshot=snapshot[2] is None,
+        )
     cut = _CUT.fullmatch(name)
     if cut is not None:
         original = describe(cut[1])
