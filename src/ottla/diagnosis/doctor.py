@@ -178,6 +178,14 @@ def _check_unknown(directories: Directories) -> Iterator[Complaint]:
             remedy=Remedy.ADOPT,
             subject=" ".join(one.path for one in directories.opened),
         )
+    if directories.found.unread is not None:
+        yield Complaint(
+            kind="settings_not_adopted",
+            where="quotas, users, ACLs and settings of brokers and groups",
+            what=f"are not known, since {directories.found.unread}",
+            remedy=Remedy.ADOPT,
+            subject=" ".join(one.path for one in directories.opened),
+        )
 
 
 def check_settings(

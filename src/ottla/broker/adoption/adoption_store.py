@@ -25,6 +25,8 @@ class AdoptionStore:
         self, found: FoundSettings, directories: LogDirectories, file_system: FileSystem
     ) -> None:
         self.lines: tuple[str, ...] = ()
+        self.unread: str | None = found.unread
+        """Why nobody knows quotas, users, ACLs and settings of brokers and groups."""
         self._state: Adoption = found.adoption
         self._directories = directories
         self._file_system = file_system
@@ -42,7 +44,8 @@ class AdoptionStore:
     def take_over(self, found: FoundSettings, unknown: Mapping[str, str]) -> None:
         """Records an import, and the topics with unknown settings; raises `StorageError`."""
         before, self._state = self._state, replace(self._state, unknown=dict(unknown))
-        self.lines = (*found.lines, *unknown_lines(self.unknown, self._paths))
+        unread = unread_lines(found.unread, self._paths)
+        self.lines = (*found.lines, *unknown_lines(self.unknown, self._paths), *unread)
         for line in self.lines:
             logger.warning("%s", line)
         if found.is_import or before != self._state:
@@ -70,6 +73,7 @@ class AdoptionStore:
         sizes = [metadata_file_sizes(self._file_system, path) for path in self._paths]
         files = next((one for one in sizes if one is not None), self._state.metadata_files)
         self._state = replace(self._state, unknown=left, metadata_files=files)
+        self.unread = None
         self._write()
 
     @property
@@ -92,6 +96,17 @@ def unknown_lines(unknown: Mapping[str, str], paths: Sequence[str]) -> list[str]
         f"nothing of {_named(names)} is deleted or compacted, since {reason}: "
         f"stop the broker and run ottla adopt {' '.join(paths)}"
         for reason, names in topics.items()
+    ]
+
+
+def unread_lines(unread: str | None, paths: Sequence[str]) -> list[str]:
+    """What a metadata log that cannot be read had beside the settings of topics."""
+    if unread is None:
+        return []
+    return [
+        f"quotas, users, ACLs and settings of brokers and groups are not known, since {unread}; "
+        f"those that are not set here have no effect: restore the log's files, or set them and run "
+        f"ottla adopt {' '.join(paths)}"
     ]
 
 

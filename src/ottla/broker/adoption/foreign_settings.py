@@ -78,6 +78,9 @@ class FoundSettings:
     security: SecurityState = field(default_factory=SecurityState)
     next_producer_id: int = 0
     is_import: bool = False
+    unread: str | None = None
+    """Why a metadata log cannot be read of which nothing was imported: then nobody knows the
+    quotas, users, ACLs and settings of brokers and groups either."""
     lines: tuple[str, ...] = ()
     """Messages about the import."""
 
@@ -158,7 +161,9 @@ def _with_metadata_log(
         reason = f"the metadata log cannot be read ({error})"
         unknown = dict.fromkeys(found.adoption.imported.topics, reason)
         adoption = replace(found.adoption, unknown={**found.adoption.unknown, **unknown})
-        return replace(found, adoption=adoption, reason=reason)
+        is_imported = found.adoption.metadata_files is not None
+        unread = None if is_imported else reason
+        return replace(found, adoption=adoption, reason=reason, unread=unread)
     if image.end_offset == 0:
         return found  # formatted, or begun by a handover: no Kafka has written to it
     properties = properties_of(file_system, path)

@@ -88,7 +88,7 @@ def adopt_command(
             click.echo(json.dumps(_fields(one)) if as_json else _text(one))
         wanted = [one for one in found if one.is_decided]
         if given is not None or is_confirmed or not wanted or _confirm(len(wanted), as_json):
-            _adopt(broker, wanted)
+            _adopt(broker, wanted, as_json=as_json)
         if cluster is not None:
             _adopt_cluster(broker, cluster, as_json=as_json)
         left = sorted(broker.adoption.unknown)
@@ -108,13 +108,19 @@ def _confirm(count: int, as_json: bool) -> bool:
     return click.confirm(f"Are these the settings of {counted(count, 'topic')}?")
 
 
-def _adopt(broker: "Broker", wanted: "list[Prospect]") -> None:
-    if not wanted:
+def _adopt(broker: "Broker", wanted: "list[Prospect]", *, as_json: bool) -> None:
+    unread = broker.adoption.unread
+    if not wanted and unread is None:
         return
     try:
         broker.adopt({one.topic: one.settings for one in wanted})
     except ApiError as error:
         raise UserError(error.message) from error
+    if unread is not None and not as_json:
+        click.echo(
+            f"{unread}: of quotas, users, ACLs and settings of brokers and groups only what is set "
+            "here counts"
+        )
 
 
 def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: bool) -> None:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.base.files import OsFileSystem
-from ottla.broker.adoption.foreign_settings import find_settings
 from ottla.broker.quotas.quota_changes import Component, MatchType, QuotaFilter
 from ottla.client.administration.quota_values import Entity, Quota
+from ottla.client.at_rest.known import read_known
 from ottla.client.refusals import refusals
 
 
@@ -20,8 +19,8 @@ class QuotasAtRest:
     """The quotas of log directories; the method is that of `QuotaAdmin`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` for a damaged file."""
-        self._quotas = find_settings(paths, OsFileSystem()).cluster.quotas
+        """Raises `UserError` for a damaged file, Kafka's metadata log included."""
+        self._quotas = read_known(paths, "quotas").found.cluster.quotas
 
     def describe_quotas(self, entity: Entity | None = None) -> list[Quota]:
         wanted = QuotaFilter(

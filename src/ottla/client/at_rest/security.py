@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.base.files import OsFileSystem
-from ottla.broker.adoption.foreign_settings import find_settings
 from ottla.broker.security.acls import (
     Acl,
     AclFilter,
@@ -14,6 +12,7 @@ from ottla.broker.security.acls import (
     ResourceType,
 )
 from ottla.client.administration.security_values import EVERY_ACL, AclBinding, AclBindingFilter
+from ottla.client.at_rest.known import read_known
 
 
 class SecurityList(Protocol):
@@ -28,8 +27,8 @@ class SecurityAtRest:
     """Users and access rules of log directories; the methods are those of `SecurityAdmin`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` for a damaged file."""
-        self._state = find_settings(paths, OsFileSystem()).security
+        """Raises `UserError` for a damaged file, Kafka's metadata log included."""
+        self._state = read_known(paths, "users and ACLs").found.security
 
     def describe_user_scram_credentials(self) -> dict[str, dict[str, int]]:
         users: dict[str, dict[str, int]] = {}

@@ -15,6 +15,7 @@ from ottla.client.administration.descriptions import (
     TopicDescription,
     count_from,
 )
+from ottla.client.at_rest.known import warn_of_unknown
 from ottla.config.broker import BrokerConfig
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
@@ -123,9 +124,13 @@ class TopicsAtRest:
         return self.ask(place, partial(_activity_of, place, since_ms))
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        return {name: self.topic_settings(name) for name in topics}
+        warn_of_unknown(self._directories, "settings of topics", topics)
+        return {name: self._settings_of(name) for name in topics}
 
     def topic_settings(self, topic: str) -> dict[str, str]:
+        return self.topics_settings([topic])[topic]
+
+    def _settings_of(self, topic: str) -> dict[str, str]:
         config = self._directories.config(topic)
         rows = settings_of(TopicConfig).values()
         return {row.name: row.format(getattr(config, row.attribute)) for row in rows}
@@ -134,9 +139,7 @@ class TopicsAtRest:
         entries = self._directories.entries
         own = {name: entries[name].overrides if name in entries else {} for name in topics}
         return {
-            name: {
-                key: value for key, value in self.topic_settings(name).items() if key in own[name]
-            }
+            name: {key: value for key, value in self._settings_of(name).items() if key in own[name]}
             for name in topics
         }
 
