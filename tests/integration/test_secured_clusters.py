@@ -72,7 +72,7 @@ def test_a_mechanism_that_is_not_taken_is_named_with_those_that_are(mirrored: Mi
     with SecuredFront("SCRAM-SHA-512") as front:
         code, said = mirrored.run(front, **LOGIN, sasl_mechanism="PLAIN")
     assert code == 2
-    assert "does not take PLAIN; set sasl.mechanism to one of: SCRAM-SHA-512" in said
+    assert "does not support PLAIN; set sasl.mechanism to one of: SCRAM-SHA-512" in said
 
 
 def test_a_cluster_behind_tls_is_mirrored_and_one_of_an_unknown_name_is_not(
