@@ -140,7 +140,9 @@ def check_only_a_is_served(client: WireClient) -> None:
     assert [one.error_code for one in results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize(
+    "number", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS]
+)
 def test_one_directory_fails_and_the_other_serves_on(
     server: Server, disks: Disks, paths: tuple[str, str], number: int
 ) -> None:

@@ -4,8 +4,9 @@
 recovery to decide, `StorageError` takes a directory offline, `UserError` is one line for a person.
 """
 
+import errno
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.error_codes import ErrorCode
 
@@ -114,6 +115,14 @@ class CorruptionError(OttlaError):
         self.path = path
         self.position = position
         self.reason = reason
+
+
+DISK_REMEDIES: Final = {
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room on the disk, or have the quota raised",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+}
+"""The fix for what the disk refuses, though it is not broken."""
 
 
 class StorageError(OttlaError):

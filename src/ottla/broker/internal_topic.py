@@ -13,7 +13,6 @@ from typing import Final, Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.events import OnEvent
-from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import at_once, let_others
 from ottla.broker.stored_records import (
@@ -26,7 +25,7 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
-from ottla.record.batch import Batch
+from ottla.record.batch import Batch, BuiltBatch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.integrity import NO_LOSSES, KnownLosses
 from ottla.storage.log.append import AppendInfo
@@ -51,7 +50,7 @@ class Appender(Protocol):
     def append(
         self,
         partition: Partition,
-        records: Buffer,
+        records: RecordBatch,
         *,
         now_ms: int,
         acks: int = ...,
@@ -142,7 +141,7 @@ class InternalTopic:
             builder.append(record.key, record.value, now_ms)
         count = topic.partition_count if self._cluster is None else self._partition_count
         partition = topic.partition(partition_for(place, count))
-        batch = bytearray(builder.build())
+        batch = BuiltBatch(builder.build_writable())
         origin = AppendOrigin.COORDINATOR
         return self._broker.append(partition, batch, now_ms=now_ms, origin=origin).first_offset
 

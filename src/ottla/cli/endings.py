@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 import click
 
 from ottla.base.errors import (
+    DISK_REMEDIES,
     ApiError,
     CorruptionError,
     RefusalError,
@@ -31,9 +32,7 @@ EXIT_INTERRUPTED = 130
 TRACEBACK_VARIABLE = "OTTLA_TRACEBACK"
 
 REMEDIES = {
-    errno.ENOSPC: "make room on the disk",
-    errno.EDQUOT: "make room on the disk, or have the quota raised",
-    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    **DISK_REMEDIES,
     errno.EACCES: "give this user the right to it, or name another place",
     errno.EPERM: "give this user the right to it, or name another place",
     errno.EROFS: "name a place that can be written",

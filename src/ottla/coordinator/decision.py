@@ -86,7 +86,12 @@ class Draft:
         self.replies[pending_id] = answer
 
     def decide(
-        self, answer: AnswerT | None = None, group: object | None = None
+        self,
+        answer: AnswerT | None = None,
+        group: object | None = None,
+        *,
+        producer: tuple[int, int] | None = None,
+        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
     ) -> Decision[AnswerT]:
         return Decision(
             key=self.key,
@@ -95,5 +100,7 @@ class Draft:
             replies=tuple([Reply(pending_id, one) for pending_id, one in self.replies.items()]),
             deadlines=self.deadlines,
             group=group,
+            producer=producer,
+            too_large=too_large,
             events=self.events,
         )

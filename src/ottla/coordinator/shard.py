@@ -378,9 +378,10 @@ class GroupCoordinatorShard:
             errors = self._commits.commit(self._find(group_id), request, draft)
         except ApiError as error:
             errors = dict.fromkeys(request.offsets, error.code)
-        decision = draft.decide(PartitionErrors(partitions=errors))
-        return decision._replace(
-            producer=request.producer, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        return draft.decide(
+            PartitionErrors(partitions=errors),
+            producer=request.producer,
+            too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
         )
 
     def fetch_offsets(

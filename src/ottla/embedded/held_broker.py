@@ -31,8 +31,8 @@ from ottla.runtime.cleaning import Cleaning, ThreadEngine
 from ottla.runtime.flusher import Flusher
 from ottla.runtime.forks import bind_to_process
 from ottla.runtime.interrupts import HeldInterrupts
-from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.owner_notes import OwnerNotes
+from ottla.runtime.process_limits import allow_open_files
 from ottla.runtime.ticker import Ticker
 
 logger = logging.getLogger(__name__)

@@ -1,13 +1,15 @@
 """`ottla serve` as a user meets it."""
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.cli.support import run_ottla, serving
+from tests.integration.cli.support import ENVIRONMENT, run_ottla, serving
 from tests.support.limits import few_open_files
 from tests.support.patience import PATIENCE_S
 
@@ -190,6 +192,27 @@ def test_it_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": address})
         for made in admin.create_topics([NewTopic("many", 100, 1)]).values():
             made.result(PATIENCE_S)
+
+
+def test_segments_larger_than_the_system_lets_a_file_be_are_refused_at_the_start(
+    tmp_path: Path,
+) -> None:
+    resource = pytest.importorskip("resource", reason="no such limit on this system")
+    limit = (20 << 20, 20 << 20)
+    result = subprocess.run(
+        [sys.executable, "-m", "ottla", "serve", str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=ENVIRONMENT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("ottla: a file may have 20.0 MiB here (ulimit -f), less than log.seg")
+    assert "raise the limit, or set -o log.segment.bytes=20971520 -o offsets.topic" in line
+    assert "log.index.size.max.bytes" not in line, "which are small enough"
+    assert not (tmp_path / "data").exists()
 
 
 def test_replicas_that_a_single_broker_cannot_have_are_refused_at_the_start(tmp_path: Path) -> None:

@@ -176,8 +176,8 @@ def serve(
     from ottla.runtime.collector import Collector
     from ottla.runtime.event_log import EventLog
     from ottla.runtime.flusher import Flusher
-    from ottla.runtime.open_files import allow_open_files
     from ottla.runtime.owner_notes import OwnerNotes, WorkNotes, addresses_for_commands
+    from ottla.runtime.process_limits import allow_open_files
     from ottla.server.embedding import Embedding
     from ottla.server.listener import Server
 
@@ -225,10 +225,8 @@ def serve(
         flusher.stop()
         cleaning.stop()
     if broker.directories.is_offline:
-        reasons = "; ".join(str(one.health.failure) for one in broker.directories)
-        raise StorageError(
-            "no log directory is left", f"{reasons}; repair the disk and start again"
-        )
+        reasons = "; ".join(f"{one.health.failure}; {one.health.fix}" for one in broker.directories)
+        raise StorageError("no log directory is left", f"{reasons}, and start again")
 
 
 def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s: float) -> str:
@@ -344,13 +342,22 @@ def _place_of(config: "BrokerConfig", paths: Sequence[str], clock: "Clock") -> "
 
 
 def _check(config: "BrokerConfig") -> None:
-    """Raises `UserError` for unusable keys and certificates; warns of settings that a single
-    broker cannot fulfil.
+    """Raises `UserError` for unusable keys and certificates, and for larger files than the system
+    allows; warns of settings that a single broker cannot fulfil.
     """
     from ottla.config.one_broker import shortfalls
+    from ottla.runtime.process_limits import check_file_sizes
     from ottla.server.acceptors import check_tls
 
     check_tls(config)
+    check_file_sizes(
+        {
+            "log.segment.bytes": config.topic_defaults.segment_bytes,
+            "log.index.size.max.bytes": config.topic_defaults.segment_index_bytes,
+            "offsets.topic.segment.bytes": config.offsets_topic_segment_bytes,
+            "transaction.state.log.segment.bytes": config.transaction_state_log_segment_bytes,
+        }
+    )
     for shortfall in shortfalls(config):
         logger.warning("%s", shortfall)
     for name in config.mistaken_super_users:

@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from ottla.base.errors import ShortageError, StorageError
+from ottla.base.errors import DISK_REMEDIES, ShortageError, StorageError
 from ottla.base.files import is_shortage
 
 logger = logging.getLogger(__name__)
 
 
 class DirectoryHealth:
-    """Shared by a directory and its logs; `failure` is what took it offline."""
+    """Shared by a directory and its logs; `failure` is what took it offline, `fix` what helps."""
 
-    __slots__ = ("directory", "failure", "shortages")
+    __slots__ = ("directory", "failure", "fix", "shortages")
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.failure: StorageError | None = None
+        self.fix = "repair the disk"
         self.shortages = 0
 
     def fail(self, error: OSError, *, is_half_done: bool = False) -> StorageError:
@@ -47,7 +48,10 @@ class DirectoryHealth:
             return ShortageError(self.directory, reason)
         if self.failure is None:
             self.failure = StorageError(self.directory, reason)
-            logger.error("%s goes offline until a restart: %s", self.directory, reason)
+            self.fix = DISK_REMEDIES.get(error.errno or 0, self.fix)
+            logger.error(
+                "%s goes offline until a restart: %s; %s", self.directory, reason, self.fix
+            )
         return self.failure
 
     @contextmanager

@@ -49,3 +49,22 @@ def test_first_failure_counts() -> None:
     assert health.fail(OSError(errno.ENOSPC, "full")) is first
     with pytest.raises(Exception, match="broken"), health.guarding():
         raise AssertionError("an offline directory is not worked on")
+
+
+@pytest.mark.parametrize(
+    ("code", "fix"),
+    [
+        (errno.EIO, "repair the disk"),
+        (errno.ENOSPC, "make room on the disk"),
+        (errno.EDQUOT, "make room on the disk, or have the quota raised"),
+        (errno.EFBIG, "raise the limit of a file's size (ulimit -f)"),
+    ],
+)
+def test_the_fix_is_that_of_the_error(
+    code: int, fix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    health = DirectoryHealth("/d")
+    health.fail(OSError(code, "refused"))
+    assert health.fix == fix
+    (line,) = caplog.messages
+    assert line == f"/d goes offline until a restart: refused; {fix}"
