@@ -14,6 +14,7 @@ from ottla.broker.marker_requests import Marker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
+from ottla.record.batch import BuiltBatch
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState
 
@@ -73,7 +74,7 @@ class Markers:
         )
         info = self._broker.append(
             partition,
-            bytearray(batch),
+            BuiltBatch(bytearray(batch)),
             now_ms=now_ms,
             acks=ACKS_LEADER if partition.replication is None else ACKS_ALL,
             origin=AppendOrigin.COORDINATOR,
