@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -44,6 +45,7 @@ from tests.crash.original import (
 from tests.support.brokers import at, open_broker
 
 READ_SIZE = 400
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Fault(StrEnum):
@@ -99,12 +101,26 @@ def bounded(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, *left)  # the test's own bound, if it has one
 
 
-def judge(path: Path, original: Original, damaged: list[str], *, bound_s: float) -> Verdict:
-    """Reads with no broker first, since a broker repairs; then starts one twice."""
+Judge = Callable[[Path, Original, list[str], "Verdict"], None]
+
+
+def judge(
+    path: Path,
+    original: Original,
+    damaged: list[str],
+    *,
+    bound_s: float,
+    also: tuple[str, Judge] | None = None,
+) -> Verdict:
+    """Reads with no broker first, since a broker repairs; then starts one twice.
+
+    `also` is one more reader (`other_readers`).
+    """
     verdict = Verdict()
     steps: list[tuple[str, Callable[[], None]]] = [
         ("records", lambda: _judge_records(path, original, damaged, verdict)),
         ("log check", lambda: _judge_check(path, verdict)),
+        *([] if also is None else [(also[0], lambda: also[1](path, original, damaged, verdict))]),
         ("broker", lambda: _judge_broker(path, original, damaged, verdict)),
     ]
     for name, step in steps:
@@ -156,6 +172,15 @@ def _judge_records(path: Path, original: Original, damaged: list[str], verdict: 
                 continue  # the command has ended with an error before it
             case = Comparing(f"records {topic}", original, seen, damaged, verdict)
             case.compare_rows(key, content)
+
+
+def row_of(record: dict[str, Any]) -> Row:
+    """A record that a command printed as JSON: its time is in milliseconds, or text."""
+    timestamp_ms = record.get("timestamp_ms")
+    if timestamp_ms is None:
+        at_time = datetime.fromisoformat(record["timestamp"])
+        timestamp_ms = (at_time - EPOCH) // timedelta(milliseconds=1)
+    return Row(record["offset"], timestamp_ms, _bytes(record, "key"), _bytes(record, "value"))
 
 
 def _bytes(member_of: dict[str, Any], name: str) -> bytes | None:
@@ -301,7 +326,7 @@ class Comparing:
             elif not self.is_named(key):
                 text = f"{self.where}: {key} is refused: {self.told[-200:]}"
                 self.verdict.add(Fault.UNNAMED, text)
-        self._compare_committed()
+        self.compare_committed()
         self._compare_settings()
 
     def compare_rows(self, key: TopicPartition, content: Content) -> None:
@@ -331,7 +356,7 @@ class Comparing:
         if content.aborted and not is_torn and aborted != content.aborted:
             self.verdict.add(Fault.WRONG, f"{self.where}: {key} has {aborted} as aborted")
 
-    def _compare_committed(self) -> None:
+    def compare_committed(self) -> None:
         is_named = CONSUMER_OFFSETS in self.told or self.is_named((CONSUMER_OFFSETS, 0))
         for group, found in self.seen.committed.items():
             offset = self.original.committed[group]

@@ -13,11 +13,22 @@ from enum import StrEnum
 from pathlib import Path
 
 from ottla.base.files import OsFileSystem
+from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic
@@ -46,6 +57,19 @@ SMALL = {
 COMPACTED = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
 CODECS = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 GROUPS = tuple(f"group-{number}" for number in range(6))
+ACL = Acl(
+    ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "plain"),
+    Entry("User:carl", "*", Operation.READ, Permission.ALLOW),
+)
+TOKEN = DelegationToken(
+    token_id="token",
+    owner=Principal("User", "ana"),
+    requester=Principal("User", "ana"),
+    renewers=(),
+    issued_ms=NOW_MS,
+    expires_ms=NOW_MS + 1000,
+    max_ms=NOW_MS + 2000,
+)
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "offsets.topic.segment.bytes": "600",
@@ -220,15 +244,26 @@ def _administer(broker: Broker) -> None:
         user="ana", mechanism_code=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
     )
     assert broker.security.alter_users([user]) == {"ana": None}
+    group = Alteration(changes=[ConfigChange(name="consumer.session.timeout.ms", value="50000")])
+    assert broker.admin.alter_groups({GROUPS[0]: lambda: group}) == {}
+    own = Alteration(changes=[ConfigChange(name="log.flush.interval.ms", value="123456")])
+    broker.admin.alter_broker(ConfigSource.BROKER, own)
+    broker.security.create_acls([ACL])
+    broker.security.put_token(TOKEN)
     broker.adoption.hold("moved", "nobody knows its settings")
 
 
 def what_is_kept(broker: Broker) -> dict[str, object]:
     """What a broker knows by the files of its own."""
-    state = broker.admin._cluster.state
+    state, security = broker.admin._cluster.state, broker.security.state
     return {
-        "ottla-cluster.json": (state.quotas, state.default_configs, state.broker_configs),
-        "ottla-security.json": broker.security.state.credentials,
+        "ottla-cluster.json": (
+            state.quotas,
+            state.default_configs,
+            state.broker_configs,
+            state.group_configs,
+        ),
+        "ottla-security.json": (security.acls, security.credentials, security.tokens),
         "ottla-adoption.json": broker.adoption.is_unknown("moved"),
     }
 

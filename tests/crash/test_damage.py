@@ -30,6 +30,7 @@ from tests.crash import judging
 from tests.crash.damage import damage
 from tests.crash.judging import Fault, Verdict, judge
 from tests.crash.original import Original, Stop, build
+from tests.crash.other_readers import JUDGES
 
 SEED_COUNT = 16
 """As many without `--crash-seconds`, from the first on; both stops alike."""
@@ -48,11 +49,14 @@ def tried(originals: dict[Stop, Original], place: Path, seed: int) -> tuple[str,
     original = originals[Stop.KILL if seed % 2 else Stop.CLEAN]
     copy = place / "data"
     shutil.copytree(original.path, copy)
+    also = list(JUDGES.items())[seed // 2 % len(JUDGES)]
     try:
         done = damage(copy, seed)
-        return f"{original.stop}, {'; '.join(done)}", judge(copy, original, done, bound_s=BOUND_S)
+        verdict = judge(copy, original, done, bound_s=BOUND_S, also=also)
+        return f"{original.stop}, {'; '.join(done)}", verdict
     finally:
         shutil.rmtree(copy)
+        shutil.rmtree(place / "elsewhere", ignore_errors=True)
 
 
 @pytest.mark.parametrize("stop", Stop)
@@ -62,7 +66,11 @@ def test_an_undamaged_directory_is_as_it_was_written(
 ) -> None:
     copy = tmp_path / "data"
     shutil.copytree(originals[stop].path, copy)
-    assert judge(copy, originals[stop], ["undamaged"], bound_s=BOUND_S).faults == []
+    verdict = Verdict()
+    for others in JUDGES.values():
+        others(copy, originals[stop], ["undamaged"], verdict)
+    verdict.faults += judge(copy, originals[stop], ["undamaged"], bound_s=BOUND_S).faults
+    assert verdict.faults == []
 
 
 @pytest.mark.slow

@@ -78,6 +78,8 @@ class FoundSettings:
     security: SecurityState = field(default_factory=SecurityState)
     next_producer_id: int = 0
     is_import: bool = False
+    is_log_read: bool = False
+    """Whether a metadata log is here and was read: all but some topics' settings is known."""
     unread: str | None = None
     """Why a metadata log cannot be read of which nothing was imported: then nobody knows the
     quotas, users, ACLs and settings of brokers and groups either."""
@@ -146,7 +148,7 @@ def _with_metadata_log(
 ) -> FoundSettings:
     folder = join(path, CLUSTER_METADATA_DIRECTORY)
     reason = f"the metadata log {folder} has no settings of it"
-    found = replace(found, place=SettingsPlace.METADATA_LOG, reason=reason)
+    found = replace(found, place=SettingsPlace.METADATA_LOG, reason=reason, is_log_read=True)
     if sizes == found.adoption.metadata_files:
         return found
     # Most directories have no such log, or one that was imported: a start need not load this.
@@ -163,7 +165,8 @@ def _with_metadata_log(
         adoption = replace(found.adoption, unknown={**found.adoption.unknown, **unknown})
         is_imported = found.adoption.metadata_files is not None
         unread = None if is_imported else reason
-        return replace(found, adoption=adoption, reason=reason, unread=unread)
+        found = replace(found, adoption=adoption, reason=reason, is_log_read=False)
+        return replace(found, unread=unread)
     if image.end_offset == 0:
         return found  # formatted, or begun by a handover: no Kafka has written to it
     properties = properties_of(file_system, path)

@@ -12,7 +12,7 @@ from ottla.client.administration.config_values import (
     ResourceKind,
     default_of,
 )
-from ottla.client.at_rest.known import check_known
+from ottla.client.at_rest.known import check_known, check_topic_known
 from ottla.client.refusals import refusals
 from ottla.diagnosis.directories import read_directories
 from ottla.server import config_entries
@@ -54,8 +54,7 @@ class SettingsAtRest:
 
     def _entries(self, kind: ResourceKind, name: str) -> list[config_entries.ConfigEntry]:
         if kind is not ResourceKind.TOPIC:
-            names = self._directories.topics
-            check_known(self._directories, "settings of brokers and groups", names)
+            check_known(self._directories, "settings of brokers and groups")
         match kind:
             case ResourceKind.TOPIC:
                 return self._of_topic(name)
@@ -74,8 +73,7 @@ class SettingsAtRest:
         found = self._directories
         if topic not in found.topics:
             raise UnknownNameError("topic", topic, found.topics)
-        if topic in found.unknown:
-            check_known(found, f"settings of topic {topic}", [topic])
+        check_topic_known(found, topic)
         entry = found.entries.get(topic)
         overrides = {} if entry is None else entry.overrides
         return config_entries.topic_entries(found.config(topic), overrides, self._settings)

@@ -124,7 +124,7 @@ class TopicsAtRest:
         return self.ask(place, partial(_activity_of, place, since_ms))
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        warn_of_unknown(self._directories, "settings of topics", topics)
+        warn_of_unknown(self._directories, topics)
         return {name: self._settings_of(name) for name in topics}
 
     def topic_settings(self, topic: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from ottla.metadata.records import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import INTEGRITY
+from tests.support.serving import open_broker
 
 TOPIC_ID = Uuid(bytes(15) + b"\x07")
 RECORDS = [
@@ -110,6 +111,19 @@ def test_topics_are_listed_with_a_warning(kafkas: Path, caplog: pytest.LogCaptur
     damage(kafkas)
     assert TopicsAtRest([str(kafkas)]).topic_settings("kept")["cleanup.policy"] == "delete"
     assert "settings of topics are not known, since the metadata log cannot be read" in caplog.text
+
+
+def test_one_topic_that_is_held_back_makes_no_quota_unknown(
+    kafkas: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = open_broker(kafkas)
+    broker.adoption.hold("kept", "somebody holds it back")
+    broker.close()
+    caplog.clear()
+    READERS["quotas"](str(kafkas))
+    assert not caplog.records
+    READERS["topic"](str(kafkas))
+    assert "settings of topic kept are not known, since somebody holds it back" in caplog.text
 
 
 def test_a_log_that_was_imported_before_it_was_damaged_is_no_longer_needed(
