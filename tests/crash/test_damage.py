@@ -137,6 +137,13 @@ def forget_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security_file, "_parse_credential", lambda _: (("bob", "x"), None))
 
 
+def forget_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = security_file._parse_token
+    monkeypatch.setattr(
+        security_file, "_parse_token", lambda one: replace(parse(one), token_id="other")
+    )
+
+
 def repeat_producer_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "read_producer_ids", lambda *_: 0)
     monkeypatch.setattr(opening, "_highest_producer_id", lambda *_: 0)
@@ -164,6 +171,7 @@ def wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         (lose_a_partition, Fault.UNNAMED),
         (forget_quotas, Fault.LOST),
         (forget_users, Fault.LOST),
+        (forget_tokens, Fault.LOST),
         (repeat_producer_ids, Fault.WRONG),
         (raise_what_is_nobodys, Fault.TRACEBACK),
         (wait_for_ever, Fault.HANG),

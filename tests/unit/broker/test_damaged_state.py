@@ -6,9 +6,10 @@ import random
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.files import join
 from ottla.broker.broker import Broker
+from ottla.broker.startup.opening import OWN_FILES
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest
 from ottla.coordinator.offsets.commits import CommitRequest
@@ -235,3 +236,14 @@ def test_transactions_of_a_damaged_partition_are_refused_and_others_continue() -
             assert set(answers) == {ErrorCode.NOT_COORDINATOR}
         else:
             assert ErrorCode.NOT_COORDINATOR not in answers
+
+
+@pytest.mark.parametrize("name", sorted(OWN_FILES))
+def test_a_folder_in_place_of_a_file_of_its_own_is_named_at_the_start(name: str) -> None:
+    file_system = disk("/d")
+    open_broker(file_system).close()
+    if file_system.status(f"/d/{name}") is not None:
+        file_system.remove(f"/d/{name}")
+    file_system.make_directory(f"/d/{name}")
+    with pytest.raises(UserError, match=f"/d/{name}"):
+        open_broker(file_system)

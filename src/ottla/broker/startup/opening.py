@@ -25,6 +25,7 @@ from ottla.broker.producer_ids import (
     read_producer_ids,
     skipped_after_loss,
 )
+from ottla.broker.security.security_file import SECURITY_FILE_NAME
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.storage.directory.directory_claim import UnusableDirectoryError, names_in
@@ -45,6 +46,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+
+OWN_FILES = frozenset(
+    {
+        TOPIC_FILE_NAME,
+        PRODUCER_ID_FILE_NAME,
+        CLUSTER_FILE_NAME,
+        SECURITY_FILE_NAME,
+        ADOPTION_FILE_NAME,
+    }
+)
+"""Files of Ottla's own of which a start must read what is there."""
 
 RunAll = Callable[[Sequence[Callable[[], object]]], None]
 
@@ -170,8 +182,7 @@ def _look_into(path: str, file_system: FileSystem) -> None:
     names = names_in(file_system, path)
     if names is None:
         return
-    own = {TOPIC_FILE_NAME, PRODUCER_ID_FILE_NAME, CLUSTER_FILE_NAME, ADOPTION_FILE_NAME}
-    for name in own.intersection(names):
+    for name in OWN_FILES.intersection(names):
         read_file(file_system, join(path, name))
     properties_of(file_system, path)
 
