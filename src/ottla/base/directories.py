@@ -12,6 +12,6 @@ MODE: Final = 0o755
 def make_directories(path: str) -> None:
     """Makes the directory and its missing parents; an existing directory keeps its mode."""
     parent = os.path.dirname(path)
-    if parent and not os.path.isdir(parent):
+    if parent and not os.path.exists(parent):
         make_directories(parent)
     os.makedirs(path, MODE, exist_ok=True)

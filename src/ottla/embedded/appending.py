@@ -118,7 +118,7 @@ class ManyAppends:
                 raise UserError(
                     "a record must be bytes, a tuple of key and value, or have key, value, "
                     "timestamp_ms and headers; keys and values must be bytes or None, not "
-                    "{type(content).__name__}"
+                    f"{type(content).__name__}"
                 )
         return row
 

@@ -111,7 +111,7 @@ def test_a_pattern_names_several_topics(target: str) -> None:
         (["letters", "-o", "soon"], 2, "--offset soon: name beginning"),
         (["letters", "-o", "stored"], 2, "name it with --group"),
         (["letters", "--where", "value ="], 2, "a value to compare with is expected"),
-        (["letters", "-F", "%q"], 2, "there is no letter %q"),
+        (["letters", "-F", "%q"], 2, "unknown letter %q"),
         (["letters", "--value", "json"], 1, "is not json"),
         (["letters", "--value", "avro"], 2, "--schema"),
     ],
