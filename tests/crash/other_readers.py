@@ -1,6 +1,6 @@
 """Commands that read a damaged directory by other code than `records` and a broker do.
 
-A damage is tried with one of them, by turns, since each takes as long as the rest of a judgement.
+A damage is tried with one of them in turn, since each takes as long as the rest of a judgement.
 What one prints without a warning, with exit code 0, must be what the original holds.
 """
 
