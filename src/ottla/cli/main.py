@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.screen import ScreenContext
+from ottla.cli.screen import ScreenContext, hinted
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -43,6 +43,10 @@ class LazyGroup(click.Group):
         module_name, attribute = self.table[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module_name), attribute)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with hinted():
+            return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

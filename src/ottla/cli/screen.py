@@ -1,9 +1,10 @@
-"""Output on a terminal: the layout of `--help`, for which click needs at least 50 columns, and
-NO_COLOR.
+"""Output on a terminal: the layout of `--help`, for which click needs at least 50 columns,
+NO_COLOR, and the error of an unknown option.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -46,3 +47,18 @@ class ScreenContext(click.Context):
         super().__init__(*arguments, **more)
         if os.environ.get("NO_COLOR"):
             self.color = False
+
+
+@contextmanager
+def hinted() -> Iterator[None]:
+    """Adds to the error of an option that another tool has what to use instead."""
+    try:
+        yield
+    except click.NoSuchOption as error:
+        from ottla.cli.foreign import HINTS
+
+        hint = HINTS.get(error.option_name)
+        if hint is None:
+            raise
+        message = f"{error.message.removesuffix('.')}: {hint}."
+        raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None

@@ -13,7 +13,7 @@ import click
 
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.texts import SIZE_UNITS, UNITS_MS, amount_of
-from ottla.cli.screen import ScreenContext
+from ottla.cli.screen import ScreenContext, hinted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -205,6 +205,10 @@ class ExampleCommand(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **more: Any) -> None:
         super().__init__(*args, **more)
         self.examples = tuple(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with hinted():
+            return super().parse_args(ctx, args)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for line in self.examples:

@@ -78,6 +78,7 @@ def test_times_offsets_and_ends_bound_what_is_read(same_broker: Administered) ->
     [
         (("consume", "TARGET", "orderz"), (1, "there is no topic orderz; did you mean orders?")),
         (("consume", "TARGET", "x*"), (1, "there is no topic like x*")),
+        (("consume", "TARGET", "orders", "-f", "%k"), (2, "a format is given with --format (-F)")),
         (("consume", "TARGET", "^["), (2, "is not a valid regular expression")),
         (("consume", "TARGET"), (2, "name a topic, or a pattern such as")),
         (("consume", "TARGET", "orders", "-p", "9"), (2, "topic orders has no partition 9")),
