@@ -41,7 +41,8 @@ def export_command(
     """Write the committed records of TOPIC to a file, with partition, offset, timestamp and
     headers.
 
-    `ottla import` reads it again. In a DuckDB database they go into a table with the topic's name.
+    `ottla import` reads it again. In CSV, empty keys and values become nulls. In a DuckDB
+    database they go into a table with the topic's name.
     """
     if given["as_json"] and str(output) == "-":
         raise UserError("--json and the records cannot share standard output; name a file with -o")
