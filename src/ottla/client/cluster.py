@@ -157,6 +157,7 @@ class Cluster(Closing):
         self._clock = clock
         self._wanted = None if topics is None else set(topics)
         self._connections: dict[int, Connection] = {}
+        self._is_closed = False
         self._places: dict[int, Address] = {}
         self._controller = NO_NODE
         self._silent: set[int] = set()
@@ -168,6 +169,7 @@ class Cluster(Closing):
             self.refresh()
 
     def close(self) -> None:
+        self._is_closed = True
         self.disconnect()
         self._transport.close()
 
@@ -426,6 +428,8 @@ class Cluster(Closing):
         return connection
 
     def _connect(self, address: Address) -> Connection:
+        if self._is_closed:
+            raise UserError("this client is closed; create another")
         return self._transport.connect(address)
 
     def _drop(self, node_id: int) -> None:

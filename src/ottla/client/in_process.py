@@ -28,6 +28,11 @@ def in_process(
             "a log that was opened with read_only=True serves no clients; read it with its own "
             "read, scan and tail"
         )
+    if not isinstance(target, str | os.PathLike):
+        raise UserError(
+            f"a target is an open log, a directory or HOST:PORT[,HOST:PORT], not {target!r}; what "
+            "else a client is told are settings={NAME: VALUE}"
+        )
     path = os.fspath(target)
     if not may_make and not os.path.isdir(path):
         raise UserError(

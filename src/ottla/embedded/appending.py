@@ -33,7 +33,15 @@ memory costs the process more than all copies together.
 PLAIN = frozenset({bytes, type(None)})
 """The Arrow types of keys and values."""
 
-COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+OF_BYTES = "bytes or text; turn others into text first"
+COLUMNS = {
+    "key": OF_BYTES,
+    "value": OF_BYTES,
+    "headers": 'a row is a list such as [{"key": "waiter", "value": b"Ana"}]',
+    "timestamp": "times, or whole milliseconds",
+    "partition": "whole numbers",
+}
+SERIES = {"pandas": 'series.to_frame("value")', "polars": 'series.alias("value").to_frame()'}
 Row = tuple[bytes | None, bytes | None, int, Sequence[tuple[str, bytes | None]]]
 
 
@@ -146,6 +154,9 @@ class ManyAppends:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        if "timestamp" not in batch.schema.names:  # As `scan` names it.
+            names = {"timestamp_ms": "timestamp"}
+            batch = batch.rename_columns([names.get(one, one) for one in batch.schema.names])
         unknown = set(batch.schema.names) - set(COLUMNS)
         if unknown or "value" not in batch.schema.names:
             raise UserError(
@@ -158,10 +169,14 @@ class ManyAppends:
                 return None
             # Frames have timestamps in micro- or nanoseconds, records in milliseconds.
             options = pc.CastOptions(kind, allow_time_truncate=True)
+            found = batch.column(name)
             try:
-                return batch.column(name).cast(options=options)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise UserError(f"column {name}: {error}") from error
+                if pa.types.is_dictionary(found.type):
+                    # Arrow has no cast for all of them, as for polars' categories.
+                    return found.dictionary.cast(options=options).take(found.indices)
+                return found.cast(options=options)
+            except pa.ArrowException as error:
+                raise UserError(f"column {name}: {COLUMNS[name]}; {error}") from error
 
         header = pa.struct([("key", pa.string()), ("value", pa.binary())])
         times = column("timestamp", pa.timestamp("ms"))
@@ -188,7 +203,10 @@ class ManyAppends:
         if partitions is None:
             partitions = self._partitions_of(key, len(value))
         elif len(partitions) and not 0 <= partitions.min() <= partitions.max() < self._count:
-            raise UserError(f"topic {self._topic} has {self._count} partitions; others are named")
+            wrong = partitions.min() if partitions.min() < 0 else partitions.max()
+            raise UserError(
+                f"topic {self._topic} has {self._count} partitions; {wrong} is not one of them"
+            )
         if key is not None and key.null_count == len(key):
             key = None
         columns = RecordColumns(key=key, value=value, headers=headers, timestamp_ms=times)
@@ -234,8 +252,13 @@ def _table(records: Any) -> Any | None:
         return None
     import pyarrow as pa
 
+    if type(records).__name__ == "Series":
+        raise UserError(f"append_many takes frames; make one of the Series: {SERIES[kind]}")
     if kind == "pandas":
-        return pa.Table.from_pandas(records, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(records, preserve_index=False)
+        except pa.ArrowException as error:
+            raise UserError("; ".join(map(str, error.args))) from error
     if isinstance(records, pa.RecordBatch):
         return pa.Table.from_batches([records])
     try:

@@ -324,10 +324,10 @@ class Log(HeldBroker, ReadableLog):
 
         `records` are values, tuples of key and value, objects with `key`, `value`, `timestamp_ms`
         and `headers`, or an Arrow table or a frame of pandas or polars with columns of `value`, and
-        if there are any `key`, `headers`, `timestamp`, `partition`. `compression` is a codec's
-        name: "gzip", "snappy", "lz4" or "zstd". Other threads may append in between, so a range may
-        include offsets of other calls. Raises `ApiError` and `UserError`; batches appended before
-        the error stay.
+        if there are any `key`, `headers`, `timestamp` (or `timestamp_ms`), `partition`.
+        `compression` is a codec's name: "gzip", "snappy", "lz4" or "zstd". Other threads may append
+        in between, so a range may include offsets of other calls. Raises `ApiError` and
+        `UserError`; batches appended before the error stay.
 
         >>> log.append_many("orders", [b"tea", (b"table 4", b"coffee")], partition=0)
         {0: OffsetRange(from_offset=3, until_offset=5)}

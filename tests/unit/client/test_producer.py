@@ -100,7 +100,7 @@ def test_batches_sent_again_over_a_new_connection_are_there_once(
     producer.send("t", packed(10))
     delivery: Any = producer._delivery
     delivery._answers[0]()  # the broker has it, and the answer is lost
-    cluster.close()
+    cluster.disconnect()
     producer.flush()
     producer.send("t", packed(20))
     producer.flush()

@@ -8,6 +8,7 @@ from ottla.base.errors import ApiError, UnknownNameError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import LEADS_NOT, Cluster
 from ottla.client.connection import Connection
+from ottla.client.places import check_topic_names
 from ottla.client.refusals import RefusedError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -49,7 +50,7 @@ class Asking:
         >>> admin.partitions(["orders"])
         {'orders': [0, 1]}
         """
-        names = None if topics is None else list(topics)
+        names = None if topics is None else list(check_topic_names(topics))
         asked = None if names is None else [MetadataRequestTopic(name=one) for one in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         found = {}

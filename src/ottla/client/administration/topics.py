@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UserError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.connection import Connection
+from ottla.client.places import check_topic_names
 from ottla.client.reading import LATEST, READ_UNCOMMITTED, by_partition, offsets_request
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -77,7 +79,8 @@ class TopicAdmin(Asking):
         >>> [one.leader for one in topic.partitions]
         [1, 1]
         """
-        asked = None if topics is None else [MetadataRequestTopic(name=one) for one in topics]
+        names = None if topics is None else check_topic_names(topics)
+        asked = None if names is None else [MetadataRequestTopic(name=one) for one in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         cluster = self._cluster
         if broker is None:
@@ -129,6 +132,11 @@ class TopicAdmin(Asking):
         >>> admin.list_topics()
         ['cakes', 'orders', 'teas']
         """
+        if not isinstance(topics, Mapping):
+            raise UserError(
+                "topics are a dictionary of names and partition counts such as "
+                f'{{"orders": 3}}, not {topics!r}'
+            )
         wanted = [
             CreatableTopic(
                 name=name,

@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import Self
 
 from ottla.base.partitions import TopicPartition
-from ottla.client.consumer.arguments import Offsets, map_places, offsets_to_commit
+from ottla.client.consumer.arguments import Offsets, offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord
+from ottla.client.places import check_place, check_places, check_time
 from ottla.client.reading import EARLIEST, LATEST
 
 
@@ -186,7 +187,7 @@ class Consumer(ConsumerBase):
         >>> consumer.position(place)
         0
         """
-        await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), EARLIEST)
+        await asyncio.to_thread(self._core.seek_to_time, check_places(partitions), EARLIEST)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continues after the last records of the partitions, by default of all assigned ones.
@@ -197,7 +198,7 @@ class Consumer(ConsumerBase):
         >>> consumer.position(place)
         3
         """
-        await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), LATEST)
+        await asyncio.to_thread(self._core.seek_to_time, check_places(partitions), LATEST)
 
     async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
         """Continues at the first records of a time or later, or at the end if there are none.
@@ -208,7 +209,9 @@ class Consumer(ConsumerBase):
         >>> consumer.position(place)
         1
         """
-        await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), timestamp_ms)
+        await asyncio.to_thread(
+            self._core.seek_to_time, check_places(partitions), check_time(timestamp_ms)
+        )
 
     # What brokers know
 
@@ -237,7 +240,7 @@ class Consumer(ConsumerBase):
         >>> (await consumer.beginning_offsets([place]))[place]
         0
         """
-        return await self._list_offsets(dict.fromkeys(map_places(partitions), EARLIEST))
+        return await self._list_offsets(dict.fromkeys(check_places(partitions), EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The end offsets; with read_committed the last stable offsets.
@@ -246,7 +249,7 @@ class Consumer(ConsumerBase):
         >>> (await consumer.end_offsets([place]))[place]
         3
         """
-        return await self._list_offsets(dict.fromkeys(map_places(partitions), LATEST))
+        return await self._list_offsets(dict.fromkeys(check_places(partitions), LATEST))
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
@@ -257,7 +260,7 @@ class Consumer(ConsumerBase):
         >>> (await consumer.offsets_for_times({place: 1_767_225_602_000}))[place]
         1
         """
-        wanted = {TopicPartition(*place): time_ms for place, time_ms in timestamps_ms.items()}
+        wanted = {check_place(one): check_time(at) for one, at in timestamps_ms.items()}
         found = await self._list_offsets(wanted)
         return {place: None if offset < 0 else offset for place, offset in found.items()}
 
@@ -293,6 +296,6 @@ class Consumer(ConsumerBase):
         >>> await consumer.committed([("orders", 0)])
         {TopicPartition(topic='orders', partition=0): 2}
         """
-        wanted = map_places(partitions)
+        wanted = check_places(partitions)
         found = await asyncio.to_thread(self._core.committed, wanted)
         return {one: found[one].offset if one in found else None for one in wanted}

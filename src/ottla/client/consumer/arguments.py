@@ -12,6 +12,7 @@ from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.groups import ReadUpTo
+from ottla.client.places import check_offset, check_offsets, check_place, check_places
 from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
 from ottla.config.consumer import ConsumerConfig, consumer_config
@@ -30,6 +31,8 @@ def make_core(
     assignors: Sequence[PartitionAssignor],
 ) -> ConsumerCore:
     """Creates the core from an application's arguments; raises `UserError`."""
+    if group is not None and not (isinstance(group, str) and group):
+        raise UserError(f"a group is a name, or None for no group, not {group!r}")
     config, client = consumer_settings(settings)
     decoding = Decoding(key=decoding.key, value=decoding.value, check_crcs=config.check_crcs)
     cluster = open_target(target, client)
@@ -56,7 +59,10 @@ def subscription_of(topics: Topics, *, by_broker: bool) -> Subscription:
     """
     if isinstance(topics, re.Pattern):
         return Subscription(pattern=topics)
-    names = [topics] if isinstance(topics, str) else list(topics)
+    names = [topics] if isinstance(topics, str) else topics
+    if not isinstance(names, Iterable) or not all(isinstance(one, str) for one in names):
+        raise UserError(f"subscribe takes a topic's name or a list of names, not {topics!r}")
+    names = list(names)
     expressions = [one for one in names if one.startswith("^")]
     plain = frozenset(names) - set(expressions)
     if not expressions:
@@ -71,9 +77,12 @@ def subscription_of(topics: Topics, *, by_broker: bool) -> Subscription:
 
 
 def positions_of(partitions: Placed) -> dict[TopicPartition, int | None]:
-    if isinstance(partitions, Mapping):
-        return {TopicPartition(*place): offset for place, offset in partitions.items()}
-    return {TopicPartition(*place): None for place in partitions}
+    if not isinstance(partitions, Mapping):
+        return dict.fromkeys(check_places(partitions))
+    return {
+        check_place(place): None if offset is None else check_offset(offset)
+        for place, offset in partitions.items()
+    }
 
 
 def offsets_to_commit(
@@ -83,12 +92,12 @@ def offsets_to_commit(
     if record is not None and offsets is not None:
         raise UserError("commit either a record or offsets, not both")
     if record is not None:
+        if not isinstance(record, ConsumerRecord):
+            raise UserError(
+                "commit takes a record that was read, or offsets={(TOPIC, PARTITION): OFFSET}, "
+                f"not {type(record).__name__}"
+            )
         return {record.topic_partition: ReadUpTo(record.offset + 1, record.leader_epoch)}
     if offsets is None:
         return None
-    return {TopicPartition(*one): ReadUpTo(at) for one, at in offsets.items()}
-
-
-def map_places(partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
-    """Accepts plain tuples too."""
-    return [TopicPartition(*one) for one in partitions]
+    return {one: ReadUpTo(at) for one, at in check_offsets(offsets).items()}

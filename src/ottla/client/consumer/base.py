@@ -12,7 +12,6 @@ from ottla.client.consumer.arguments import (
     Placed,
     Topics,
     make_core,
-    map_places,
     offsets_to_commit,
     positions_of,
     subscription_of,
@@ -21,11 +20,15 @@ from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.membership import EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
+from ottla.client.other_names import CONSUMER, OtherNames
+from ottla.client.places import check_offset, check_place, check_places
 from ottla.client.target import Target
 
 
-class ConsumerBase:
+class ConsumerBase(OtherNames):
     """Subscriptions, positions and pauses of a consumer."""
+
+    _other_names = CONSUMER
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class ConsumerBase:
         >>> consumer.position(place)
         2
         """
-        return self._core.position(TopicPartition(*partition))
+        return self._core.position(check_place(partition))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continues at an offset; also within `on_assign`.
@@ -124,7 +127,7 @@ class ConsumerBase:
         >>> consumer.position(place)
         2
         """
-        self._core.seek(TopicPartition(*partition), offset)
+        self._core.seek(check_place(partition), check_offset(offset))
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Returns no records of partitions until `resume`; the group is not affected.
@@ -135,7 +138,7 @@ class ConsumerBase:
         >>> consumer.paused() == {place}
         True
         """
-        self._core.pause(map_places(partitions))
+        self._core.pause(check_places(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Returns records of paused partitions again.
@@ -147,7 +150,7 @@ class ConsumerBase:
         >>> consumer.paused()
         set()
         """
-        self._core.resume(map_places(partitions))
+        self._core.resume(check_places(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """The paused partitions.
@@ -167,7 +170,7 @@ class ConsumerBase:
         >>> print(consumer.lag(place))
         None
         """
-        return self._core.lag(TopicPartition(*partition))
+        return self._core.lag(check_place(partition))
 
     def commit_async(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None

@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import Self
 
 from ottla.base.partitions import TopicPartition
-from ottla.client.consumer.arguments import Offsets, map_places, offsets_to_commit
+from ottla.client.consumer.arguments import Offsets, offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord
+from ottla.client.places import check_place, check_places, check_time
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.runtime.loops import check_may_block
 
@@ -200,11 +201,11 @@ class Consumer(ConsumerBase):
         >>> consumer.position(place)
         1
         """
-        self._seek_to(partitions, timestamp_ms)
+        self._seek_to(partitions, check_time(timestamp_ms))
 
     def _seek_to(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
         check_may_block("seek_to_...()", "await ottla.aio.Consumer.seek_to_...()")
-        self._core.seek_to_time(map_places(partitions), time_ms)
+        self._core.seek_to_time(check_places(partitions), time_ms)
 
     # What brokers know
 
@@ -237,7 +238,7 @@ class Consumer(ConsumerBase):
         0
         """
         check_may_block("beginning_offsets()", "await ottla.aio.Consumer.beginning_offsets()")
-        return self._core.list_offsets({TopicPartition(*one): EARLIEST for one in partitions})
+        return self._core.list_offsets(dict.fromkeys(check_places(partitions), EARLIEST))
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The end offsets; with read_committed the last stable offsets.
@@ -247,7 +248,7 @@ class Consumer(ConsumerBase):
         3
         """
         check_may_block("end_offsets()", "await ottla.aio.Consumer.end_offsets()")
-        return self._core.list_offsets({TopicPartition(*one): LATEST for one in partitions})
+        return self._core.list_offsets(dict.fromkeys(check_places(partitions), LATEST))
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
@@ -260,7 +261,7 @@ class Consumer(ConsumerBase):
         """
         check_may_block("offsets_for_times()", "await ottla.aio.Consumer.offsets_for_times()")
         found = self._core.list_offsets(
-            {TopicPartition(*place): time_ms for place, time_ms in timestamps_ms.items()}
+            {check_place(one): check_time(at) for one, at in timestamps_ms.items()}
         )
         return {place: None if offset < 0 else offset for place, offset in found.items()}
 
@@ -291,6 +292,6 @@ class Consumer(ConsumerBase):
         {TopicPartition(topic='orders', partition=0): 2}
         """
         check_may_block("committed()", "await ottla.aio.Consumer.committed()")
-        wanted = map_places(partitions)
+        wanted = check_places(partitions)
         found = self._core.committed(wanted)
         return {one: found[one].offset if one in found else None for one in wanted}

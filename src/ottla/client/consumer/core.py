@@ -94,7 +94,7 @@ class ConsumerCore:
             else None
         )
         self._commit_due_s = time.monotonic() + config.auto_commit_interval_ms / MILLISECONDS
-        self._unchecked: set[str] = set()
+        self._unchecked: dict[str, int] = {}
         self._next_work_s = 0.0
         self._was_reached = False
 
@@ -139,7 +139,7 @@ class ConsumerCore:
         if subscription == Subscription():
             self.unsubscribe()
             return
-        self._unchecked = set(subscription.topics)
+        self._unchecked = dict.fromkeys(subscription.topics, -1)
         with self._changed:
             if self._thread is not None:
                 self._thread.subscribe(subscription)
@@ -151,7 +151,7 @@ class ConsumerCore:
         """Reads these partitions from now on, outside the group's assignment."""
         self.check_open()
         self._leave()
-        self._unchecked = {place.topic for place in positions}
+        self._unchecked = dict(sorted(positions))
         with self._changed:
             self._settle_handed()
             self._drop([one for one in self._queue.readings if one not in positions])
@@ -413,15 +413,15 @@ class ConsumerCore:
 
     def _work(self) -> None:
         while self._unchecked:
-            topic = next(iter(self._unchecked))
+            topic, last = next(iter(self._unchecked.items()))
             try:
-                self._cluster.check_topic(topic)
+                self._cluster.check_topic(topic, last)
             except UnreachableError:
                 raise
             except UserError:
-                self._unchecked.discard(topic)  # It may be created later.
+                self._unchecked.pop(topic, None)  # It may be created later.
                 raise
-            self._unchecked.discard(topic)
+            self._unchecked.pop(topic, None)
         if self._is_look_up_due(time.monotonic()):
             self._look_up_alone()
         with self._changed:

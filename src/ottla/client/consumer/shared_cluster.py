@@ -94,12 +94,18 @@ class SharedCluster:
             found = {bytes(one.topic_id): one.name for one in answer.topics}
             return ClusterTopics({}, {one: found[one] for one in ids if one in found})
 
-    def check_topic(self, name: str) -> int:
-        """The topic's partition count; raises `UnknownTopicError`."""
+    def check_topic(self, name: str, partition: int = -1) -> int:
+        """The topic's partition count. Raises `UnknownTopicError`, and `UserError` if it does not
+        have that partition.
+        """
         found = self.topics([name])
         if name not in found.counts:
             raise UnknownTopicError(name, self.topic_names())
-        return found.counts[name]
+        count = found.counts[name]
+        if partition >= count:
+            place = TopicPartition(name, partition)
+            raise UserError(f"there is no partition {place}; the topic has {count}")
+        return count
 
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int], isolation_level: int

@@ -18,6 +18,7 @@ from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.fetching import whole_batches
+from ottla.client.places import check_offset, check_place
 from ottla.client.reading import (
     LATEST,
     READ_COMMITTED,
@@ -110,7 +111,7 @@ class SimpleConsumer(Closing):
         {0: 3, 1: 1}
         """
         check_may_block("fetch()", INSTEAD)
-        wanted = {TopicPartition(one.topic, one.partition): one for one in positions}
+        wanted = {_place_of(one): one for one in positions}
         found = self._cluster.again(lambda: self._ask(wanted)) if wanted else {}
         return {place: self._records(place, one, found[place]) for place, one in wanted.items()}
 
@@ -125,7 +126,7 @@ class SimpleConsumer(Closing):
         [3]
         """
         check_may_block("offsets_before()", INSTEAD)
-        place = TopicPartition(topic, partition)
+        place = check_place((topic, partition))
 
         def ask(broker: Connection) -> list[int]:
             found = segment_offsets(broker, place, timestamp_ms, max_count)
@@ -170,13 +171,7 @@ class SimpleConsumer(Closing):
 
     def _check(self, place: TopicPartition) -> None:
         """Raises `UserError` for a partition that does not exist."""
-        known = self._cluster.look_up([place.topic])
-        if place.topic not in known:
-            SharedCluster(self._cluster).check_topic(place.topic)
-        elif place.partition not in known[place.topic].leaders:
-            raise UserError(
-                f"there is no partition {place}; the topic has {len(known[place.topic].leaders)}"
-            )
+        SharedCluster(self._cluster).check_topic(*place)
 
     def _records(
         self, place: TopicPartition, asked: FetchPosition, found: Fetched
@@ -191,3 +186,13 @@ class SimpleConsumer(Closing):
         whole = replace(found, records=records)
         lists = self._decoding.records(place, whole, asked.offset)
         return [record for one in lists for record in one]
+
+
+def _place_of(position: FetchPosition) -> TopicPartition:
+    if not isinstance(position, FetchPosition):
+        raise UserError(
+            "multifetch takes positions such as "
+            f'ottla.FetchPosition(topic="orders", partition=0, offset=17), not {position!r}'
+        )
+    check_offset(position.offset)
+    return check_place((position.topic, position.partition))

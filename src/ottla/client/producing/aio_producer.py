@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 from ottla.base.closing import AsyncClosing
+from ottla.client.other_names import PRODUCER, OtherNames
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
 from ottla.client.producing.partitioners import Partitioner
@@ -18,7 +19,7 @@ from ottla.client.producing.serializers import Serializer
 from ottla.client.target import Target
 
 
-class Producer(AsyncClosing):
+class Producer(OtherNames, AsyncClosing):
     """Sends records in batches, from one event loop. Use it in an `async with` statement.
 
     Arguments are those of `ottla.Producer`.
@@ -27,6 +28,8 @@ class Producer(AsyncClosing):
     ...     (await producer.send_and_wait("orders", {"tea": 2}, partition=0)).offset
     3
     """
+
+    _other_names = PRODUCER
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Producer(AsyncClosing):
                 else:
                     await asyncio.to_thread(core.wait_for_room, row)
         except (TypeError, ValueError):
-            check_fields(row, partition)
+            check_fields(topic, row, partition)
             raise  # The error is from the application's own partitioner.
         return sending  # type: ignore[return-value]  # The core makes these.
 

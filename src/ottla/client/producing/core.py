@@ -9,6 +9,7 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.groups import Committed
+from ottla.client.places import check_offsets, check_topic_name
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery
 from ottla.client.producing.partitioners import Partitioner, Partitioning
@@ -47,8 +48,9 @@ class Encoding:
     partitioner: Partitioner | None = None
 
 
-def check_fields(row: Row, partition: object) -> None:
+def check_fields(topic: object, row: Row, partition: object) -> None:
     """Raises `UserError` for invalid fields of a record; keys and values are checked earlier."""
+    check_topic_name(topic)
     _, _, time_ms, headers = row
     for name, number in (("partition", partition), ("timestamp_ms", time_ms)):
         if not isinstance(number, int | None):
@@ -129,6 +131,7 @@ class ProducerCore:
     def look_up(self, topic: str) -> int:
         """Asks for a topic's partition count; raises `UnknownTopicError`."""
         self._check_open()
+        check_topic_name(topic)
         with self.sender.cluster_lock:
             found = self.cluster.look_up([topic]).get(topic)
             if found is None:
@@ -213,14 +216,12 @@ class ProducerCore:
 
     def init_transactions(self) -> None:
         """Fences other producers of the same transactional id; raises `RefusedError`."""
-        self._check_open()
-        if not self.config.transactional_id:
-            raise UserError('transactions need a name; set "transactional.id"')
+        self._check_can_begin()
         with self.sender.cluster_lock:
             self.sender.initialize()
 
     def begin_transaction(self) -> None:
-        self._check_open()
+        self._check_can_begin()
         if self.is_in_transaction:
             raise UserError("a transaction is open already; commit or abort it first")
         if self.sender.identity is None or self.sender.failure is not None:
@@ -254,10 +255,12 @@ class ProducerCore:
     def send_offsets(self, offsets: Offsets, group: str) -> None:
         """Commits a group's offsets with the transaction."""
         self._check_transaction()
+        if not isinstance(group, str) or not group:
+            raise UserError("offsets belong to a group; name it")
+        places = check_offsets(offsets)
         assert self.sender.identity is not None
         with self.sender.cluster_lock:
-            for place, offset in offsets.items():
-                topic, partition = place
+            for (topic, partition), offset in places.items():
                 commit_offset(
                     self.cluster,
                     self.sender.identity,
@@ -271,6 +274,14 @@ class ProducerCore:
                     ),
                 )
             self._has_offsets = True
+
+    def _check_can_begin(self) -> None:
+        self._check_open()
+        if not self.config.transactional_id:
+            raise UserError(
+                "transactions need a name: create the producer with "
+                'settings={"transactional.id": NAME}'
+            )
 
     def _check_transaction(self) -> None:
         if not self.is_in_transaction:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from ottla.base.closing import Closing
-from ottla.base.errors import UserError
+from ottla.client.other_names import PRODUCER, OtherNames
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
@@ -20,7 +20,7 @@ from ottla.client.target import Target
 from ottla.runtime.loops import check_may_block
 
 
-class Producer(Closing):
+class Producer(OtherNames, Closing):
     """Sends records in batches. Threads may share it. Use it in a `with` statement.
 
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. `settings` are producer
@@ -32,6 +32,8 @@ class Producer(Closing):
     ...     producer.send("orders", {"tea": 2}, key=b"table 4").result().topic
     'orders'
     """
+
+    _other_names = PRODUCER
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class Producer(Closing):
             while (sending := core.append(topic, row, partition, None)) is None:
                 self._make_way(topic, row)
         except (TypeError, ValueError):
-            check_fields(row, partition)
+            check_fields(topic, row, partition)
             raise  # The error is from the application's own partitioner.
         return sending
 
@@ -106,7 +108,7 @@ class Producer(Closing):
             while core.append(topic, row, partition, on_delivery) is None:
                 self._make_way(topic, row)
         except (TypeError, ValueError):
-            check_fields(row, partition)
+            check_fields(topic, row, partition)
             raise
 
     def _make_way(self, topic: str, row: Row) -> None:
@@ -240,6 +242,4 @@ class Producer(Closing):
         check_may_block(
             "send_offsets_to_transaction", "await ottla.aio.Producer.send_offsets_to_transaction"
         )
-        if not group:
-            raise UserError("offsets belong to a group; name it")
         self._core.send_offsets(offsets, group)
