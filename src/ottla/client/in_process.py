@@ -30,8 +30,8 @@ def in_process(
         )
     if not isinstance(target, str | os.PathLike):
         raise UserError(
-            f"a target is an open log, a directory or HOST:PORT[,HOST:PORT], not {target!r}; what "
-            "else a client is told are settings={NAME: VALUE}"
+            f"a target is an open log, a directory or HOST:PORT[,HOST:PORT], not {target!r}; other "
+            "settings of a client are settings={NAME: VALUE}"
         )
     path = os.fspath(target)
     if not may_make and not os.path.isdir(path):

@@ -24,6 +24,12 @@ TWO_BYTES: Final = 0x4000
 WORD_BITS: Final = 0x01FFFFFFFFFFFFFF
 """What is left of 64 bits after seven of them."""
 
+MOST_KEPT: Final = 1 << 21
+"""Bytes of a writer's memory that is used again: fresh memory costs a page fault for each 4 KiB."""
+
+_writers: "Final[list[BytesWriter]]" = []
+"""At most one for each thread that packs: each takes one, and puts it back."""
+
 
 def pack_lists(
     keys: list[bytes | None],
@@ -32,7 +38,10 @@ def pack_lists(
     headers: Mapping[int, Headers],
 ) -> bytes:
     """The records; timestamp deltas count from the first time. `headers` are by record."""
-    out = BytesWriter()
+    try:
+        out = _writers.pop()
+    except IndexError:
+        out = BytesWriter()
     base_ms: i64 = times_ms[0]
     count: i64 = len(values)
     row: i64 = 0
@@ -61,7 +70,11 @@ def pack_lists(
             out.write(value)
         out.write(tail)
         row += 1
-    return out.getvalue()
+    packed = out.getvalue()
+    if len(packed) <= MOST_KEPT:
+        out.truncate(0)
+        _writers.append(out)
+    return packed
 
 
 def packed_headers(headers: Headers) -> bytes:
