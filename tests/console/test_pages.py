@@ -294,6 +294,15 @@ def test_what_is_not_there_is_one_line_and_a_status(browser: Browser) -> None:
         assert words in as_json.text, path
 
 
+def test_a_page_of_what_is_not_there_keeps_the_navigation_and_the_target(
+    browser: Browser, broker: LocalBroker
+) -> None:
+    for path in ("/topics/order", "/group?name=nobody", "/nowhere"):
+        page = browser.get(path).text
+        assert '<nav aria-label="Main">' in page, path
+        assert broker.address in page, path
+
+
 def test_a_broker_that_is_gone_is_a_page_that_says_so(
     browser: Browser, broker: LocalBroker
 ) -> None:

@@ -130,7 +130,7 @@ class _Console:
                 form = await _form(request)
                 denied = self._check_form(request, form)
                 if denied is not None:
-                    return self._error(request, denied.status, denied.reason)
+                    return self._error(request, denied.status, denied.reason, place)
             ask = self._ask(request, place, form)
             return await run_in_threadpool(self._answer, request, view, ask)
 
@@ -153,12 +153,12 @@ class _Console:
             if ask.place.user and self._state.target.has_sign_in:
                 self._state.signed.sign_out(request.state.visitor)
                 return self._to_sign_in(request)
-            return self._error(request, 502, str(error))
+            return self._error(request, 502, str(error), ask.place)
         except (OttlaError, OSError) as error:
-            return self._error(request, _status_of(error), _text_of(error))
+            return self._error(request, _status_of(error), _text_of(error), ask.place)
         except Exception:
             logger.exception("%s", request.url.path)
-            return self._error(request, 500, FAILED)
+            return self._error(request, 500, FAILED, ask.place)
         if isinstance(found, Response):
             return found
         if isinstance(found, Redirect):
@@ -187,16 +187,20 @@ class _Console:
         done = f"{mark}{urlencode({'done': found.done})}" if found.done else ""
         return RedirectResponse(found.path + done, status_code=303)
 
-    def _error(self, request: Request, status: int, reason: str) -> Response:
+    def _error(
+        self, request: Request, status: int, reason: str, place: Place | None = None
+    ) -> Response:
+        """Without a place, to a visitor who is not let in, the page names and links nothing."""
         title = TITLES.get(status, "Failed")
         data = {"error": reason, "status": status}
         page = Page(template="error.html", title=title, data=data, status=status)
         if not hasattr(request.state, "visitor"):
             request.state.visitor = ""
-        return self._shown(request, None, page)
+        return self._shown(request, place, page)
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
-        return self._error(request, 404, f"there is no page {request.url.path}")
+        reason = f"there is no page {request.url.path}"
+        return self._error(request, 404, reason, self._place(request))
 
     def _denied(self, request: Request, denied: Denied) -> Response:
         return self._error(request, denied.status, denied.reason)
