@@ -31,7 +31,7 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 
 @dataclass(frozen=True, slots=True)
 class ScannedBatch:
-    """A batch whose checksum is right, and where it begins."""
+    """A batch with a correct checksum, and its position."""
 
     position: int
     batch: Batch
@@ -43,7 +43,7 @@ class ScannedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedRegion:
-    """Bytes that are no batch, from `position` on."""
+    """A range of bytes, from `position` on, that is not a valid batch."""
 
     position: int
     size: int
@@ -51,7 +51,7 @@ class DamagedRegion:
     batch: Batch | None = None
     """What the region's header says, where there is one: not to be trusted."""
     is_tail: bool
-    """Whether nothing follows."""
+    """Whether the region reaches the end of the file."""
     is_zero: bool = False
     """Whether all its bytes are zero: room made ahead of the batches, or blocks never written."""
     is_misplaced: bool = False
@@ -63,14 +63,15 @@ class DamagedRegion:
 
 
 def scan_log(file: File, base_offset: int) -> Iterator[ScannedBatch | DamagedRegion]:
-    """All of a file, in order: what is whole, and what is not. Sizes and checksums only."""
+    """Yields a file's intact batches and damaged regions in order, by sizes and checksums alone."""
     return _Scan(file, base_offset).run()
 
 
 def scan_segment(
     file: File, base_offset: int, limit: int
 ) -> Iterator[ScannedBatch | DamagedRegion]:
-    """As `scan_log`; a batch outside the segment's offsets, or out of order, is damage too.
+    """Like `scan_log`, but also reports a batch outside the segment's offsets, or out of order, as
+    damage.
 
     When a batch does not come after the one before it, either can be the wrong one: see
     `_is_ahead`.
@@ -200,7 +201,9 @@ class _Scan:
         return position == target
 
     def _next_batch(self, position: int) -> int:
-        """Where the next sound batch begins that something fit follows; the end without one."""
+        """Returns the position of the next sound batch with a plausible successor; the end if there
+        is none.
+        """
         while (position := self._next_candidate(position)) < self._end:
             batch = self._sound_batch(position)
             if batch is not None and self._may_follow(position + batch.size):
@@ -220,7 +223,7 @@ class _Scan:
         """The next place where an offset of this segment, a length and a magic may stand."""
         while position + MAGIC_POSITION < self._end:
             window = self._read(position, WINDOW_SIZE)
-            if len(window) <= MAGIC_POSITION:  # Somebody has cut the file.
+            if len(window) <= MAGIC_POSITION:  # Another process has truncated the file.
                 break
             inside = window.find(self._offset_prefix)
             while 0 <= inside < len(window) - MAGIC_POSITION:

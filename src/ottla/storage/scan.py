@@ -328,6 +328,6 @@ def first_offset_in_header(batch: Batch) -> int:
 
 
 def offsets_of(batch: Batch) -> str:
-    """For people."""
+    """Formats a batch's offsets for messages."""
     first, last = first_offset_in_header(batch), batch.last_offset
     return f"offset {last}" if first == last else f"offsets {first} to {last}"

@@ -1,4 +1,4 @@
-"""How much of a log could be compacted, and whether it is time to: decisions on values.
+"""Decides from values how much of a log can be compacted, and whether a pass is due.
 
 Kafka's counterparts: `LogCleanerManager.cleanableOffsets`, `maxCompactionDelay`, `LogToClean`.
 """
@@ -13,7 +13,7 @@ from ottla.storage.segment.segment import Segment
 
 
 class Bound(Enum):
-    """Why the uncleanable part begins where it does."""
+    """The reason why the uncleanable part begins where it does."""
 
     LAST_STABLE_OFFSET = "an open transaction holds the last stable offset"
     ACTIVE_SEGMENT = "the active segment is never compacted"
@@ -24,7 +24,7 @@ class Bound(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentView:
-    """What these decisions ask of a segment; -1 for no timestamp."""
+    """The facts about a segment that these decisions need; -1 for no timestamp."""
 
     base_offset: int
     size: int
@@ -34,7 +34,9 @@ class SegmentView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogView:
-    """What these decisions ask of a log; `segments` with the active one last."""
+    """The facts about a log that these decisions need; the active segment is the last of
+    `segments`.
+    """
 
     segments: Sequence[SegmentView]
     log_start_offset: int
@@ -98,7 +100,7 @@ def _view_segment(segment: Segment) -> SegmentView:
 
 
 def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
-    """What could be compacted now."""
+    """Returns the range of offsets that can be compacted now."""
     first_dirty, is_wrong = _first_dirty_offset(log)
     uncleanable, bound = _first_uncleanable_offset(log, config, first_dirty, now_ms)
     # A segment is compacted whole or not at all.
@@ -126,7 +128,9 @@ def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
 
 
 def _first_dirty_offset(log: LogView) -> tuple[int, bool]:
-    """A checkpoint that no longer matches the log makes all of it dirty."""
+    """Returns the first dirty offset, and whether the checkpoint does not match the log; then the
+    whole log is dirty.
+    """
     cleaned_until = log.cleaned_until
     if cleaned_until is None:
         return log.log_start_offset, False

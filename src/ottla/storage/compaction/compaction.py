@@ -1,9 +1,9 @@
-"""Compaction as a function: from sealed segments to `.cleaned` files beside them.
+"""Compaction as a function: writes `.cleaned` files beside the sealed segments it reads.
 
-Two passes: the keys of the part that is not compacted yet are learnt with their last offsets, then
-all segments up to there are copied without the records that a later one of the same key replaces.
-Nothing of the log is changed; `replacement` does that. A crash leaves `.cleaned` files, which
-recovery removes. Kafka's counterpart: `Cleaner.doClean`.
+The first pass maps each key of the dirty part to its last offset. The second copies all segments up
+to the end of the dirty part, without the records that a later record of the same key replaces. The
+log itself is not changed; `replacement` does that. A crash leaves `.cleaned` files, which recovery
+removes. Kafka's counterpart: `Cleaner.doClean`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class StoppedError(OttlaError):
 
 
 class DamagedSegmentError(CorruptionError):
-    """A segment that cannot be read whole; `base_offset` is the segment's."""
+    """A segment cannot be read to its end; `base_offset` is the segment's."""
 
     def __init__(self, path: str, position: int, reason: str, base_offset: int) -> None:
         super().__init__(path, position, reason)
@@ -77,19 +77,19 @@ class CompactionPlan:
     aborted: tuple[AbortedTransaction, ...] = ()
 
     def with_ends(self) -> Iterator[tuple[SegmentSource, int]]:
-        """Each source with the offset at which the next one begins."""
+        """Returns each source with the base offset of the next."""
         ends = [*(one.base_offset for one in self.sources[1:]), self.end_offset]
         return zip(self.sources, ends, strict=True)
 
     def groups(self, end_offset: int) -> list[list[SegmentSource]]:
-        """The sources up to an offset, those together that become one segment."""
+        """Returns the sources up to an offset, grouped by the segment that they become."""
         sources = [one for one in self.sources if one.base_offset < end_offset]
         return group_segments(sources, self.limits, end_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedGroup:
-    """Segments that `cleaned` base offsets take the place of."""
+    """Source segments, and the base offsets (`cleaned`) of the segments that replace them."""
 
     replaced: tuple[int, ...]
     cleaned: tuple[int, ...]
@@ -156,8 +156,8 @@ def compact(plan: CompactionPlan, key_filter: KeyFilter, around: Surroundings) -
 class SourceReader:
     """The batches of one segment, checked.
 
-    Their offsets too, which no checksum covers: a wrong one would make other records of its keys
-    look replaced.
+    Base offsets are checked too, since no checksum covers them: a wrong base offset would make
+    other records of the same keys look replaced.
     """
 
     def __init__(
@@ -169,7 +169,9 @@ class SourceReader:
         self._path = join(directory, log_file_name(source.base_offset))
 
     def batches(self, from_offset: int = 0, *, is_checked: bool = True) -> Iterator[Batch]:
-        """Those that end at `from_offset` or later; the bytes stay as long as a batch is held."""
+        """Yields the batches that end at `from_offset` or later; their bytes stay valid while a
+        batch is referenced.
+        """
         file = self._around.file_system.open(self._path)
         try:
             view = file.map(self._source.size)
@@ -196,7 +198,9 @@ class SourceReader:
     def data_batches(
         self, transactions: CleanedTransactions, from_offset: int = 0, *, is_checked: bool = True
     ) -> Iterator[Batch]:
-        """Those whose records count: no markers, and nothing of aborted transactions."""
+        """Yields the batches with committed records: no markers, and nothing of aborted
+        transactions.
+        """
         for batch in self.batches(from_offset, is_checked=is_checked):
             if batch.is_control:
                 transactions.is_marker_obsolete(batch)
@@ -230,7 +234,7 @@ class _Learning:
         return plan.end_offset
 
     def _learn(self, source: SourceReader) -> int | None:
-        """Returns the base offset of the first batch for whose keys there is no room."""
+        """Returns the base offset of the first batch whose keys do not fit into the map."""
         try:
             for batch in source.data_batches(self._transactions, self._plan.first_dirty_offset):
                 if not self._has_room(batch):
@@ -244,7 +248,8 @@ class _Learning:
     def _has_room(self, batch: Batch) -> bool:
         """A batch is taken when all its keys would fit if they were new.
 
-        The rule does not ask how many there are in truth, so that every key filter stops alike.
+        The number of keys that really are new is not considered, so that all key filters stop at
+        the same batch.
         """
         count = self._row_count(batch)
         if self._key_filter.size + self._pending_rows + count > self._key_filter.capacity:
@@ -269,7 +274,8 @@ class _Learning:
             self._key_filter.learn(pending, self._plan.first_dirty_offset)
 
     def _row_count(self, batch: Batch) -> int:
-        """How many records are to be learnt, or of an old wrapper how many offsets it covers.
+        """Returns how many records are to be learnt; for a wrapper of the old formats, how many
+        offsets it covers.
 
         The pass may begin in the middle of the first batch, and the map has room from there on.
         """
@@ -420,7 +426,7 @@ class Copying:
 
 
 def _whole(batch: RecordBatch) -> Retained:
-    """Of a control batch everything stays."""
+    """Returns a control batch with all its records."""
     return Retained(
         records=lambda: stored_records(batch),
         count=batch.record_count,

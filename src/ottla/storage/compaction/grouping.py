@@ -1,4 +1,5 @@
-"""Which segments become one: neighbours that fit together, so that segments do not shrink away.
+"""Groups neighbouring segments that fit into one, so that compaction does not leave many tiny
+segments.
 
 Kafka's counterpart: `Cleaner.groupSegmentsBySize`.
 """
@@ -13,7 +14,7 @@ from ottla.config.setting import INT32_MAX
 class SegmentSource:
     """A segment to be compacted, as it was when the plan was made; sizes in bytes.
 
-    `is_damaged`: it is left as it is, for it could not be read.
+    `is_damaged`: the segment could not be read, and is left unchanged.
     """
 
     base_offset: int
@@ -35,7 +36,7 @@ class GroupLimits:
 def group_segments(
     sources: Sequence[SegmentSource], limits: GroupLimits, end_offset: int
 ) -> list[list[SegmentSource]]:
-    """Neighbours together while sizes and the span of offsets allow it; damaged ones are left out.
+    """Groups neighbours while their sizes and offset range allow it; leaves out damaged segments.
 
     `end_offset` is where the last source ends.
     """
@@ -57,7 +58,7 @@ def group_segments(
 
 @dataclass(slots=True)
 class _Group:
-    """Neighbours so far, and what they are together."""
+    """The neighbours collected so far, with their total sizes."""
 
     sources: list[SegmentSource]
     size: int = 0

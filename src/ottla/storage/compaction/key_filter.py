@@ -29,7 +29,7 @@ class StoredRecords:
 class Retained:
     """What is retained of one batch: `count` records, all of them when it `is_whole`.
 
-    `records` gives them, which of an old format are not as they are stored; it may raise
+    `records` gives them, which for the old formats differ from the stored bytes; it may raise
     `InvalidBatchError`.
     """
 
@@ -42,7 +42,9 @@ class Retained:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A batch whose records are to be filtered; `keeps_tombstones`: their time has not come."""
+    """A batch whose records are to be filtered; `keeps_tombstones`: their delete horizon lies
+    ahead.
+    """
 
     batch: Batch
     keeps_tombstones: bool
@@ -51,7 +53,7 @@ class Candidate:
 class KeyFilter(Protocol):
     """Learns offsets in ascending order, then says which records are retained.
 
-    Everything raises `InvalidBatchError`.
+    All methods may raise `InvalidBatchError`.
     """
 
     @property
@@ -70,7 +72,9 @@ class KeyFilter(Protocol):
 
 
 def new_key_filter(memory_bytes: int, load_factor: float) -> KeyFilter:
-    """Compiled, or else with numpy if installed; the result is the same."""
+    """Returns the fastest key filter available (compiled, numpy, plain); all retain the same
+    records.
+    """
     from ottla.storage.compaction import compiled_key_filter
 
     if compiled_key_filter.IS_COMPILED:
@@ -83,7 +87,7 @@ def new_key_filter(memory_bytes: int, load_factor: float) -> KeyFilter:
 
 
 class PlainKeyFilter:
-    """Needs nothing but Python."""
+    """The key filter in plain Python, record by record."""
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         self._map = OffsetMap(memory_bytes, load_factor)
@@ -136,7 +140,7 @@ class PlainKeyFilter:
 
 
 def stored_records(batch: RecordBatch, indexes: Sequence[int] | None = None) -> StoredRecords:
-    """Some records of a batch, or all."""
+    """Locates records of a batch, some of them or all."""
     data = bytes(unpacked_payload(batch))
     try:
         ends = record_ends(data, 0, batch.record_count)

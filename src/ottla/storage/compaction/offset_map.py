@@ -22,7 +22,7 @@ OFFSET = Struct(">q")
 
 
 class OffsetMapTooSmallError(OttlaError):
-    """Not even the first batch's keys find room."""
+    """The map is too small for the keys of even the first batch."""
 
     def __init__(self, record_count: int, capacity: int) -> None:
         self.record_count = record_count
@@ -34,7 +34,7 @@ class OffsetMapTooSmallError(OttlaError):
 
 
 def capacity_of(memory_bytes: int, load_factor: float) -> int:
-    """How many keys a map of so much memory takes."""
+    """Returns how many keys a map of a given size in bytes can hold."""
     return int(memory_bytes // SLOT.size * load_factor)
 
 
@@ -63,7 +63,7 @@ class OffsetMap:
         return found - 1
 
     def _find(self, digest: bytes) -> int:
-        """Where the digest is, or would go."""
+        """Returns the slot that holds a digest, or the free slot where it belongs."""
         slots = self._slots
         slot = int.from_bytes(digest[:8], "big") % self.slot_count
         while True:

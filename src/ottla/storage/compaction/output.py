@@ -18,7 +18,7 @@ from ottla.storage.segment.segment_view import TimestampOffset
 
 
 class CleanedSegment(Segment):
-    """One that is no part of its log yet."""
+    """A compacted segment that is not yet part of its log."""
 
     __slots__ = ()
     SUFFIX = FileSuffix.CLEANED
@@ -51,12 +51,14 @@ class CleanedSegments:
         return tuple(one.base_offset for one in self._segments)
 
     def begin(self) -> None:
-        """Makes the first segment's files; one is there even when nothing is kept."""
+        """Creates the first segment's files; there is always one segment, even if nothing is
+        retained.
+        """
         self._begin(self._first_base_offset)
 
     def _begin(self, base_offset: int) -> None:
         with self._while_making():
-            # A failed pass may have left files, to which we would append.
+            # A failed pass may have left files; appending to them would mix two passes.
             for name in segment_file_names(base_offset, FileSuffix.CLEANED):
                 remove_if_present(self._file_system, join(self._directory, name))
             segment = CleanedSegment(
@@ -107,7 +109,7 @@ class CleanedSegments:
             segment.close_files()
 
     def remove(self) -> None:
-        """Takes everything back."""
+        """Removes all files written so far."""
         for segment in self._segments:
             segment.close_files()
             for path in segment.files():

@@ -1,4 +1,4 @@
-"""Makes a plan from a live log, which can be carried out without the log."""
+"""Makes a compaction plan from a live log; carrying it out does not need the log object."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ottla.storage.segment.segment import Segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapMemory:
-    """What the keys of one pass may take, and how full the map may get (0 to 1)."""
+    """Memory for the keys of one pass in bytes, and how full the map may get (0 to 1)."""
 
     size: int
     load_factor: float
@@ -59,14 +59,14 @@ def plan_compaction(
 
 
 def _map_bytes(memory: MapMemory, range_: Cleanable) -> int:
-    """No more than a key for every offset takes."""
+    """Limits the map to one key for every offset of the dirty range."""
     keys = range_.end_offset - range_.first_dirty_offset
     needed = (int(keys / memory.load_factor) + 1) * SLOT.size if memory.load_factor else 0
     return min(memory.size, needed)
 
 
 def last_records(producers: ProducerState) -> dict[int, LastRecord]:
-    """What each producer has written last (Kafka: `lastRecordsOfActiveProducers`)."""
+    """Returns the last record of each active producer (Kafka: `lastRecordsOfActiveProducers`)."""
     return {
         producer_id: LastRecord(
             data_offset=one.last_offset if (one := entry.last_batch) else None,

@@ -1,7 +1,7 @@
-"""Rebuilds a batch of which only some records stay, or whose delete horizon begins.
+"""Rebuilds a batch that loses some of its records, or whose delete horizon is set.
 
-Offsets, sequence numbers and the last offset stay as they were: the gaps show what has gone.
-Kafka's counterpart: `MemoryRecords.buildRetainedRecordsInto`.
+Offsets, sequence numbers and the last offset stay as they were: removed records leave gaps. Kafka's
+counterpart: `MemoryRecords.buildRetainedRecordsInto`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ottla.storage.compaction.key_filter import StoredRecords
 
 
 def build_empty(batch: Batch) -> bytes:
-    """The header alone."""
+    """Returns a batch that has only its header."""
     assert isinstance(batch, RecordBatch)
     return build_empty_batch(batch)
 
@@ -23,7 +23,7 @@ def build_empty(batch: Batch) -> bytes:
 def build_retained(
     batch: RecordBatch, records: StoredRecords, delete_horizon_ms: int | None
 ) -> bytes:
-    """A v2 batch of these records, in the codec it had."""
+    """Returns a v2 batch of the retained records, compressed with the original codec."""
     shift = None if delete_horizon_ms is None else delete_horizon_ms - batch.base_timestamp_ms
     packed, shift, largest_delta = with_shifted_times(records.data, records.places, shift)
     builder = builder_like(
@@ -39,7 +39,7 @@ def build_retained(
 
 
 def build_retained_messages(batch: Batch, records: Sequence[Record]) -> bytes:
-    """An old message, or a wrapper around those that stay."""
+    """Returns an old message, or a wrapper around the retained messages."""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     builder = MessageSetBuilder(
         records[0].offset,

@@ -1,9 +1,10 @@
 """Putting `.cleaned` files in place of the segments that they were made from.
 
-In an order that a crash may cut anywhere: all `.cleaned` become `.swap`, the last first, and that
-is made durable; then the old files become `.deleted`; then the `.swap` lose their suffix. While a
-`.cleaned` is left, the swaps after it stand for unfinished work; without one, `recovery` finishes
-it. Kafka's counterpart: `LocalLog.replaceSegments`.
+The order allows a crash at any point: all `.cleaned` files are renamed to `.swap`, the last first,
+and the renames are synced; then the old files are renamed to `.deleted`; then the `.swap` files
+lose their suffix. If a crash leaves a `.cleaned` file, recovery discards the `.swap` files from its
+offset on; if it leaves only `.swap` files, recovery finishes the replacement. Kafka's counterpart:
+`LocalLog.replaceSegments`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,8 +45,8 @@ def replace_segments(
             for base_offset in reversed(group.cleaned):
                 renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)
                 if len(group.cleaned) > 1:
-                    # A later piece must not be lost where an earlier one is kept. Groups do not
-                    # need each other.
+                    # A later segment of a group must not be lost while an earlier one is kept.
+                    # Groups are independent.
                     log.sync_directory()
         log.sync_directory()
         deleted = log.maintenance.retire(old, by=new)
@@ -57,7 +58,7 @@ def replace_segments(
 
 
 def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[CleanedGroup]) -> None:
-    """Removes what a pass has made."""
+    """Removes the files that a pass has made."""
     names = set(file_system.list(directory))
     for group in groups:
         for base_offset in group.cleaned:
@@ -67,7 +68,7 @@ def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[Cle
 
 
 def remove_all_cleaned(file_system: FileSystem, directory: str) -> None:
-    """Removes what a pass left that could not remove it itself."""
+    """Removes the `.cleaned` files of a pass that could not remove them itself."""
     if file_system.status(directory) is None:
         return
     for name in file_system.list(directory):
@@ -76,7 +77,7 @@ def remove_all_cleaned(file_system: FileSystem, directory: str) -> None:
 
 
 class _Renaming:
-    """All files of a segment from one suffix to another."""
+    """Renames all files of a segment from one suffix to another."""
 
     def __init__(self, file_system: FileSystem, directory: str) -> None:
         self._file_system = file_system

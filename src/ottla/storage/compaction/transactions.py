@@ -28,7 +28,7 @@ class TransactionsSeen:
     ended_committed: frozenset[int] = frozenset()
 
     def then(self, later: "TransactionsSeen") -> "TransactionsSeen":
-        """What these and the batches after them leave together."""
+        """Returns the state after these batches and the ones that follow them."""
         return TransactionsSeen(
             aborted=(self.aborted - later.ended_aborted) | later.aborted,
             committed=(self.committed - later.ended_committed) | later.committed,
@@ -75,7 +75,7 @@ class CleanedTransactions:
         )
 
     def is_aborted(self, batch: Batch) -> bool:
-        """Whether a data batch is of an aborted transaction."""
+        """Whether a data batch belongs to an aborted transaction."""
         self._begin_until(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -86,7 +86,7 @@ class CleanedTransactions:
         return False
 
     def is_marker_obsolete(self, batch: Batch) -> bool:
-        """Whether no data of the transaction was seen that this control batch ends."""
+        """Whether this pass has seen no data of the transaction that this control batch ends."""
         self._begin_until(batch.last_offset)
         record = next(iter(read_records(batch)), None)
         if record is None:

@@ -36,7 +36,7 @@ class _LastOffsetFilter:
     """Says what is retained, given the last offset of each row's key."""
 
     def _last_offsets(self, rows: "_Rows") -> Numbers:
-        """Of each row's key; -1 where it has none or is null."""
+        """Returns the last offset of each row's key; -1 where the key is unknown or null."""
         raise NotImplementedError
 
     def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
@@ -120,7 +120,9 @@ class VectorKeyFilter(_LastOffsetFilter):
         return last
 
     def _slots_of(self, first: Words) -> Numbers:
-        """Where the search for each key begins: the high half of the digest, scaled."""
+        """Returns the slot at which the search for each key begins: the high half of its digest,
+        scaled.
+        """
         high = first >> np.uint64(32)
         return ((high * np.uint64(self._slot_count)) >> np.uint64(32)).astype(np.int64)
 
@@ -129,7 +131,7 @@ class VectorKeyFilter(_LastOffsetFilter):
         while len(slot):
             empty = np.flatnonzero(self._offset[slot] == 0)
             if len(empty):
-                # Several keys may want one slot: the first has it, the others continue.
+                # Several keys may claim one slot: the first gets it, the others probe on.
                 wanted, winners = np.unique(slot[empty], return_index=True)
                 rows = empty[winners]
                 self._first[wanted] = first[rows]

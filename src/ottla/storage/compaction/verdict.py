@@ -12,7 +12,7 @@ from ottla.storage.compaction.transactions import CleanedTransactions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRecord:
-    """The last that an active producer has written: a data batch, or only a marker (`None`)."""
+    """The last write of an active producer; `data_offset` is `None` if that was only a marker."""
 
     data_offset: int | None
     epoch: int
@@ -59,7 +59,9 @@ class BatchJudge:
         )
 
     def is_past_horizon(self, batch: Batch) -> bool:
-        """Whether what waits in the batch for its delete horizon may go."""
+        """Whether the batch's delete horizon has passed, so that its tombstones or marker may be
+        removed.
+        """
         return (
             isinstance(batch, RecordBatch)
             and batch.has_delete_horizon
@@ -67,7 +69,9 @@ class BatchJudge:
         )
 
     def _is_needed(self, batch: RecordBatch) -> bool:
-        """A producer's last sequence number or epoch, or where the compacted part ends."""
+        """Whether a batch must stay, even empty: it holds a producer's last sequence number or
+        epoch, or ends the compacted part.
+        """
         return self._is_last_of_producer(batch) or batch.next_offset == self._end_offset
 
     def _is_last_of_producer(self, batch: RecordBatch) -> bool:

@@ -25,7 +25,7 @@ class SegmentState(Enum):
 
     CLEAN = "clean"
     DIRTY = "dirty"
-    """It would be compacted by a pass that begins now."""
+    """A pass that begins now would compact it."""
     UNCLEANABLE = "uncleanable"
     """It lies after the bound of a pass."""
     ACTIVE = "active"
@@ -37,9 +37,9 @@ class Waits(Enum):
     POLICY = "policy"
     """`cleanup.policy` is without `compact`."""
     NOTHING_DIRTY = "nothing_dirty"
-    """All that may be compacted is."""
+    """Everything that may be compacted already is."""
     RATIO = "ratio"
-    """The dirty share is too small, and nothing has waited for too long."""
+    """The dirty ratio is too low, and no record has waited longer than `max.compaction.lag.ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Every file of a log directory as rows, in the file's own order; damage is a row too.
+"""Dumps any file of a log directory as rows, in file order; damage is a row too.
 
 Format pages: docs/format/README.md. Kafka's counterpart: `DumpLogSegments`.
 """
@@ -97,7 +97,7 @@ def _kind_text(described: FileDescription) -> str:
 
 
 def _check_whole(file_system: FileSystem, path: str, role: Role) -> None:
-    """What only the file as a whole shows; raises `CorruptionError`."""
+    """Checks what only the file as a whole can show; raises `CorruptionError`."""
     if role is Role.META_PROPERTIES:
         read_meta_properties(file_system, path)
     elif role is Role.PARTITION_METADATA:
@@ -165,7 +165,7 @@ def batch_row(position: int, batch: Batch, *, error: str | None = None) -> rows.
 
 
 def _readable(read: Callable[[], Value]) -> Value | None:
-    """What is only known once a damaged batch has been unpacked."""
+    """Returns the fields that are only known once a damaged batch has been unpacked."""
     try:
         return read()
     except InvalidBatchError:
@@ -350,12 +350,12 @@ def _integrity_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _no_rows(_: str, __: bytes) -> Iterator[Row]:
-    """Of what is nobody's to read who looks for damage: the hashes of passwords."""
+    """Yields no rows: the file holds password hashes, which a search for damage must not show."""
     return iter(())
 
 
 def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
-    """As the file that it is a copy of."""
+    """Dumps a copy in the same way as its original."""
     is_of_starts = base_name(path) == filenames.COPIED_LOG_STARTS
     rows_of = _checkpoint_rows if is_of_starts else _property_rows
     yield from rows_of(path, without_checksum(path, content))

@@ -7,7 +7,9 @@ from ottla.base.ids import Uuid
 
 
 class FindingKind(Enum):
-    """By what would repair it; the values are the names in `ottla log check --json`."""
+    """The kinds of findings, by the repair they need; the values appear in `ottla log check
+    --json`.
+    """
 
     LOG_DAMAGE = "log_damage"
     """Bytes of a log that are no batch, or one in the wrong place."""

@@ -140,7 +140,7 @@ def rebuild_transactions(
 def _readable_entries(
     file_system: FileSystem, path: str, base_offset: int
 ) -> list[AbortedTransaction]:
-    """Those before the first that makes no sense."""
+    """Returns the entries before the first implausible one."""
     index = TransactionIndex(file_system, path, base_offset=base_offset, writable=False)
     found: list[AbortedTransaction] = []
     last_offset = base_offset - 1

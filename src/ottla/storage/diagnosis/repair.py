@@ -213,7 +213,7 @@ class _Repair:
         """
         stem = log_path.removesuffix(FileKind.LOG.value)
         partition = parent_directory(log_path)
-        # What it says of the segment is so no longer.
+        # The integrity file's facts about the segment no longer hold.
         blank_integrity(self._files, partition)
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             replace_file(self._files, stem + kind.value, b"")
@@ -233,7 +233,7 @@ class _Repair:
             log.close()
 
     def _keep(self, log_path: str, regions: Iterable[tuple[int, int]]) -> None:
-        """Copies what is to go."""
+        """Copies the bytes that are about to be cut out."""
         log = self._files.open(log_path)
         try:
             for position, size in regions:
@@ -313,7 +313,7 @@ class _Repair:
         rebuild.take_snapshot(self._files, directory, self._replay(directory))
 
     def _finish_swap(self, action: Action) -> None:
-        """What the next start would do, with the log closed again at once."""
+        """Finishes a swap as the next start would, and closes the log again."""
         log = recover(
             LoadRequest(
                 file_system=self._files,

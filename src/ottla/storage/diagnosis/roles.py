@@ -74,7 +74,7 @@ NAMED_ROLES = {
     filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_CLEANER: Role.OFFSET_CHECKPOINT,
     filenames.LOCK: Role.LOCK,
-    # Those that only Ottla's broker writes.
+    # Files that only Ottla's broker writes.
     "ottla-topics.json": Role.OTTLA_TOPICS,
     "ottla-cluster.json": Role.OTTLA_CLUSTER,
     "ottla-security.json": Role.OTTLA_SECURITY,
@@ -109,7 +109,7 @@ class FileDescription:
 
 
 def describe(name: str) -> FileDescription:
-    """Whatever the name, something: at the worst `Role.UNKNOWN`."""
+    """Describes any name; `Role.UNKNOWN` if nothing else fits."""
     if name in NAMED_ROLES:
         role = NAMED_ROLES[name]
         return FileDescription(role=role, is_whole_snapshot=role is Role.METADATA_SNAPSHOT)

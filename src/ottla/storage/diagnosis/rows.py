@@ -134,7 +134,7 @@ class CheckpointRow(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyRow(Row):
-    """A name and a value, of the files that are little more than that."""
+    """A name and a value, from a file of properties."""
 
     TYPE: ClassVar[str] = "property"
     name: str
@@ -143,7 +143,7 @@ class PropertyRow(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRow(Row):
-    """Room made ahead: zeros after the last entry of an index."""
+    """Pre-allocated space: zeros after the last entry of an index."""
 
     TYPE: ClassVar[str] = "free"
     position: int

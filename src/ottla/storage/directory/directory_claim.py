@@ -43,7 +43,7 @@ class Claim:
 
 
 def claim_directory(file_system: FileSystem, path: str, options: OpenOptions) -> Claim:
-    """Makes the directory if needed, locks it, and reads or writes whose it is.
+    """Creates the directory if needed, locks it, and reads or writes its owner's ids.
 
     Raises `UserError` when it is in use or holds other files, and changes nothing then;
     `UnusableDirectoryError`; and `StorageError` when the disk fails further on.

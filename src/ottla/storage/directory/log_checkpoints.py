@@ -82,7 +82,7 @@ class LogCheckpoints:
             self.named = read_named_partitions(self._file_system, self.health.directory)
 
     def starts_of(self, found: Mapping[TopicPartition, FoundLog]) -> dict[TopicPartition, int]:
-        """Where the logs start that are about to be loaded; raises `OSError`."""
+        """Returns the start offsets of the logs that are about to be loaded; raises `OSError`."""
         starts = {
             key: self._log_starts.start_of(key, is_copy_valid=one.integrity is not None)
             for key, one in found.items()
@@ -126,7 +126,9 @@ class LogCheckpoints:
     # As logs come and go
 
     def before_creation(self, key: TopicPartition) -> None:
-        """Has a new log not be taken for an older one of its name; raises `StorageError`."""
+        """Removes the entries of an older log of the same name before a new one is created; raises
+        `StorageError`.
+        """
         if key in self._strangers:
             self.write()
         self.move_cleaned(key, None)
@@ -164,7 +166,7 @@ class LogCheckpoints:
             pass
 
     def write_in_steps(self) -> Iterator[None]:
-        """As `write`, a file at a time: each takes milliseconds with 10,000 logs."""
+        """Like `write`, but one file per step: each takes milliseconds with 10,000 logs."""
         deletions = self._deletions
         # The starts first: a recovery point is at least the start, whatever is flushed, and would
         # keep a crash in between from recovering what the older start still shows.

@@ -40,7 +40,7 @@ class LogDirectories(Sequence[LogDirectory]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether none is offline: only then is it known what all of them hold."""
+        """Whether no directory is offline: only then is the content of all directories known."""
         return len(self.online) == len(self._directories)
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
@@ -53,13 +53,13 @@ class LogDirectories(Sequence[LogDirectory]):
         return bool(online) and all(map(self.is_cordoned, online))
 
     def emptiest(self) -> LogDirectory:
-        """Where to put a new partition; raises `StorageError` when all are offline."""
+        """Returns the directory for a new partition; raises `StorageError` when all are offline."""
         online = self._any_online()
         open_ones = [one for one in online if not self.is_cordoned(one)]
         return min(open_ones or online, key=lambda one: len(one.logs) + len(one.futures))
 
     def write_in_each(self, write: Callable[[str], None]) -> None:
-        """Has a file of Ottla's own written in each directory that is online, given its path.
+        """Writes a file into each online directory; `write` gets the directory's path.
 
         Raises `StorageError`.
         """

@@ -188,7 +188,7 @@ class LogFile:
         return file.pread(size, position)
 
     def reader(self) -> File:
-        """The file itself, for readers that change nothing it; it is not theirs to close."""
+        """The file itself, for readers, which must not change or close it."""
         return self._opened()
 
     def map(self) -> memoryview:

@@ -2,8 +2,8 @@
 
 If records were deleted up to the middle of a segment, only Kafka's file has the log's start,
 without redundancy. The copy is written first, and one fsync of the directory makes both durable: so
-it is never behind. Of a log that Kafka has loaded since it says nothing, which the log's own
-integrity file shows by its absence (`integrity`).
+the copy is never older than Kafka's file. The copy does not count for a log that Kafka has loaded
+since: a missing integrity file shows that (`integrity`).
 
 Format pages: docs/format/checkpoints.md, docs/format/ottla-integrity.md.
 """
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogStarts:
-    """Of one log directory; what is in neither file starts with its first segment."""
+    """The log starts of one directory; a log in neither file starts with its first segment."""
 
     def __init__(self, file_system: FileSystem, directory: str) -> None:
         self._file_system = file_system
@@ -42,7 +42,7 @@ class LogStarts:
 
     @property
     def known(self) -> set[TopicPartition]:
-        """All logs that either file names."""
+        """Returns the logs that either file names."""
         return self.checkpointed.keys() | (self._copied or {}).keys()
 
     @property

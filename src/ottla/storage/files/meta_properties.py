@@ -94,7 +94,7 @@ def has_flipped_bit(file_system: FileSystem, directory: str) -> bool:
 
 
 def repair_meta_properties(file_system: FileSystem, directory: str) -> None:
-    """Takes back the change of one bit, which nothing else would show."""
+    """Undoes the flip of one bit, which no other check would find."""
     copy = _as_it_was(file_system, directory)
     if copy is not None:
         path = join(directory, META_PROPERTIES)

@@ -1,6 +1,6 @@
-"""What all index files share: a name that may change, and a file that is open or not.
+"""The common part of all index files: a name that may change, and a file opened on demand.
 
-Each is opened by its first use, and is one of a segment's, whose base offset it knows. Kafka's
+An index belongs to one segment, knows its base offset, and opens its file at the first use. Kafka's
 counterpart: `LazyIndex`.
 """
 

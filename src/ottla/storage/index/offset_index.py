@@ -39,7 +39,7 @@ class OffsetIndex(SparseIndex):
 
     @property
     def last_offset(self) -> int:
-        """The last entry's offset; the base offset of an empty index, as in Kafka."""
+        """The offset of the last entry; the base offset if the index is empty, as in Kafka."""
         self._opened()
         return self._last_offset
 

@@ -34,12 +34,12 @@ class TailPositions:
         self._positions.append(position)
 
     def indexed(self) -> None:
-        """Later appends are in the index."""
+        """Forgets all appends: the index has a new entry, from which later searches start."""
         self.size = 0
         self._begin_behind_these()
 
     def cut(self) -> None:
-        """The log has another end now."""
+        """Forgets all appends: the log was truncated."""
         self.indexed()
         self._before = None
 

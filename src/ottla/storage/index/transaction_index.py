@@ -84,7 +84,7 @@ class TransactionIndex(IndexFile):
 
     @property
     def entries(self) -> list[AbortedTransaction]:
-        """All of them; raises `CorruptionError`."""
+        """Returns all entries; raises `CorruptionError`."""
         return list(self._entries_from(0))
 
     def append(self, transaction: AbortedTransaction) -> None:
@@ -110,8 +110,9 @@ class TransactionIndex(IndexFile):
     ) -> tuple[list[AbortedTransaction], bool]:
         """The transactions that overlap with offsets [fetch_offset, upper_bound_offset).
 
-        And whether these are all: unless an entry's last stable offset has come to the upper bound,
-        one that began in the range may end in a later segment, whose index must be asked too.
+        Also returns whether the search is complete: unless an entry's last stable offset has
+        reached the upper bound, a transaction that began in the range may end in a later segment,
+        whose index must be searched too.
         """
         return collected(
             self._entries_from(self._first_ending_at(fetch_offset)), upper_bound_offset

@@ -90,7 +90,7 @@ class InvalidRecordsError(ApiError):
 
 @dataclass(slots=True, init=False)
 class AppendInfo:
-    """What an append did. Offsets are the log's; `log_append_time_ms` is -1 under CreateTime.
+    """The result of an append. Offsets are the log's; `log_append_time_ms` is -1 under CreateTime.
 
     `size` is what it added in bytes, 0 for a retry. Not frozen, since one is made for every append.
     """
@@ -214,7 +214,7 @@ def _check_several(batches: list[Batch]) -> None:
 
 
 def _check_format(batches: list[Batch], magic: int) -> None:
-    """Producers with an id leave their traces in the log, for which only v2 has a place."""
+    """Refuses batches of producers with an id in the old formats: only v2 has fields for the id."""
     if any(one.producer_id >= 0 or one.is_transactional for one in batches):
         raise ApiError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -231,7 +231,7 @@ class PreparedRecords:
 
 
 class LongPreparationError(Exception):
-    """To prepare these records takes longer than others may wait for.
+    """Preparing these records would block other work for too long.
 
     `prepare` does it in any thread: it looks at nothing but what it was given.
     """
@@ -282,7 +282,7 @@ def prepare_append(
             ):
                 continue
             found = _walk(batch, target)
-            # As a client that means well sends it; null keys are most clients'.
+            # The form in which well-behaved clients send batches; most of them send null keys.
             if found != 0 and (found != HAS_NULL_KEY or config.is_compacted):
                 _judge(batch, target, found)
     except _TakesLongError:
@@ -315,7 +315,7 @@ def _is_long(batches: list[Batch]) -> bool:
 
 
 class _TakesLongError(Exception):
-    """What is being done is not for the thread that does it."""
+    """The work in progress would block the current thread for too long."""
 
 
 def _walk(batch: RecordBatch, target: AppendTarget) -> Found:

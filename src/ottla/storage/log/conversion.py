@@ -92,7 +92,7 @@ def recompress(batches: list[Batch], target: AppendTarget) -> Buffer:
 
 
 def convert(records: Buffer, batches: list[Batch], target: AppendTarget) -> Buffer:
-    """A set that comes in an old format, or goes into a log of one, as the log is to have it.
+    """Converts a set that arrives in an old format, or goes into a log of an old format.
 
     An old format is complete with offsets and times; v2 batches are still to be stamped.
     """
@@ -231,7 +231,7 @@ def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
 
 
 def _limited(records: Buffer, target: AppendTarget) -> Buffer:
-    """The limits hold for what is rewritten as they did for what came."""
+    """Checks the size limits again, now for the rewritten batches."""
     config = target.config
     for batch in iter_batches(records):
         if batch.size > config.max_message_bytes:

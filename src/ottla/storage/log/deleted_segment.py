@@ -18,7 +18,7 @@ INDEX_ENDINGS = tuple(
 
 
 class DeletedSegment:
-    """Out of its log, with the log's file still open."""
+    """A segment that has left its log; its log file is still open."""
 
     __slots__ = ("_file_system", "_segment", "paths")
 

@@ -1,4 +1,4 @@
-"""Whether the headers of stored batches follow each other, before what they head is read.
+"""Checks that the headers of stored batches follow each other, before the batches are read.
 
 No checksum covers a batch's base offset, length, leader epoch and magic. But offsets ascend,
 batches fill their file, and the epochs are in a file of their own: so a header that changed on the
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a header says that its batch is."""
+    """The place that a header states for its batch."""
 
     position: int
     size: int
@@ -44,7 +44,7 @@ class Place:
 
 
 class HeaderCheck:
-    """Of one log, whose segments and epochs it looks at as they are when it is asked."""
+    """The header check of one log; each call uses the log's current segments and epochs."""
 
     __slots__ = ("_epochs", "_offsets", "_segments")
 
@@ -69,7 +69,7 @@ class HeaderCheck:
         if known is not None and known >= end:
             return found
         if known is None:
-            # Where nothing was found, it may be the damage that hides it.
+            # Damage may be the reason why nothing was found.
             start = _start_before(segment, offset)
             wanted = start if found is None else position
         else:

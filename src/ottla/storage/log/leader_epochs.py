@@ -111,7 +111,7 @@ class LeaderEpochs:
             self._write()
 
     def replace(self, entries: Iterable[EpochEntry]) -> None:
-        """Forgets what was known for other entries."""
+        """Replaces all entries with others."""
         self._epochs.clear()
         self._start_offsets.clear()
         for entry in entries:

@@ -83,7 +83,7 @@ class LogCopy:
         return size
 
     def carry_over(self) -> None:
-        """Gives a copy that is at the source's end all else that the source knows."""
+        """Copies the rest of the source's state to a copy that has reached the source's end."""
         assert self.lag == 0
         self.target.maintenance.take_over(self.source)
 
@@ -93,7 +93,7 @@ class LogCopy:
         return end < self.source.log_start_offset and end < start_of_copy(self.source)
 
     def _restart(self, now_ms: int) -> None:
-        """Begins again, where the source begins now."""
+        """Empties the copy and starts again at the source's current start."""
         self.target.maintenance.truncate_fully_and_start_at(
             start_of_copy(self.source), now_ms=now_ms
         )

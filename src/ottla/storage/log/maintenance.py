@@ -272,7 +272,7 @@ class LogMaintenance:
         log.integrity.open_gaps(end, replaced)
 
     def retire(self, base_offsets: Collection[int], by: Collection[int]) -> list[DeletedSegment]:
-        """Takes segments out of the log in whose place others come, which begin at `by`."""
+        """Takes segments out of the log; others, which begin at `by`, replace them."""
         log = self._log
         gone = [one for one in log.segments.values if one.base_offset in base_offsets]
         log.segments.remove(gone)
@@ -289,7 +289,7 @@ class LogMaintenance:
     # Copied, and moved to another directory
 
     def take_over(self, source: LogState) -> None:
-        """Gives a copy that is at its source's end all else that the source knows.
+        """Copies the rest of the source's state to a copy that has reached the source's end.
 
         Raises `StorageError`.
         """
@@ -381,13 +381,13 @@ class LogMaintenance:
             segment.let_go_at_once()
 
     def abandon(self) -> None:
-        """Closes the files without a word, as a crash would."""
+        """Closes the files without writing anything, as a crash would."""
         for segment in self._log.segments.values:
             segment.close_files()
 
 
 def copied_entries(producers: ProducerState) -> list[ProducerEntry]:
-    """The producers as another log may have them, which does not share them."""
+    """Returns copies of the producer entries, for use by another log."""
     return [
         dataclasses.replace(entry, batches=entry.batches.copy())
         for entry in producers.entries.values()

@@ -55,14 +55,14 @@ Window = tuple[Segment, int, int]
 
 
 def _windows(segments: Segments, offset: int, log_start_offset: int) -> Iterator[Window]:
-    """What lies before an offset, the nearest first."""
+    """Yields windows of the log before an offset, the nearest first."""
     for segment in reversed(segments.values[: segments.floor_index(offset) + 1]):
         found = segment.translate(offset)
         end = found.position if found else segment.log.written_size
         while end > 0:
             start = segment.offset_index.position_before(max(end - WINDOW_SIZE, 1))
             if start >= end:
-                return  # An index that lies.
+                return  # The index entry is wrong.
             yield segment, start, end
             end = start
         if segment.base_offset <= log_start_offset:
@@ -80,7 +80,7 @@ def _batches_of(
         for position, header in scan.headers(segment.log, start, end):
             count += 1
             if count > HEADERS_TO_READ:
-                break  # The index has hardly an entry.
+                break  # The index has hardly any entries.
             if header.producer_id == entry.producer_id and _is_retried(entry, header):
                 batch = scan.batch_of(segment.log, position)
                 batch.check()

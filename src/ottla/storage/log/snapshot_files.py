@@ -28,7 +28,7 @@ HASH_TABLE_MIN_SIZE = 16
 
 
 class SnapshotFiles:
-    """Knows which offsets have a snapshot; the newest is the end of what need not be replayed."""
+    """The offsets that have a snapshot; replay starts at the newest."""
 
     def __init__(self, file_system: FileSystem, directory: str) -> None:
         self._file_system = file_system

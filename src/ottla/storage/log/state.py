@@ -112,5 +112,5 @@ class LogState:
         )
 
     def sync_directory(self) -> None:
-        """Makes it durable which files there are."""
+        """Makes the creation, renaming and removal of files durable."""
         self.file_system.sync_directory(self.directory)

@@ -33,7 +33,7 @@ from ottla.storage.segment.segment_view import TimestampOffset
 
 
 class LogWriter:
-    """The only one that moves a log's end on."""
+    """Appends to a log; nothing else advances the log's end."""
 
     def __init__(self, log: LogState, random_below: Callable[[int], int]) -> None:
         self._log = log
@@ -121,7 +121,7 @@ class LogWriter:
         recall_batches(entry, self._segments, self._offsets.log_start_offset)
 
     def _duplicate(self, seen: BatchMetadata) -> AppendInfo:
-        """A retry is answered with the offsets of the first time, and not written."""
+        """Answers a retry with the offsets of the first append; nothing is written."""
         return AppendInfo(
             seen.first_offset,
             seen.last_offset,

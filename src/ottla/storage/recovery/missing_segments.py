@@ -1,4 +1,4 @@
-"""Names what is gone of a log with its files, when it is loaded.
+"""Reports the segments that a log has lost, when the log is loaded.
 
 A start loses nothing by it: what is left is served, and a reader that continues where offsets are
 missing is given the records after them, as in Kafka, which names none. Readers of files refuse to

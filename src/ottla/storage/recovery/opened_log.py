@@ -56,7 +56,7 @@ class LoadRequest:
 
     @property
     def known_end(self) -> int:
-        """Up to where the log went, whichever checkpoint says so."""
+        """The end of the log, by the checkpoint that states the largest offset."""
         return max(self.recovery_point, self.reached)
 
     @property

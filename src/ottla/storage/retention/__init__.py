@@ -1,1 +1,1 @@
-"""Which segments go, and why: pure verdicts, short deeds."""
+"""Decides which segments are deleted and why, and begins the deletion."""

@@ -1,1 +1,1 @@
-"""One segment and the row of them."""
+"""One segment: its log file and indexes, how they are read, checked and recovered."""

@@ -43,7 +43,7 @@ class Segment(SegmentView):
     """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
 
     SUFFIX: ClassVar = FileSuffix.LIVE
-    """What its files' names end with."""
+    """The suffix of its files' names."""
 
     __slots__ = (
         "_config",
@@ -226,7 +226,7 @@ class Segment(SegmentView):
         self.time_index.sync()
 
     def begin_indexes_again(self) -> None:
-        """Whatever they hold is not to be trusted: `index` is given every batch in order."""
+        """Discards both indexes; `index` must then be called for every batch in order."""
         self.offset_index.delete()
         self.time_index.delete()
         self.trust = OURS
