@@ -1,4 +1,4 @@
-"""The columns of a table's files, in Arrow's words (`layout.table_schema` has them in Spark's)."""
+"""The columns of a table's files as Arrow types (`layout.table_schema` has them as Spark types)."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -39,7 +39,7 @@ def change_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Sc
 
 
 def aside_columns(*, with_bytes: bool) -> "pa.Schema":
-    """Of records that are no rows: where they are and why, `with_bytes` also what they hold."""
+    """The columns of quarantined records; `with_bytes` includes keys, values and headers."""
     import pyarrow as pa
 
     own = row_columns()

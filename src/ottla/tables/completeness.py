@@ -41,13 +41,13 @@ class CompleteHour:
 
 
 def hour_name(time_ms: int) -> str:
-    """That of the hour in which a moment lies."""
+    """Returns the name of the hour that contains a moment."""
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """Where the log ended at one moment."""
+    """The log's end offsets at one moment."""
 
     at_ms: int
     ends: Mapping[int, int]
@@ -57,7 +57,9 @@ class _Asked:
 
 
 def complete_hours(entries: Iterable[LedgerEntry]) -> list[CompleteHour]:
-    """In order, from the last hour before the first load on; all earlier ones are complete too."""
+    """Returns the complete hours in order, from the last hour before the first load on; all earlier
+    hours are complete too.
+    """
     found: list[CompleteHour] = []
     loaded: dict[int, int] = {}
     waiting: list[_Asked] = []

@@ -53,7 +53,7 @@ def convert(path: str) -> ConversionReport:
         raise UserError(f"{table.path} holds no table of ottla's former format")
     with table.store.claimed():
         if table.log.state() is not None:
-            moved = table.ledger.entries()  # Killed when all was done but the clearing up.
+            moved = table.ledger.entries()  # Killed during the final cleanup.
         else:
             entries = _with_layout(table, _former_entries(table))
             moved = [_moved(table, entry) for entry in entries]

@@ -1,4 +1,6 @@
-"""Which commit answers for which offsets, after reruns have taken ranges over from loads."""
+"""Determines the commit that supplies each offset's row, after reruns have replaced ranges of
+loads.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +52,7 @@ def _with(pieces: Sequence[Piece], new: Piece) -> list[Piece]:
 
 
 def _without(piece: Piece, taken: Piece) -> Iterator[Piece]:
-    """What is left of a piece: before the offsets taken, after them, or both."""
+    """Returns what remains of a piece before and after the offsets taken from it."""
     before = min(piece.until_offset, taken.from_offset)
     rest = max(piece.from_offset, taken.until_offset)
     if piece.from_offset < before:

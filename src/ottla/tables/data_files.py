@@ -39,7 +39,7 @@ def read_part(
 def part_batches(
     opened: "pq.ParquetFile", file: DataFile, columns: Sequence[str] | None = None
 ) -> "Iterator[pa.RecordBatch]":
-    """The same as a file has them that is open already."""
+    """Like `read_part`, from a file that is already open, batch by batch."""
     import pyarrow.compute as pc
 
     names = list(opened.schema_arrow.names if columns is None else columns)
@@ -69,7 +69,7 @@ def read_columns(store: TableStore, file: DataFile) -> "pa.Schema":
 def rows_there_twice(store: TableStore, files: Iterable[DataFile]) -> DataFile | None:
     """The first file of one partition that has an offset which it, or one before it, has too.
 
-    Files whose offsets keep clear of each other are believed; others are read.
+    Only files with overlapping offset ranges are read.
     """
     import numpy as np
 
@@ -89,7 +89,9 @@ def rows_there_twice(store: TableStore, files: Iterable[DataFile]) -> DataFile |
 
 
 def interleaved(files: Iterable[DataFile]) -> list[Sequence[DataFile]]:
-    """Files of one partition in groups that share no offsets' range, each in order."""
+    """Groups the files of one partition so that offset ranges of different groups do not overlap;
+    each group is in order.
+    """
     groups: list[list[DataFile]] = []
     end = -1
     for file in sorted(files, key=lambda file: (file.first_offset, file.last_offset)):

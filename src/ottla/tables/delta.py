@@ -98,7 +98,8 @@ class DeltaLog:
         if gone and table is not None:
             gone -= set(self._files_of(table))
         if gone:
-            # Another program put rows into other files: those of ours would be there twice.
+            # Another program has rewritten the files: this commit would add their rows a second
+            # time.
             raise self._taken(change)
         read_version = -1 if state is None else state.version
         try:
@@ -181,7 +182,7 @@ class DeltaLog:
         actions = self._asked(lambda: table.get_add_actions(flatten=True))
         names = [name for name in _IN_ORDER if name in actions.schema.names]
         found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
-        # A file of others may lack statistics.
+        # A file from another program may lack statistics.
         return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
 
     def _create(self, change: Change) -> None:
@@ -271,7 +272,7 @@ class DeltaLog:
         )
 
     def _checkpoint(self, table: "DeltaTable", version: int) -> None:
-        """Durably; only then may the log's older entries go."""
+        """Writes a checkpoint durably; only then may the log's older entries be removed."""
         self._asked(table.create_checkpoint)
         mine = f"{version:020d}.checkpoint."
         made = [name for name in self._store.names(LOG_DIRECTORY) if name.startswith(mine)]
@@ -378,11 +379,11 @@ def _committed(fields: Mapping[str, Any]) -> Committed:
 
 
 def _statistics(parts: Sequence[DataFile]) -> dict[str, Any]:
-    """By which readers leave out files that have none of the rows they look for."""
+    """Returns the statistics by which readers skip files without matching rows."""
     lowest, highest = (dict[str, Any](one) for one in bounds(parts))
     if "timestamp" in lowest:
         lowest["timestamp"] = _time(lowest["timestamp"])
-        # Milliseconds are all that statistics have room for, and Kafka's times are no finer.
+        # Statistics store milliseconds, and Kafka's timestamps are no finer.
         highest["timestamp"] = _time(highest["timestamp"] + 999)
     return {
         "numRecords": sum(one.row_count for one in parts),

@@ -14,7 +14,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 
 class DurableFileIO(PyArrowFileIO):
-    """Named to pyiceberg by its place (`py-io-impl`)."""
+    """Selected in pyiceberg by its import path (`py-io-impl`)."""
 
     def new_output(self, location: str) -> Any:
         path = local_path(location)

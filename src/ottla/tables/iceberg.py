@@ -152,7 +152,7 @@ class IcebergLog:
                 for field in fields
                 if field.field_id in known
             ]
-            # A file of others may lack statistics.
+            # A file from another program may lack statistics.
             return len(lowest) < len(fields), lowest, file.file_path
 
         return [self._relative(one.file_path) for one in sorted(found, key=place)]
@@ -170,7 +170,7 @@ class IcebergLog:
         return None if found is None else int(found)
 
     def repair(self) -> None:
-        """There is nothing: the catalog names what is durable (`durable_files.py`)."""
+        """Does nothing: the catalog only names durable files (`durable_files.py`)."""
 
     def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()
@@ -213,7 +213,7 @@ class IcebergLog:
         transaction.commit_transaction()
 
     def _staged(self, location: str | None = None) -> CreateTableTransaction:
-        """A table to be made, with its first commit, if there is none by then."""
+        """Stages the creation of a table with its first commit, if there is no table by then."""
         return self._catalog.create_table_transaction(
             self._name, Schema(), location, properties=_PROPERTIES
         )

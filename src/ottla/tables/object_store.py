@@ -48,7 +48,7 @@ class ObjectStore:
         return nullcontext()
 
     def make_directories(self, directories: Sequence[str]) -> None:
-        """There is no such thing."""
+        """Does nothing: an object store has no directories."""
 
     def names(self, directory: str) -> list[str]:
         return sorted(one.base_name for one in self._listed(directory, recursive=False))
@@ -85,7 +85,7 @@ class ObjectStore:
         self.remove(path)
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Does nothing: what is there is durable."""
+        """Does nothing: objects are durable once written."""
 
     def arrow(self) -> Any:
         return self._store

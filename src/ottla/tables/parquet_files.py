@@ -90,7 +90,7 @@ def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> lis
 
 
 def _joined(one: DataFile, other: DataFile) -> DataFile:
-    """Two row groups of one partition."""
+    """Joins the facts about two row groups of one partition."""
     times = None
     if one.times is not None and other.times is not None:
         times = min(one.times[0], other.times[0]), max(one.times[1], other.times[1])
@@ -129,7 +129,8 @@ def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
 class ParquetOutput:
     """A file that is being written. It is there, under its name, after `close`.
 
-    Who writes rows in order of a column says so (`sorted_by`), and the footer says it to readers.
+    A caller that writes rows in order of a column passes `sorted_by`, which the footer records for
+    readers.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class ParquetOutput:
             self._stack.__exit__(*error)
 
     def write(self, rows: "pa.RecordBatch", partition: int = 0) -> None:
-        """Rows of one partition; no row group has those of two."""
+        """Writes rows of one partition; no row group holds rows of two."""
         if partition != self._partition:
             self.flush()
             self._partition = partition
@@ -167,7 +168,7 @@ class ParquetOutput:
             self.flush()
 
     def flush(self) -> None:
-        """Makes a row group of the rows that came since the last one."""
+        """Writes a row group of the rows added since the last one."""
         import pyarrow as pa
 
         if self._held:
@@ -176,7 +177,7 @@ class ParquetOutput:
         self._held, self.held_size = [], 0
 
     def close(self) -> bool:
-        """Whether there is a file now: none is made of no rows."""
+        """Closes the file; returns whether it exists, since no file is made without rows."""
         self.flush()
         self._stack.close()
         return self._writer is not None

@@ -43,10 +43,12 @@ class TableStore(Protocol):
         """Keeps other writers out, where that can be done; raises `UserError` when one is in."""
 
     def make_directories(self, directories: Sequence[str]) -> None:
-        """Makes them so that they last, where a store has such things."""
+        """Creates directories durably, if the store has directories."""
 
     def names(self, directory: str) -> list[str]:
-        """What lies in a directory (`""`: the table's own), sorted; nothing where there is none."""
+        """Returns the sorted names in a directory (`""`: the table's own); empty if it does not
+        exist.
+        """
 
     def find(self, directory: str) -> list[StoredFile]:
         """All files below a directory, at any depth, sorted."""
@@ -58,7 +60,7 @@ class TableStore(Protocol):
         """The whole of a file; raises `FileNotFoundError`."""
 
     def replace(self, path: str, content: bytes, *, durably: bool = True) -> None:
-        """Makes a file or puts another content into its place, at once."""
+        """Creates a file or replaces its content, atomically."""
 
     def remove(self, path: str) -> None:
         """Removes a file; no error when it is not there."""
@@ -80,7 +82,7 @@ class TableStore(Protocol):
 
 
 def is_address(path: str) -> bool:
-    """Whether this is no path but an address, such as `s3://bucket/tables/orders`."""
+    """Whether the text is an address, such as `s3://bucket/tables/orders`, and not a path."""
     return _ADDRESS.match(path) is not None
 
 

@@ -240,7 +240,7 @@ class TableDirectory:
             announce_hours(self.store, entry, self.entries)
 
     def _missing(self, state: LogState, count: int) -> list[LedgerEntry]:
-        """Entries of commits that the log has and the ledger has not."""
+        """Returns the entries of commits that are in the log but not in the ledger."""
         if count >= state.commit_count:
             return []
         found = [
@@ -264,7 +264,7 @@ class TableDirectory:
                 known.setdefault(file.path, []).append(file)
         found = []
         for path in paths:
-            # What others have rewritten, no entry names.
+            # No entry names the files that other programs have rewritten.
             found += known.get(path) or self._described(path)
         aside = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
         return [*found, *aside]

@@ -40,7 +40,7 @@ class Change:
     added: Sequence[DataFile]
     removed: Sequence[DataFile]
     has_new_rows: bool
-    """Whether rows come or go, other than into other files."""
+    """Whether the commit adds or removes rows, rather than only moving them to other files."""
     schema: "pa.Schema"
     partition_columns: Sequence[str]
     facts: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """One commit of ours, as the format's own history has it."""
+    """One commit made by Ottla, as recorded in the format's own history."""
 
     version: int
     facts: Mapping[str, Any]
