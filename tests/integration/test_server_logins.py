@@ -310,12 +310,16 @@ class TestDelegationTokens:
             if messages:
                 scram, challenge = self.first_of(client, token)
                 clock.advance(100)
-                answer = authenticate(client, scram.prove(bytes(challenge.auth_bytes)))
             else:
+                password = b64encode(token.hmac).decode()
+                scram = ScramClient(
+                    "SCRAM-SHA-256", token.token_id, password, "nonce", is_token=True
+                )
                 assert shake_hands(client, "SCRAM-SHA-256").error_code == 0
                 clock.advance(100)
-                scram = ScramClient("SCRAM-SHA-256", token.token_id, "x", "nonce", is_token=True)
-                answer = authenticate(client, scram.first())
+                challenge = authenticate(client, scram.first())
+                assert challenge.error_code == 0, "as for a token that there never was"
+            answer = authenticate(client, scram.prove(bytes(challenge.auth_bytes)))
             assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
             assert client.receive_frame() is None
 
