@@ -4,12 +4,15 @@ A damage is tried with one of them in turn, since each takes as long as the rest
 What one prints without a warning, with exit code 0, must be what the original holds.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ottla.record.batch import InvalidBatchError, iter_batches
+from ottla.record.record import read_records
 from tests.crash.judging import Comparing, Fault, Judge, Seen, Verdict, row_of, run
 from tests.crash.original import GROUPS, Content, Original, Row, TopicPartition
 
@@ -43,6 +46,13 @@ def exported(path: Path, place: Path) -> Iterator[Printed]:
         code, out, err = run("export", str(path), topic, "-q", "-o", str(file))
         lines = file.read_text().splitlines() if file.exists() else []
         yield Printed(topic=topic, code=code, lines=lines, told=out + err, is_committed=True)
+
+
+def consumed(path: Path, _: Path) -> Iterator[Printed]:
+    for topic in TOPICS:
+        code, out, err = run("consume", str(path), topic, "--format", "json")
+        lines = out.splitlines()
+        yield Printed(topic=topic, code=code, lines=lines, told=err, is_committed=True)
 
 
 def queried(path: Path, _: Path) -> Iterator[Printed]:
@@ -154,6 +164,40 @@ def _settings(path: Path, command: tuple[str, ...]) -> tuple[int, str, str]:
     return code, out.replace(str(path), "DIR"), err
 
 
+def _judge_audit(path: Path, original: Original, damaged: list[str], verdict: Verdict) -> None:
+    """A table of what the original held: whoever calls the log equal has found all of it there."""
+    for topic in ("plain", "dealt"):
+        table = _table_of_original(original.path, topic)
+        code, out, err = run("audit", str(path), topic, "--table", str(table), "--all")
+        if code and not (out + err).strip():
+            verdict.add(Fault.UNNAMED, f"audit {topic} ended with {code} without a word")
+        for key, content in original.partitions.items():
+            if key[0] == topic and not code:
+                rows = _stored(path / f"{topic}-{key[1]}")
+                seen = Seen(rows={key: rows}, named=[err])
+                Comparing("audit", original, seen, damaged, verdict).compare_rows(key, content)
+
+
+@cache
+def _table_of_original(path: Path, topic: str) -> Path:
+    table = path.parent / f"table-of-{path.name}-{topic}"
+    code, out, err = run("load", str(path), topic, "--into", str(table), "--engine", "local")
+    assert code == 0, out + err
+    return table
+
+
+def _stored(partition: Path) -> dict[int, Row]:
+    """The records that lie in a partition's segments, each batch as its checksum has it."""
+    rows: dict[int, Row] = {}
+    for file in sorted(partition.glob("*.log")):
+        with contextlib.suppress(InvalidBatchError):
+            for batch in iter_batches(file.read_bytes(), allow_torn_tail=True):
+                batch.check()
+                for one in [] if batch.is_control else read_records(batch):
+                    rows[one.offset] = Row(one.offset, one.timestamp_ms, one.key, one.value)
+    return rows
+
+
 def _rows_judge(read: Callable[[Path, Path], Iterator[Printed]]) -> Judge:
     def judge(path: Path, original: Original, damaged: list[str], verdict: Verdict) -> None:
         _judge_rows(read, path, original, damaged, verdict)
@@ -164,5 +208,9 @@ def _rows_judge(read: Callable[[Path, Path], Iterator[Printed]]) -> Judge:
 JUDGES: dict[str, Judge] = {
     "settings at rest": _judge_settings,
     "groups": _judge_groups,
-    **{one.__name__: _rows_judge(one) for one in (exported, queried, mirrored, snapped, loaded)},
+    "audit": _judge_audit,
+    **{
+        one.__name__: _rows_judge(one)
+        for one in (consumed, exported, queried, mirrored, snapped, loaded)
+    },
 }

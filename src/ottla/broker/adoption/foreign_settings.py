@@ -118,11 +118,16 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
         place=place,
         reason=REASONS[place],
     )
-    for path in paths:
-        sizes = metadata_file_sizes(file_system, path)
-        if sizes is not None:
-            return _with_metadata_log(found, paths, file_system, path, sizes)
-    return found
+    logs = [
+        (path, sizes)
+        for path in paths
+        if (sizes := metadata_file_sizes(file_system, path)) is not None
+    ]
+    if not logs:
+        return found
+    # A node has one such log; an empty folder of its name in another directory hides nothing.
+    path, sizes = max(logs, key=lambda log: sum(log[1].values()))
+    return _with_metadata_log(found, paths, file_system, path, sizes)
 
 
 def _place_without_log(paths: Iterable[str], file_system: FileSystem) -> SettingsPlace:

@@ -230,6 +230,16 @@ def test_a_log_that_has_become_shorter_since_the_import_changes_nothing(
     assert "it ends at offset 3, and had 4" in broker.adoption.unknown["t"]
 
 
+def test_an_empty_folder_of_the_logs_name_in_another_directory_hides_nothing(
+    kafkas: FakeFileSystem,
+) -> None:
+    write_log(kafkas, [*topic(), config("retention.ms", "-1")])
+    kafkas.make_directory("/a")
+    kafkas.make_directory("/a/__cluster_metadata-0")
+    for paths in (["/a", "/d"], ["/d", "/a"]):
+        assert find_settings(paths, kafkas).known.entries["t"].overrides == {"retention.ms": "-1"}
+
+
 def test_a_setting_on_which_it_depends_and_that_means_nothing_holds_the_topic_back(
     kafkas: FakeFileSystem,
 ) -> None:
