@@ -18,7 +18,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.security.sasl import ScramServer
+from ottla.broker.security.scram import ScramServer
 from ottla.broker.topics.topics import NewTopic
 from ottla.client.scram import ScramClient
 from ottla.mirror.directory_source import DirectorySource

@@ -24,6 +24,7 @@ EXTRAS = {
     "pyiceberg": "iceberg",
     "puresasl": "zookeeper",
     "pyspark": "spark",
+    "scramp": "security",
     "starlette": "console",
     "uvicorn": "console",
 }

@@ -1,13 +1,12 @@
-"""The formulas of SCRAM, which client and broker share (RFC 5802, RFC 7677; KIP-84).
+"""The credentials of SCRAM, which client and broker share (RFC 5802, RFC 7677; KIP-84).
 
-The cryptography is `hashlib`'s and `hmac`'s. The library scramp is not used for the messages: it
-normalizes names and passwords (SASLprep) where Kafka takes their bytes as they are, and refuses
-salts of fewer than 12 bytes and the extension `tokenauth` of delegation tokens, which has a name of
-several letters. Kafka's counterparts: `ScramFormatter`, `ScramMessages`, `ScramCredential`.
+The hashes are `hashlib`'s and `hmac`'s: the library scramp, which makes and checks the proofs of a
+login, normalizes passwords (SASLprep), of which Kafka takes the bytes as they are, and makes no
+credential of the salted password that `AlterUserScramCredentials` carries. Kafka's counterparts:
+`ScramFormatter`, `ScramCredential`.
 """
 
 import base64
-import binascii
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ProtocolError
@@ -26,8 +25,8 @@ MAX_ITERATIONS = 16384
 
 SALT_SIZE = 16
 
-MAX_FIELDS = 32
-"""Of a message: a stranger may send 512 KiB of them."""
+STAND_IN = "-"
+"""A name and password for scramp, which would normalize real ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +75,6 @@ def mac(hash_name: str, key: bytes, text: bytes) -> bytes:
     return hmac.new(key, text, hash_name).digest()
 
 
-def combined(one: bytes, other: bytes) -> bytes:
-    """Exclusive or: a client's proof is its key under a signature."""
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
-
-
 def escaped(name: str) -> str:
     """A name as SCRAM's messages carry it."""
     return name.replace("=", "=3D").replace(",", "=2C")
@@ -94,29 +88,9 @@ def unescaped(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
-def parse_fields(text: bytes) -> dict[str, str]:
-    """The parts of a message by their names; raises `ProtocolError`."""
-    try:
-        parts = text.decode().split(",", MAX_FIELDS)
-    except UnicodeDecodeError as error:
-        raise ProtocolError("SCRAM: a message is no text") from error
-    if len(parts) > MAX_FIELDS:
-        raise ProtocolError(f"SCRAM: a message has at most {MAX_FIELDS} fields")
-    fields: dict[str, str] = {}
-    for part in parts:
-        name, equals, value = part.partition("=")
-        if not equals or name in fields:
-            raise ProtocolError("SCRAM: a message must have fields NAME=VALUE, each once")
-        fields[name] = value
-    return fields
-
-
-def parse_bytes(text: str) -> bytes:
-    """Raises `ProtocolError`."""
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ProtocolError("SCRAM: a field is not in base64") from error
+def refusal_text(error: Exception) -> str:
+    """What scramp says of a message that it refuses, as part of a line."""
+    return f"SCRAM: {error}".replace(".: ", ": ")
 
 
 def bytes_text(value: bytes) -> str:

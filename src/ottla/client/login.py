@@ -11,8 +11,8 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError, UserError
+from ottla.base.extras import needed_for
 from ottla.base.tls import in_tls
-from ottla.client.scram import ScramClient
 from ottla.client.security import OAUTHBEARER, AuthenticationError, Security
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_config
@@ -58,6 +58,12 @@ def log_in(security: Security, connection: Asks) -> int:
         return _say(security, connection, text).session_lifetime_ms
     if security.mechanism == OAUTHBEARER:
         return _bring_token(security, connection)
+    return _prove_password(security, connection)
+
+
+def _prove_password(security: Security, connection: Asks) -> int:
+    with needed_for(f"sasl.mechanism={security.mechanism}"):
+        from ottla.client.scram import ScramClient
     scram = ScramClient(
         security.mechanism,
         security.username,

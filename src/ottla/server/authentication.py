@@ -18,7 +18,9 @@ from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError
+from ottla.base.extras import needed_for
 from ottla.base.files import Buffer
+from ottla.base.scram import HASHES
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.security.sasl import (
@@ -30,7 +32,6 @@ from ottla.broker.security.sasl import (
     OAuthBearerServer,
     PlainServer,
     SaslServer,
-    ScramServer,
 )
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
@@ -80,6 +81,9 @@ def login_settings(config: BrokerConfig, listener: str) -> LoginSettings:
         from ottla.server.oauth import TokenCheck
 
         check_token = TokenCheck(own)
+    if not HASHES.keys().isdisjoint(own.sasl_enabled_mechanisms):
+        with needed_for("sasl.enabled.mechanisms=SCRAM-SHA-512"):
+            import ottla.broker.security.scram  # noqa: F401
     return LoginSettings(
         mechanisms=own.sasl_enabled_mechanisms,
         max_reauthentication_ms=own.connections_max_reauth_ms,
@@ -216,6 +220,8 @@ class Authentication:
         find = self._broker.security.find_account(
             mechanism, lambda: dispatcher.at.now_ms, lambda: secrets.token_bytes(16)
         )
+        from ottla.broker.security.scram import ScramServer
+
         return ScramServer(mechanism, find, secrets.token_hex(16))
 
     def _authenticate(

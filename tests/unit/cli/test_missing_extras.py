@@ -71,6 +71,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "pyiceberg": ("load LOG --topic t --into iceberg://catalog/shop.t --engine local",),
     "pyspark": ("load LOG --topic t --into TABLE", "table compact LOADED --engine spark"),
+    "scramp": (f"{SERVE} -o listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT",),
     "starlette": ("console LOG --listen 127.0.0.1:0", f"{SERVE} --console 127.0.0.1:0"),
     "uvicorn": ("console LOG --listen 127.0.0.1:0", f"{SERVE} --console 127.0.0.1:0"),
 }

@@ -17,7 +17,8 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.security.sasl import LoginError, ScramServer
+from ottla.broker.security.sasl import LoginError
+from ottla.broker.security.scram import ScramServer
 from ottla.client.scram import ScramClient
 from ottla.protocol.messages.create_delegation_token import (
     CreatableRenewers,
@@ -75,7 +76,7 @@ def describe(broker: Broker, principal: Principal, **owners: str) -> list[str]:
 def log_in(broker: Broker, token_id: str, secret: bytes, now_ms: int = NOW_MS) -> Any:
     server = ScramServer(
         "SCRAM-SHA-256",
-        broker.security.find_account("SCRAM-SHA-256", lambda: now_ms, lambda: b"salt"),
+        broker.security.find_account("SCRAM-SHA-256", lambda: now_ms, lambda: b"sixteen bytes it"),
         "server",
     )
     client = ScramClient("SCRAM-SHA-256", token_id, bytes_text(secret), "client", is_token=True)

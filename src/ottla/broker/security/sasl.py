@@ -1,9 +1,8 @@
 """The broker's side of one SASL login: the client's messages in, challenges out, then a principal.
 
-Kafka's counterparts: Java's `SaslServer`, `PlainSaslServer`, `ScramSaslServer`.
+SCRAM's server is in `scram.py`. Kafka's counterparts: Java's `SaslServer`, `PlainSaslServer`.
 """
 
-import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,16 +10,7 @@ from typing import Final, Protocol
 
 from ottla.base.errors import OttlaError, ProtocolError
 from ottla.base.principal import USER, Principal
-from ottla.base.scram import (
-    HASHES,
-    ScramCredential,
-    bytes_text,
-    combined,
-    mac,
-    parse_bytes,
-    parse_fields,
-    unescaped,
-)
+from ottla.base.scram import ScramCredential, unescaped
 
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
@@ -102,88 +92,6 @@ class ScramAccount:
 FindAccount = Callable[[str, bool], ScramAccount]
 """`find(name, is_token)`: the account of a user, or of a delegation token."""
 
-
-class ScramServer:
-    """The server's side of SCRAM: two rounds, in which neither side sends the password.
-
-    `nonce` consists of printable characters without commas, and is new each time: a recorded
-    message is useless in another login.
-    """
-
-    def __init__(self, mechanism: str, find: FindAccount, nonce: str) -> None:
-        self._hash = HASHES[mechanism]
-        self._find = find
-        self._nonce = nonce
-        self._first: bytes | None = None
-        self._challenge = b""
-        self._header = ""
-        self._name = ""
-        self._is_token = False
-        self._account: ScramAccount | None = None
-        self.login: Login | None = None
-
-    def answer(self, text: bytes) -> bytes:
-        try:
-            if self.login is not None:
-                raise ProtocolError("SCRAM: the login is over")
-            if len(text) > MAX_TEXT_SIZE:
-                raise ProtocolError(f"SCRAM: a message has at most {MAX_TEXT_SIZE} bytes")
-            if self._first is None:
-                return self._begin(text)
-            return self._finish(text)
-        except ProtocolError as error:
-            raise LoginError(f"Authentication failed: {error}") from error
-
-    def _begin(self, text: bytes) -> bytes:
-        # "n,,n=name,r=nonce": what stands before the second comma is about channel binding.
-        binding, _, rest = text.partition(b",")
-        authorization, comma, first = rest.partition(b",")
-        if binding not in (b"n", b"y") or not comma:
-            raise ProtocolError("SCRAM: channel binding is not supported")
-        fields = parse_fields(first)
-        client_nonce = fields.get("r", "")
-        if list(fields)[:2] != ["n", "r"] or not _is_nonce(client_nonce):
-            raise ProtocolError("SCRAM: the first message must be a name and a nonce")
-        name = unescaped(fields["n"])
-        if authorization and unescaped(authorization.decode("latin-1").removeprefix("a=")) != name:
-            raise ProtocolError("SCRAM: the client requests another authorization id than its own")
-        self._name = name
-        self._is_token = fields.get("tokenauth", "").lower() == "true"
-        self._header = f"{binding.decode()},{authorization.decode('latin-1')},"
-        self._account = self._find(name, self._is_token)
-        self._first = first
-        credential = self._account.credential
-        salt = bytes_text(credential.salt)
-        nonces = f"{client_nonce}{self._nonce}"
-        self._challenge = f"r={nonces},s={salt},i={credential.iterations}".encode()
-        return self._challenge
-
-    def _finish(self, text: bytes) -> bytes:
-        assert self._account is not None
-        assert self._first is not None
-        without_proof, _, proof_text = text.rpartition(b",p=")
-        fields = parse_fields(without_proof)
-        # As in Kafka, the end of it counts: librdkafka before 2.6 sends its own part twice.
-        if not fields.get("r", "").endswith(self._nonce):
-            raise ProtocolError("SCRAM: the nonce is not that of this login")
-        if parse_bytes(fields.get("c", "")) != self._header.encode("latin-1"):
-            raise ProtocolError("SCRAM: the channel binding is not that of the first message")
-        credential = self._account.credential
-        signed = b",".join((self._first, self._challenge, without_proof))
-        signature = mac(self._hash, credential.stored_key, signed)
-        proof = parse_bytes(proof_text.decode("latin-1"))
-        if len(proof) != len(signature):
-            raise LoginError(INVALID_CREDENTIALS)
-        key = hashlib.new(self._hash, combined(proof, signature)).digest()
-        if not hmac.compare_digest(key, credential.stored_key):
-            raise LoginError(INVALID_CREDENTIALS)
-        # Asked again: a token may have ended since the first message, for which there is no hurry.
-        self.login = self._find(self._name, self._is_token).login
-        if self.login is None:
-            raise LoginError(INVALID_CREDENTIALS)
-        return b"v=" + bytes_text(mac(self._hash, credential.server_key, signed)).encode()
-
-
 Check = Callable[[str], Login]
 """Takes a token of OAuth for a login, or raises `LoginError`."""
 
@@ -241,7 +149,3 @@ def _parse_bearer(text: bytes) -> tuple[str, str]:
     except (ValueError, ProtocolError) as error:
         raise LoginError(INVALID_MESSAGE) from error
     return token.strip(), name
-
-
-def _is_nonce(text: str) -> bool:
-    return text.isascii() and text.isprintable() and " " not in text and bool(text)
