@@ -3,7 +3,8 @@
 A commit of its own, of the kind that compactions make: it takes the files of the narrower type out,
 brings copies in, and pins the layout. Killed before it, the next load that asks for the wider type
 does it all again; killed after it, the table is as good as any. So no reader meets a file that is
-narrower than its column, except where Delta's library was killed between schema and commit.
+narrower than its column, except where it is killed between Delta's two transactions, until the
+next command that writes to the table (`delta.py`).
 Formats whose readers widen themselves (Iceberg) have nothing rewritten.
 
 Delta Lake knows files of a narrower type only by a feature that its library cannot set, and readers

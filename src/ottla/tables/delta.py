@@ -6,6 +6,9 @@ next offset of each partition as a `txn` action, and the facts for the ledger be
 same one the format refuses the second, while commits of others (`OPTIMIZE`, `VACUUM`) may come in
 between.
 
+Wider types are set in a transaction before that of their files. If a writer is killed between the
+two, `repair` takes the types back.
+
 delta-rs syncs nothing to a disk. In a directory a power cut may leave a log entry or a checkpoint
 whose name is there and whose content is not: neither has been acknowledged, and `repair` removes
 them before anything is committed again. Checkpoints come every `CHECKPOINT_INTERVAL` versions.
@@ -45,9 +48,17 @@ CHECKPOINT_INTERVAL = 100
 COMMITS = "ottla"
 """The application whose version is the number of the last commit."""
 
+WIDENING = "ottla-widening"
+"""The application whose version is the number of the last commit with wider types, once it has
+begun."""
+
 _FACTS = "ottla"
 """In `commitInfo`: the facts of a commit, and how many actions stand in its entry."""
 
+_COLUMNS_BEFORE = "ottla-columns-before"
+"""In `commitInfo` of a transaction that only replaces the columns: what they were."""
+
+_NO_COMMIT = -1
 _IN_ORDER = ("min.partition", "min.offset", "path")
 _HOUR_MS = 3_600_000
 _NO_FILES: Any = [("partition", "in", [])]
@@ -142,8 +153,12 @@ class DeltaLog:
         return self._asked(lambda: table.transaction_version(application))
 
     def repair(self) -> None:
-        if self._store.is_shared:
-            return
+        if not self._store.is_shared:
+            self._remove_torn()
+        self._restore_columns()
+
+    def _remove_torn(self) -> None:
+        """Removes an entry and a checkpoint that a power cut has left half-written."""
         names = self._store.names(LOG_DIRECTORY)
         entries = [name for name in names if _ENTRY_NAME.fullmatch(name)]
         while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
@@ -217,8 +232,10 @@ class DeltaLog:
         schema = _grown(table, change) if change.added else table.schema()
         if removed and schema != table.schema():
             # The library takes no removed files beside another schema. Killed after this, a table
-            # has files with narrower types than its columns.
-            self._replace_schema(table, schema)
+            # has files with narrower types than its columns, until `_restore_columns`.
+            self._replace_columns(table, schema, change.commit_id)
+            if schema != table.schema():
+                raise self._taken(change)
         # Of the two only that which overwrites takes another schema; it replaces no file here.
         is_as_before = schema == table.schema()
         table.create_write_transaction(
@@ -231,17 +248,43 @@ class DeltaLog:
             post_commithook_properties=_no_hooks(),
         )
 
-    def _replace_schema(self, table: "DeltaTable", schema: "Schema") -> None:
+    def _replace_columns(self, table: "DeltaTable", schema: "Schema", commit_id: int) -> None:
         table.create_write_transaction(
             [],
             "overwrite",
             schema,
             table.metadata().partition_columns,
             partition_filters=_NO_FILES,
+            commit_properties=_columns_properties(table, commit_id),
             post_commithook_properties=_no_hooks(),
         )
         table.update_incremental()
         self._store.sync([_entry_path(table.version())])
+
+    def _restore_columns(self) -> None:
+        """Restores the columns that a killed writer had made wider for files that did not come.
+
+        In an object store a writer may be about to bring them: the format then refuses its commit,
+        which it begins again, or this.
+        """
+        from deltalake import Schema
+        from deltalake.exceptions import DeltaError
+
+        table = self._table()
+        begun = table and self._asked(lambda: table.transaction_version(WIDENING))
+        if table is None or begun is None or begun != self._state_of(table).commit_count:
+            return
+        history = self._asked(table.history)
+        entry = next((one for one in history if _COLUMNS_BEFORE in one), None)
+        if entry is None or self.files(entry["version"]) != self._files_of(table):
+            # Another program has rewritten files with the wider types.
+            return
+        version = table.version()
+        try:
+            self._replace_columns(table, Schema.from_json(entry[_COLUMNS_BEFORE]), _NO_COMMIT)
+        except (DeltaError, OSError) as error:
+            if self._current().version() == version:
+                raise self._failure(error) from error
 
     def _add(self, change: Change, parts: Sequence[DataFile]) -> "AddAction":
         from deltalake.transaction import AddAction
@@ -361,10 +404,22 @@ def _properties(change: Change) -> "CommitProperties":
     from deltalake import CommitProperties, Transaction
 
     versions = {COMMITS: change.commit_id, **change.next_offsets}
+    if change.removed:
+        # So that the format refuses to take back columns that these files are about.
+        versions[WIDENING] = change.commit_id
     counts = len(versions) + len(whole_files(change.added)) + len(whole_files(change.removed))
     return CommitProperties(
         custom_metadata={_FACTS: {"actions": counts, "facts": dict(change.facts)}},
         app_transactions=[Transaction(name, version) for name, version in versions.items()],
+    )
+
+
+def _columns_properties(table: "DeltaTable", commit_id: int) -> "CommitProperties":
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(
+        custom_metadata={_COLUMNS_BEFORE: table.schema().to_json()},
+        app_transactions=[Transaction(WIDENING, commit_id)],
     )
 
 
@@ -407,6 +462,8 @@ def _is_whole(content: bytes) -> bool:
     info: Mapping[str, Any] = next(
         (one["commitInfo"] for one in actions if "commitInfo" in one), {}
     )
+    if _COLUMNS_BEFORE in info:
+        return {"metaData", "txn"} <= {name for one in actions for name in one}
     if _FACTS not in info:
         return bool(actions)
     counted = sum(bool({"add", "remove", "txn"} & one.keys()) for one in actions)

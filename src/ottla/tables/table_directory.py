@@ -5,6 +5,7 @@ right after its commit a ledger that lacks the last entry: readers see neither, 
 the entry, and a vacuum removes the files. Format page: docs/format/table-ledger.md.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,6 +42,9 @@ OWN_DIRECTORY = "_ottla"
 DATA_DIRECTORY = "data"
 FORMER_MARKER = "_ottla/table.json"
 """There until a table of ottla's own former format is converted (`conversion.py`)."""
+
+_OF_OTHER_WRITERS = re.compile(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=.*|_.*")
+"""What programs that rewrite a table's files (`OPTIMIZE`) put beside our directories."""
 
 _NAMES_SHOWN = 3
 _OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "manifest"}
@@ -219,6 +223,8 @@ class TableDirectory:
             for name in names
             if name not in (OWN_DIRECTORY, DATA_DIRECTORY, self.log.directory)
         ]
+        if self.store.names(LEDGER_DIRECTORY):
+            others = [name for name in others if not _OF_OTHER_WRITERS.fullmatch(name)]
         if OWN_DIRECTORY in names:
             own = self.store.names(OWN_DIRECTORY)
             others += [name for name in own if name.removesuffix(".tmp") not in _OWN_NAMES]

@@ -3,9 +3,10 @@
 import copy
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread, current_thread
 from typing import Any
 
 import pytest
@@ -24,12 +25,15 @@ from ottla.loading.rerun_plan import rerun_range
 from ottla.loading.sorting import SortColumn
 from ottla.loading.widening import Widening
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.delta import DeltaLog
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.ledger import Ledger
 from ottla.tables.ledger_entries import Action
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.support.patience import PATIENCE_S
+from tests.support.stores import environment_of, new_bucket, served
 
 deltalake = pytest.importorskip("deltalake")
 pa = pytest.importorskip("pyarrow")
@@ -37,6 +41,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.slow
 
 NARROW = "id int, who struct<ages: array<int>>"
+OTHER = "id int, who struct<ages: array<int>>, note int"
 WIDE = "id bigint, who struct<ages: array<bigint>>, note string"
 LARGE = 2**40
 
@@ -48,8 +53,8 @@ class Stopped(BaseException):
 class People:
     """A log of keyed values, and its table."""
 
-    def __init__(self, path: Path, *, is_latest: bool = False) -> None:
-        self._log, self.table = str(path / "log"), str(path / "table")
+    def __init__(self, path: Path, *, is_latest: bool = False, table: str | None = None) -> None:
+        self._log, self.table = str(path / "log"), table or str(path / "table")
         self._is_latest = is_latest
         self._expected: dict[int, int] = {}
         self._latest: dict[bytes, int] = {}
@@ -96,8 +101,21 @@ class People:
         assert len(rows) == len(found)
         assert {offset: value["id"] for offset, value in found.items()} == wanted
         assert all(value["who"]["ages"] == [value["id"], None] for value in found.values())
+        polars = pytest.importorskip("polars")
+        by_polars = polars.scan_delta(self.table).select("offset", "value").collect().to_dicts()
+        assert {row["offset"]: row["value"] for row in by_polars} == found
         log = open_log(topic_options(self._log, "people"))
         assert audit(directory, log, "people", compare_all=True).differences == []
+
+    def assert_of_its_columns(self) -> None:
+        """Each file has the types that the table's log says, so that no reader must widen."""
+        column = self.value_column()
+        for path in deltalake.DeltaTable(self.table).file_uris():
+            has = parquet.read_schema(path).field("value").type
+            assert [one.type for one in has] == [column.field(one.name).type for one in has]
+
+    def value_column(self) -> Any:
+        return pa.schema(deltalake.DeltaTable(self.table).schema()).field("value").type
 
     def assert_wide(self) -> None:
         for path in deltalake.DeltaTable(self.table).file_uris():
@@ -154,9 +172,12 @@ def test_a_load_stopped_anywhere_leaves_a_table_that_any_load_continues(
             stopping(patch, *stop)
             with pytest.raises(Stopped):
                 people.load(WIDE)
+        if not is_latest:
+            people.assert_whole()
         people.append(b"k1", 8)
         people.load(again)
         people.assert_whole()
+        people.assert_of_its_columns()
         people.append(b"k2", LARGE)
         people.load(WIDE)
         people.assert_whole()
@@ -164,6 +185,129 @@ def test_a_load_stopped_anywhere_leaves_a_table_that_any_load_continues(
         vacuum(people.table, SystemClock(), kept_ms=0)
         left = {str(path) for path in (tmp_path / f"{turn}/table/data").rglob("*.parquet")}
         assert left == set(ottla.table.files(people.table))
+
+
+@pytest.fixture
+def half_wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> People:
+    """Killed between the wider columns and their files."""
+    people = People(tmp_path)
+    people.append(b"k9", 7)
+    with monkeypatch.context() as patch:
+        stopping(patch, deltalake.DeltaTable, "create_write_transaction", 1, True)
+        with pytest.raises(Stopped):
+            people.load(WIDE)
+    assert people.value_column().field("id").type == pa.int64()
+    return people
+
+
+@pytest.mark.parametrize("schema", [None, NARROW, OTHER, WIDE])
+def test_any_load_takes_back_a_wider_column_whose_files_did_not_come(
+    half_wide: People, schema: str | None
+) -> None:
+    half_wide.load(schema)
+    half_wide.assert_whole()
+    half_wide.assert_of_its_columns()
+    half_wide.append(b"k9", LARGE if schema == WIDE else 8)
+    half_wide.load(None)
+    half_wide.assert_whole()
+    half_wide.assert_of_its_columns()
+
+
+@pytest.mark.parametrize("line_count", [0, 1, 2])
+def test_an_entry_of_wider_columns_that_a_power_cut_tore_is_removed(
+    half_wide: People, line_count: int
+) -> None:
+    *_, entry = sorted(Path(half_wide.table, "_delta_log").glob("*.json"))
+    lines = entry.read_text().splitlines(keepends=True)
+    assert len(lines) > line_count
+    entry.write_text("".join(lines[:line_count]))
+    half_wide.load(None)
+    half_wide.assert_whole()
+    half_wide.assert_of_its_columns()
+
+
+def by_vacuum(table: str) -> None:
+    vacuum(table, SystemClock(), kept_ms=0)
+
+
+@pytest.mark.parametrize("command", [by_vacuum, lambda table: compact(table, LocalEngine())])
+def test_other_commands_take_it_back_too(
+    half_wide: People, command: Callable[[str], object]
+) -> None:
+    command(half_wide.table)
+    half_wide.assert_whole()
+    half_wide.assert_of_its_columns()
+
+
+def test_files_that_another_program_has_rewritten_keep_the_wider_column(half_wide: People) -> None:
+    deltalake.DeltaTable(half_wide.table).optimize.compact()
+    for schema in (None, WIDE):
+        half_wide.append(b"k9", 8)
+        half_wide.load(schema)
+        half_wide.assert_whole()
+    half_wide.assert_wide()
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with served() as port:
+        for name, value in environment_of(port).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        yield new_bucket(port)
+
+
+def after_the_columns(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Acts between a widening's two transactions."""
+    real, left = deltalake.DeltaTable.create_write_transaction, [act]
+
+    def call(*arguments: Any, **named: Any) -> None:
+        real(*arguments, **named)
+        if left:
+            left.pop()()
+
+    patch.setattr(deltalake.DeltaTable, "create_write_transaction", call)
+
+
+def test_a_widening_begins_again_when_another_load_takes_its_columns_back(
+    tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = People(tmp_path, table=f"{bucket}/people")
+    people.append(b"k9", 7)
+    after_the_columns(monkeypatch, lambda: people.load(None))
+    people.load(WIDE)
+    assert people.actions()[-1] is Action.LOAD
+    people.append(b"k9", LARGE)
+    people.load(WIDE)
+    people.assert_whole()
+
+
+def test_columns_are_not_taken_back_once_their_files_have_come(
+    tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = People(tmp_path, table=f"{bucket}/people")
+    people.append(b"k9", LARGE)
+    is_asked, is_wide = Event(), Event()
+    real = deltalake.DeltaTable.create_write_transaction
+
+    def late(*arguments: Any, **named: Any) -> None:
+        if current_thread() is other:
+            is_asked.set()
+            assert is_wide.wait(PATIENCE_S)
+        real(*arguments, **named)
+
+    def start_other() -> None:
+        other.start()
+        assert is_asked.wait(PATIENCE_S)
+
+    other = Thread(target=DeltaLog(TableDirectory(people.table).store).repair)
+    monkeypatch.setattr(deltalake.DeltaTable, "create_write_transaction", late)
+    after_the_columns(monkeypatch, start_other)
+    people.load(WIDE)
+    is_wide.set()
+    other.join()
+    people.assert_whole()
+    assert people.value_column().field("id").type == pa.int64()
 
 
 def test_files_are_rewritten_by_a_commit_of_the_same_rows(tmp_path: Path) -> None:
