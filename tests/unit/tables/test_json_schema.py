@@ -55,6 +55,7 @@ def columns_of(schema: Any, **references: Any) -> str:
             "a struct<x: string, y: bigint>",
         ),
         ({"anyOf": [INTEGER, NUMBER]}, "a double"),
+        (an_object(**{"": STRING, "x\0": STRING, "y": STRING}), "a struct<y: string>"),
         (
             {"allOf": [an_object(x=STRING)], "properties": {"y": INTEGER}},
             "a struct<x: string, y: bigint>",

@@ -17,7 +17,15 @@ from ottla.tables.values.decoder import Decoded, Decoding, Envelope, ValueFormat
 from ottla.tables.values.inference import infer_schema, with_inferred_fields  # noqa: E402
 from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
 from ottla.tables.values.opening import open_decoder  # noqa: E402
-from ottla.tables.values.schema import check_evolution, parse_schema, schema_text  # noqa: E402
+from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding  # noqa: E402
+from ottla.tables.values.schema import (  # noqa: E402
+    MOST_LEVELS,
+    check_evolution,
+    check_levels,
+    parse_schema,
+    schema_text,
+    struct_type,
+)
 
 MAPS = "who struct<m: map<string, array<map<string, decimal(20,2)>>>, x: double>"
 SCHEMA = (
@@ -273,6 +281,38 @@ def test_fields_of_a_sample_are_added_and_no_type_changes() -> None:
     assert with_inferred_fields(before, [b"broken", None]) == before
     one = schema_text(with_inferred_fields(before, [b'{"a": 1, "A": "x"}']))
     assert one == f"{schema_text(before)}, a bigint"
+
+
+NOT_COLUMNS = [rb'{"": 1}', rb'{"a\u0000": 1}', rb'{"\ud800": 1}', b'{"w": {"": 1}}', b'{"ID": "x"}']
+
+
+@pytest.mark.parametrize("value", NOT_COLUMNS)
+def test_a_field_whose_name_no_column_can_have_gets_none(value: bytes) -> None:
+    kind = infer_schema([b'{"id": 1}', value])
+    assert schema_text(kind) == "id bigint"
+    assert with_inferred_fields(kind, [value]) == kind
+
+
+@pytest.mark.parametrize("name", ["", "a\0", "\ud800"])
+def test_a_schema_with_such_a_name_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="no column can have that name"):
+        struct_type([(name, pa.int64())])
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+def test_levels_below_those_of_a_table_get_no_column() -> None:
+    kind = infer_schema([nested(MOST_LEVELS)])
+    check_levels(kind)
+    assert parse_schema(schema_text(kind)) == kind
+    for levels in (MOST_LEVELS + 1, 900):
+        flat = infer_schema([b'{"id": 1}', nested(levels)])
+        assert schema_text(flat) == "id bigint"
+    text = "a struct<" * MOST_LEVELS + "a bigint" + ">" * MOST_LEVELS
+    with pytest.raises(UserError, match="more than 32 levels"):
+        RecordDecoder(RecordDecoding(value=Decoding(format=ValueFormat.JSON, schema=text)))
 
 
 def test_a_schema_may_grow_and_nothing_else() -> None:

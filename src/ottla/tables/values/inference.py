@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.tables.values.json_rest import RESCUED_COLUMN
-from ottla.tables.values.schema import struct_type
+from ottla.tables.values.schema import MOST_LEVELS, is_column_name, struct_type
 
 OnConflict = Callable[[Any, Any, str], Any]
 """Gives the shape for a place where values are of two."""
@@ -19,10 +19,11 @@ def infer_schema(values: Iterable[bytes | None]) -> Any:
     """The Arrow struct type of the sample's objects; values that are none are skipped.
 
     Whole numbers are `bigint`, others `double`, texts `string` (also those that look like times).
-    Fields of which nothing but null, `[]` and `{}` was seen are left out. Raises `UserError` for
-    fields of two kinds, and when there was no object to learn from.
+    Fields of which nothing but null, `[]` and `{}` was seen are left out, and those that no column
+    can have: by their name, which may differ from another one's by case alone, or too deep. Raises
+    `UserError` for fields of two kinds, and when there was no object to learn from.
     """
-    kind = _type(_shape_of_all(values, _refuse))
+    kind = _type(_distinct(_shape_of_all(values, _refuse)))
     if kind is None:
         raise UserError(
             "no schema can be inferred: none of the first values is a JSON object with something "
@@ -33,7 +34,7 @@ def infer_schema(values: Iterable[bytes | None]) -> Any:
 
 def with_inferred_fields(kind: Any, values: Iterable[bytes | None]) -> Any:
     """A struct type with the fields of the sample that it lacks, also within its own; no type that
-    it has changes. A field of which the sample has two kinds is left out."""
+    it has changes. A field of which the sample has two kinds is left out too."""
     seen = _type(_distinct(_shape_of_all(values, _mixed)))
     return kind if seen is None else _with_fields(kind, seen)
 
@@ -73,7 +74,7 @@ def _shape_of_all(values: Iterable[bytes | None], on_conflict: OnConflict) -> An
     for value in values:
         found = _object(value)
         if found is not None:
-            shape = _merge(shape, _shape(found, on_conflict), "value", on_conflict)
+            shape = _merge(shape, _shape(found, on_conflict, MOST_LEVELS), "value", on_conflict)
     return shape
 
 
@@ -85,9 +86,11 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _shape(value: Any, on_conflict: OnConflict) -> Any:
+def _shape(value: Any, on_conflict: OnConflict, levels: int) -> Any:
     """`None`, a word, a list of the elements' shape, or a dict of the fields' shapes."""
     match value:
+        case list() | dict() if not levels:
+            return None
         case bool():
             return "boolean"
         case int():
@@ -99,10 +102,15 @@ def _shape(value: Any, on_conflict: OnConflict) -> Any:
         case list():
             shape: Any = None
             for one in value:
-                shape = _merge(shape, _shape(one, on_conflict), "value[]", on_conflict)
+                found = _shape(one, on_conflict, levels - 1)
+                shape = _merge(shape, found, "value[]", on_conflict)
             return [shape]
         case dict():
-            return {name: _shape(one, on_conflict) for name, one in value.items()}
+            return {
+                name: _shape(one, on_conflict, levels - 1)
+                for name, one in value.items()
+                if is_column_name(name)
+            }
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.schema_registry.registry import RegisteredSchema
 from ottla.tables.values.growth import ConflictError, merged_type
-from ottla.tables.values.schema import struct_type
+from ottla.tables.values.schema import is_column_name, struct_type
 
 _MOST_NESTED = 100
 
@@ -98,7 +98,11 @@ def _column_type(node: Node) -> Any:
     match node:
         case Shape():
             kinds = {name: _column_type(one) for name, one in node.fields.items()}
-            known = [(name, kind) for name, kind in kinds.items() if kind is not None]
+            known = [
+                (name, kind)
+                for name, kind in kinds.items()
+                if kind is not None and is_column_name(name)
+            ]
             return struct_type(known) if known else None
         case Repeated():
             inner = _column_type(node.inner)

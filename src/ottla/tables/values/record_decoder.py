@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.values.decoder import Decoding, ValueDecoder
 from ottla.tables.values.opening import open_decoder, open_key_decoder
+from ottla.tables.values.schema import check_levels
 from ottla.tables.values.text_values import HeaderDecoder
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class RecordDecoder:
             self._decoders[KEY] = open_key_decoder(decoding.key, login)
         if decoding.header:
             self._decoders[HEADER] = HeaderDecoder(decoding.header)
+        for one in self._decoders.values():
+            check_levels(one.type)
 
     @property
     def types(self) -> Mapping[str, Any]:

@@ -27,6 +27,9 @@ _NAMES = {
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|([<>(),:]))")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 _MAX_DECIMAL_DIGITS = 38
+MOST_LEVELS = 32
+"""Of structs, arrays and maps within each other. Delta Lake's library ends at about 40."""
+
 _OFFERED = (
     "boolean, int, bigint, double, decimal(p,s), string, binary, date, timestamp, "
     "array<...>, map<string,...>, struct<...>"
@@ -60,16 +63,39 @@ def type_text(kind: Any) -> str:
 
 
 def struct_type(fields: Iterable[tuple[str, Any]]) -> Any:
-    """A struct of these fields; raises `UserError` for names that are the same to Spark."""
+    """A struct of these fields; raises `UserError` for names that are the same to Spark, and for
+    those that no column can have."""
     import pyarrow as pa
 
     listed = list(fields)
     seen: dict[str, str] = {}
     for name, _ in listed:
+        if not is_column_name(name):
+            raise UserError(f"the schema names a field {name!r}, and no column can have that name")
         before = seen.setdefault(name.lower(), name)
         if before is not name:
             raise UserError(f"the schema names field {before} twice (case does not count)")
     return pa.struct(listed)
+
+
+def is_column_name(name: str) -> bool:
+    """Whether all that a table's column passes through can write and read its name."""
+    try:
+        return b"\0" not in name.encode() and bool(name)
+    except UnicodeEncodeError:  # Half of a surrogate pair, which JSON can have.
+        return False
+
+
+def check_levels(kind: Any) -> None:
+    """Raises `UserError` for a type that is nested too deep for a table."""
+    inner, levels = [kind], 0
+    while inner:
+        if levels > MOST_LEVELS:
+            raise UserError(
+                f"the schema has more than {MOST_LEVELS} levels of structs, arrays and maps"
+            )
+        inner = [one.field(index).type for one in inner for index in range(one.num_fields)]
+        levels += 1
 
 
 def check_evolution(before: Any, now: Any, place: str = "value") -> None:
