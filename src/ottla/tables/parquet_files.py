@@ -178,8 +178,8 @@ class ParquetOutput:
 
     def close(self) -> bool:
         """Closes the file; returns whether it exists, since no file is made without rows."""
-        self.flush()
-        self._stack.close()
+        with self._stack:
+            self.flush()
         return self._writer is not None
 
     def _open(self, schema: "pa.Schema") -> "pq.ParquetWriter":

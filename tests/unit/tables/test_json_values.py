@@ -283,7 +283,13 @@ def test_fields_of_a_sample_are_added_and_no_type_changes() -> None:
     assert one == f"{schema_text(before)}, a bigint"
 
 
-NOT_COLUMNS = [rb'{"": 1}', rb'{"a\u0000": 1}', rb'{"\ud800": 1}', b'{"w": {"": 1}}', b'{"ID": "x"}']
+NOT_COLUMNS = [
+    rb'{"": 1}',
+    rb'{"a\u0000": 1}',
+    rb'{"\ud800": 1}',
+    b'{"w": {"": 1}}',
+    b'{"ID": "x"}',
+]
 
 
 @pytest.mark.parametrize("value", NOT_COLUMNS)
