@@ -494,11 +494,13 @@ def test_a_client_is_served_among_a_thousand_handshakes_that_go_no_further(tmp_p
         assert len(held._open) == count
 
 
-def begun() -> bytes:
+def begun(version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
     """The first message of a client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = trusting()
+    context.maximum_version = version
     with contextlib.suppress(ssl.SSLWantReadError):
-        trusting().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+        context.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
     return outgoing.read()
 
 

@@ -8,8 +8,9 @@ import os
 import ssl
 from dataclasses import dataclass, replace
 from threading import Thread
+from time import time
 
-from ottla.base.errors import UserError
+from ottla.base.errors import OttlaError, UserError
 from ottla.base.principal import ANONYMOUS, USER, Principal
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
@@ -50,13 +51,24 @@ class Tls:
     context: ssl.SSLContext
     mapping: PrincipalMapping
 
-    def principal_of(self, peer: ssl.SSLSocket) -> Principal | None:
-        """The principal of a client's certificate; `None` if no rule matches its subject."""
+    def principal_of(self, peer: ssl.SSLSocket) -> Principal:
+        """The principal of a client's certificate; raises `CertificateError`."""
         certificate = peer.getpeercert()
         if not certificate:
             return ANONYMOUS
+        # A resumed session has the certificate of its first handshake, which OpenSSL checked then.
+        if time() > ssl.cert_time_to_seconds(str(certificate["notAfter"])):
+            raise CertificateError("its certificate is not accepted: certificate has expired")
         name = self.mapping.user_of(subject_of(certificate))
-        return None if name is None else Principal(USER, name)
+        if name is None:
+            raise CertificateError(
+                "no rule of ssl.principal.mapping.rules matches the subject of its certificate"
+            )
+        return Principal(USER, name)
+
+
+class CertificateError(OttlaError):
+    """A client's certificate lets it in as nobody."""
 
 
 class ListenerTls:

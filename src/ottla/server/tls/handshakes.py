@@ -20,7 +20,7 @@ from ottla.base.principal import Principal
 from ottla.base.tls import in_tls
 from ottla.server.acceptors import Arrival, RenewedTls
 from ottla.server.stranger_log import StrangerLog
-from ottla.server.tls.contexts import ListenerTls, Tls
+from ottla.server.tls.contexts import CertificateError, ListenerTls, Tls
 from ottla.server.tls.failures import reason_of
 from ottla.server.tls.transport import SLICE_SIZE, transport_of
 from ottla.server.transport import Transport
@@ -173,10 +173,10 @@ class Handshakes:
     def _finish(self, handshake: Handshake, now_ms: float) -> None:
         peer = handshake.peer
         assert isinstance(peer, ssl.SSLSocket)
-        principal = handshake.tls.principal_of(peer)
-        if principal is None:
-            reason = "no rule of ssl.principal.mapping.rules matches the subject of its certificate"
-            self._fail(handshake, reason, now_ms)
+        try:
+            principal = handshake.tls.principal_of(peer)
+        except CertificateError as error:
+            self._fail(handshake, str(error), now_ms)
             return
         del self._open[handshake]
         self._on_secured(transport_of(peer, self._buffer), handshake.arrival, principal)
