@@ -75,8 +75,15 @@ def serving(
 class WireClient:
     """Sends requests in the versions it is told to, and reads what comes back."""
 
-    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        context: ssl.SSLContext | None = None,
+        *,
+        client_id: str = "test",
+    ) -> None:
         """With a context it speaks TLS, to a server that shows a certificate of `localhost`."""
+        self._client_id = client_id
         self.socket = socket.create_connection(address, timeout=PATIENCE_S)
         if context is not None:
             plain = self.socket
@@ -96,7 +103,7 @@ class WireClient:
     def frame(self, request: Message, version: int) -> bytes:
         """A request as it is sent, under the next correlation id."""
         assert request.API_KEY is not None
-        header = RequestHeader(request.API_KEY, version, next(self._numbers), "test")
+        header = RequestHeader(request.API_KEY, version, next(self._numbers), self._client_id)
         output = Output()
         encode_request(header, request, output)
         return output.read_all()
