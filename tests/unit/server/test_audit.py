@@ -28,10 +28,12 @@ def test_a_name_of_any_length_makes_a_line_of_bounded_length(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     topic = (ResourceType.TOPIC, "x" * 30_000)
+    client = CLIENT._replace(principal=Principal("User", "y" * 30_000))
     with caplog.at_level(logging.INFO, "ottla.authorizer"):
-        AuditLog().denied(CLIENT, Operation.READ, topic, ApiKey.FETCH, at(0.0))
-    assert len(caplog.messages[0]) < 400
+        AuditLog().denied(client, Operation.READ, topic, ApiKey.FETCH, at(0.0))
+    assert len(caplog.messages[0]) < 700
     assert "xxx...'" in caplog.messages[0]
+    assert "yyy... from" in caplog.messages[0]
 
 
 def test_a_flood_of_denials_is_counted_and_not_written(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,11 +7,12 @@ directory left.
 
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.http_threads import HttpThreads
 
 PATHS = "/metrics, /healthz and /readyz"
 
@@ -32,7 +33,7 @@ class MetricsServer:
         GCCollector(registry=self.registry)
         host, port = address
         try:
-            self._server = _Server((host, port), _handler(self))
+            self._server = HttpThreads((host, port), _handler(self))
         except OSError as error:
             raise UserError(f"--metrics {host}:{port}: {error.strerror}") from error
         self.port: int = self._server.server_port
@@ -58,10 +59,6 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
 
 
 def _handler(metrics: MetricsServer) -> type[BaseHTTPRequestHandler]:

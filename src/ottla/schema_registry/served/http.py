@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from ottla.base.errors import UserError
+from ottla.base.http_threads import HttpThreads
 from ottla.schema_registry.http import MEDIA_TYPE
 from ottla.schema_registry.served.api import Api, answer_text
 
@@ -21,7 +22,7 @@ class RegistryServer:
     def __init__(self, address: tuple[str, int], api: Api) -> None:
         host, port = address
         try:
-            self._server = _Server((host, port), _handler(api))
+            self._server = HttpThreads((host, port), _handler(api))
         except OSError as error:
             raise UserError(f"--schema-registry {host}:{port}: {error.strerror}") from error
         self.port: int = self._server.server_port
@@ -37,10 +38,6 @@ class RegistryServer:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
 
 
 def _handler(api: Api) -> type[BaseHTTPRequestHandler]:

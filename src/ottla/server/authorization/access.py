@@ -49,17 +49,20 @@ class AuditLog:
         self._lines += 1
         if self._lines <= LINES_PER_WINDOW:
             resource_type, name = resource
-            if len(name) > MAX_LOGGED_NAME:
-                name = f"{name[:MAX_LOGGED_NAME]}..."
             logger.info(
                 "principal %s from host %s is denied %s on %s %r, for request %s",
-                client.principal,
+                _cut(str(client.principal)),
                 client.host,
                 operation.name,
                 resource_type.name,
-                name,
+                _cut(name),
                 ApiKey(api_key).name,
             )
+
+
+def _cut(name: str) -> str:
+    """Clients name resources, and the issuer of a token its user, at any length."""
+    return name if len(name) <= MAX_LOGGED_NAME else f"{name[:MAX_LOGGED_NAME]}..."
 
 
 class Access:
