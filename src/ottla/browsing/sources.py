@@ -227,6 +227,7 @@ class ClusterRecords(_DecodedSource):
         self, place: TopicPartition, wanted: OffsetRange, decode: "Decode[D]"
     ) -> Iterator[D]:
         from ottla.base.error_codes import ErrorCode
+        from ottla.client.refusals import RefusedError
 
         offset = wanted.from_offset
         while True:
@@ -238,7 +239,7 @@ class ClusterRecords(_DecodedSource):
             except ApiError as error:
                 start = self.bounds([place])[place].from_offset
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or start <= offset:
-                    raise
+                    raise RefusedError(str(place), error) from error
                 self._on_remark(_removed_text(place, offset, start))
                 offset = start
 

@@ -31,15 +31,15 @@ def local_directories(
 ) -> Directories | None:
     """Returns a broker's online directories, or those with a topic, with its settings.
 
-    Returns `None` if they are not on this machine, or not readable. Raises `UnknownNameError` for a
-    topic that no directory holds.
+    Returns `None` if they are not on this machine, not readable, or not shown to this user. Raises
+    `UnknownNameError` for a topic that does not exist.
     """
     found = [
         one
         for one in admin.log_directories()
         if topic is None or any(name == topic for name, _ in one.sizes)
     ]
-    if not found and topic is not None:
+    if not found and topic is not None and topic not in admin.list_topics(internal=True):
         raise admin.unknown_topic(topic)
     online = [one.path for one in found if one.error is ErrorCode.NONE]
     if not found or not are_local(online, admin.cluster_id()):

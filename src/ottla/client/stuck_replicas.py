@@ -71,7 +71,7 @@ def stuck_replicas(admin: Admin, topic: str) -> list[StuckReplica]:
     ]
     if not behind:
         return []
-    lists = admin.topics_settings([topic])[topic]
+    lists = admin.topic_settings(topic)
     is_throttled = lists.get(FOLLOWER_REPLICAS) or lists.get(LEADER_REPLICAS)
     up = [one.broker for one in status.brokers if one.address is not None]
     rates = rates_of(admin, up) if is_throttled else {}

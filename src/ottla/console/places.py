@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from ottla.base.addresses import Address
-from ottla.base.errors import RefusalError, UnknownNameError, UserError
+from ottla.base.errors import RefusalError, UserError
 from ottla.browsing.sources import ClusterRecords, FileRecords, SearchSource
 from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings, Cluster
@@ -149,11 +149,7 @@ class Place:
             with self.admin() as admin:
                 if topic is not None:
                     admin.partitions([topic])
-                try:
-                    found = local_directories(admin, topic)
-                except UnknownNameError:
-                    # The topic is there, and the broker names this user no directory.
-                    return None
+                found = local_directories(admin, topic)
             # Settings are asked for later, when this connection is another question's.
             return found and replace(found, topic_settings=self._topic_settings())
         directories = read_directories(self.target.directories)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.base.errors import RefusalError
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import second_text, time_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
@@ -155,6 +156,11 @@ def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None
         for (name, index), size in directory.sizes.items()
         if name == topic and options.partition in (None, index)
     }
+    if not sizes:
+        raise RefusalError(
+            f"{admin.address} shows no size of topic {topic}; a user needs DESCRIBE on the "
+            "cluster: ottla acls add"
+        )
     partitions = sorted(sizes)
     places = [TopicPartition(topic, index) for index in partitions]
     starts = admin.list_offsets(places, EARLIEST)

@@ -1,10 +1,12 @@
 """`ottla topics describe`: partitions, overridden settings, and producers."""
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.base.errors import RefusalError
 from ottla.base.texts import duration_text, matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.tables import print_rows
@@ -58,14 +60,14 @@ def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -
 
 def _show(admin: "TopicList", one: "TopicActivity", now_ms: int) -> None:
     name = one.topic.name
-    settings = admin.topic_settings(name)
+    settings, overrides = _settings(admin, name)
     internal = ", internal" if one.topic.is_internal else ""
     click.echo(
         f"{name}: {counted(len(one.partitions), 'partition')}{internal}, {one.count:,} records, "
         f"{size_text(one.size)}, {rate_text(one.recent_count, WINDOW_S)} records/s, "
         f"retention {retention_text(settings)}"
     )
-    for key, value in sorted(admin.topic_overrides([name])[name].items()):
+    for key, value in sorted(overrides.items()):
         click.echo(f"  {key}={value}")
     click.echo()
     leaders = {each.partition: each for each in one.topic.partitions}
@@ -104,13 +106,21 @@ def _show(admin: "TopicList", one: "TopicActivity", now_ms: int) -> None:
         )
 
 
+def _settings(admin: "TopicList", name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """All settings and the overridden ones; none of a topic whose settings the user may not see."""
+    settings = admin.topics_settings([name]).get(name, {})
+    return settings, admin.topic_overrides([name])[name] if settings else {}
+
+
 def _producers(
     admin: "TopicList", one: "TopicActivity"
 ) -> "dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]]":
+    """None where the user may not read the topic."""
     found: dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]] = {}
-    for place, producers in admin.producers_of(one.topic).items():
-        for each in producers:
-            found.setdefault((each.producer_id, each.producer_epoch), []).append((place, each))
+    with contextlib.suppress(RefusalError):
+        for place, producers in admin.producers_of(one.topic).items():
+            for each in producers:
+                found.setdefault((each.producer_id, each.producer_epoch), []).append((place, each))
     return found
 
 
@@ -124,12 +134,12 @@ def _transaction(places: "list[tuple[TopicPartition, ActiveProducer]]") -> str:
 
 
 def _print_json(admin: "TopicList", one: "TopicActivity") -> None:
-    name = one.topic.name
+    settings, overrides = _settings(admin, one.topic.name)
     leaders = {each.partition: each for each in one.topic.partitions}
     print_json(
         {
-            **fields_of(one, admin.topic_settings(name), WINDOW_S),
-            "settings": admin.topic_overrides([name])[name],
+            **fields_of(one, settings, WINDOW_S),
+            "settings": overrides,
             "by_partition": [
                 {
                     "partition": each.place.partition,

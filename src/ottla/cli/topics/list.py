@@ -73,9 +73,10 @@ def list_command(
         settings = listed.topics_settings(names)
     if as_json:
         for one in found:
-            print_json(fields_of(one, settings[one.topic.name], window_s))
+            print_json(fields_of(one, settings.get(one.topic.name, {}), window_s))
     elif found:
-        print_rows(COLUMNS, [_row(one, settings[one.topic.name], window_s) for one in found])
+        rows = [_row(one, settings.get(one.topic.name, {}), window_s) for one in found]
+        print_rows(COLUMNS, rows)
     else:
         click.echo(NO_TOPICS.format(target=target.pasted), err=True)
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+from ottla.base.error_codes import ErrorCode
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.config_values import (
     ConfigEntry,
@@ -101,7 +102,8 @@ class ConfigAdmin(Asking):
         return self._settings(ResourceKind.TOPIC, topic, topic_rows())
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The same for several topics, by one request.
+        """The same for several topics, by one request; without those whose settings the user may
+        not see.
 
         >>> settings = admin.topics_settings(["orders"])
         >>> settings["orders"]["retention.ms"]
@@ -110,6 +112,8 @@ class ConfigAdmin(Asking):
         known = topic_rows()
         found = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
+            if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                continue
             if result.error_code:
                 raise refused(result.resource_name, result.error_code, result.error_message)
             found[result.resource_name] = _values(result, known)

@@ -33,7 +33,12 @@ def bounds_text(row: Setting) -> str:
 
 
 def retention_text(settings: Mapping[str, str]) -> str:
-    """As in `7 d`, `1.0 GiB`, `7 d or 1.0 GiB`, `compact`, `compact, 7 d`."""
+    """As in `7 d`, `1.0 GiB`, `7 d or 1.0 GiB`, `compact`, `compact, 7 d`.
+
+    Without settings: the user may not see them.
+    """
+    if not settings:
+        return "not shown"
     policy = settings.get("cleanup.policy", "delete")
     parts = ["compact"] if "compact" in policy else []
     if "delete" in policy:
