@@ -39,6 +39,8 @@ LONG_FRAME: Final = 1 << 16
 """Size from which memory is kept for the next frame."""
 
 ADDRESS_HINT = "; name a broker's HOST:PORT"
+SECURITY_HINT = "; set security.protocol if the listener needs TLS or a login"
+CLOSED = "the connection was closed"
 
 
 class UnreachableError(UserError):
@@ -218,7 +220,7 @@ class SocketConnection(Closing):
     def _receive(self, header: RequestHeader) -> Any:
         while header.correlation_id not in self._answers:
             if not self._unanswered:
-                raise self._error(ProtocolError("the connection was closed"))
+                raise self._error(ProtocolError(CLOSED))
             oldest = self._unanswered.popleft()
             self._answers[oldest.correlation_id] = self._next_answer(oldest)
         return self._answers.pop(header.correlation_id)
@@ -262,7 +264,7 @@ class SocketConnection(Closing):
                 count = len(piece)
                 frame[position : position + count] = piece
             if not count:
-                raise ProtocolError("the connection was closed")
+                raise ProtocolError(CLOSED)
             position += count
         return frame.toreadonly()
 
@@ -270,4 +272,7 @@ class SocketConnection(Closing):
         reason = (
             (isinstance(error, OSError) and error.strerror) or str(error) or "no response in time"
         )
-        return UnreachableError(f"{self.address}: {reason}{ADDRESS_HINT}")
+        # A listener with logins answers the request for versions, and closes at the next one.
+        is_refused = reason == CLOSED and self._correlation_id <= 2 and not self._security.has_login
+        hint = SECURITY_HINT if is_refused else ADDRESS_HINT
+        return UnreachableError(f"{self.address}: {reason}{hint}")

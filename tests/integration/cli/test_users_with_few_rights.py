@@ -103,3 +103,9 @@ def test_what_is_denied_is_one_line_that_names_what_and_says_how_to_allow_it(
     (line,) = denied.stderr.splitlines()
     assert told in line
     assert "ottla acls add" in line or "there is no" in line
+
+
+def test_a_listener_that_asks_for_a_login_is_named_as_such(broker: LocalBroker) -> None:
+    refused = CliRunner().invoke(cli, ["topics", "list", broker.address])
+    assert refused.exit_code == 2
+    assert "the connection was closed; set security.protocol if" in refused.stderr
