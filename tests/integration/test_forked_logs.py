@@ -13,6 +13,7 @@ import pytest
 
 import ottla
 from ottla.base.files import OsFileSystem
+from ottla.client.consumer.core import FORKED as CONSUMER_FORKED
 from ottla.client.producing.core import FORKED
 from ottla.storage.diagnosis.directory_check import check
 
@@ -209,6 +210,115 @@ print(json.dumps(found))
     for name, refusal in refusals.items():
         assert refusal == ["UserError", FORKED], name
     assert quiet == [0]
+
+
+@pytest.mark.parametrize("where", ["log.listen('127.0.0.1:0').address", "log"])
+def test_a_consumer_that_was_made_before_refuses_every_call_and_waits_for_no_lock(
+    tmp_path: Path, where: str
+) -> None:
+    """The child has records that were fetched, which are the parent's to return."""
+    refusals, parents = outcome(
+        f"""
+import contextlib, threading
+log = ottla.open(path)
+log.create_topic("t")
+log.append_many("t", [b"%d" % number for number in range(10)], partition=0)
+consumer = ottla.Consumer({where}, "g", settings={{"auto.offset.reset": "earliest"}})
+place = ottla.TopicPartition("t", 0)
+consumer.assign({{place: 0}})
+begun = iter(consumer)
+values = [next(begun).value.decode()]
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with consumer._core._changed:
+        held.set()
+        done.wait()
+
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait()
+calls = {{
+    "subscribe": lambda: consumer.subscribe("t"),
+    "unsubscribe": consumer.unsubscribe,
+    "assign": lambda: consumer.assign([place]),
+    "assignment": consumer.assignment,
+    "position": lambda: consumer.position(place),
+    "seek": lambda: consumer.seek(place, 0),
+    "pause": lambda: consumer.pause(place),
+    "resume": lambda: consumer.resume(place),
+    "paused": consumer.paused,
+    "lag": lambda: consumer.lag(place),
+    "poll": lambda: consumer.poll(0),
+    "consume": lambda: consumer.consume(1, 0),
+    "an iteration that was begun": lambda: next(begun),
+    "an iteration": lambda: next(iter(consumer)),
+    "commit": consumer.commit,
+    "commit_async": consumer.commit_async,
+    "committed": lambda: consumer.committed([place]),
+    "end_offsets": lambda: consumer.end_offsets([place]),
+    "topics": consumer.topics,
+    "streams": lambda: consumer.streams(1),
+}}
+
+def in_the_child():
+    found = {{name: refusal(call) for name, call in calls.items()}}
+    consumer.close()
+    return found
+
+found = in_child(in_the_child)
+done.set()
+holder.join()
+values += [next(begun).value.decode() for _ in range(9)]
+consumer.commit()
+values.append(consumer.committed([place])[place])
+consumer.close()
+log.close()
+print(json.dumps([found, values]))
+""",
+        tmp_path,
+    )
+    assert len(refusals) == 20
+    for name, refusal in refusals.items():
+        assert refusal == ["ClosedError", CONSUMER_FORKED], name
+    assert parents == [*map(str, range(10)), 10]
+
+
+def test_clients_without_state_of_their_own_connect_again_in_a_child(tmp_path: Path) -> None:
+    """The parent's connections stay as they are, though the child closes the clients."""
+    children, parents = outcome(
+        """
+with ottla.open(path) as log:
+    log.create_topic("t")
+    log.append("t", b"0")
+    address = log.listen("127.0.0.1:0").address
+    admin, simple = ottla.Admin(address), ottla.SimpleConsumer(address)
+
+    def ask():
+        return [admin.list_topics(), [one.value.decode() for one in simple.fetch("t")]]
+
+    def ask_and_close():
+        found = ask()
+        admin.close(), simple.close()
+        return found
+
+    def ports():
+        return sorted(
+            one._socket.getsockname()[1]
+            for client in (admin, simple)
+            for one in client._cluster._connections.values()
+        )
+
+    ask()
+    own = ports()
+    in_the_child = in_child(ask_and_close)
+    print(json.dumps([in_the_child, [*ask(), ports() == own]]))
+    admin.close(), simple.close()
+""",
+        tmp_path,
+    )
+    assert children == [["t"], ["0"]]
+    assert parents == [["t"], ["0"], True]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from ottla.base.errors import UserError
 
 MAX_PORT = 65535
 
+_BROKERS = re.compile(r"[^/@,\s]*:\d+(,\s*[^/@,\s]*:\d+)*")
 _HOST = re.compile(r"localhost|\[[0-9a-fA-F:]+\]|[^/@:\s,]+(\.[^/@:.\s,]+){2,}")
 
 Address = tuple[str, int]
@@ -19,6 +20,13 @@ def parse_address(text: str) -> Address:
     if not colon or not port.isdigit() or int(port) > MAX_PORT:
         raise UserError(f"{text}: an address is HOST:PORT, such as 127.0.0.1:9092")
     return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def names_brokers(text: str) -> bool:
+    """Whether a text is `HOST:PORT[,HOST:PORT]`, and no directory that exists. A new directory of
+    such a name is `./HOST:PORT`.
+    """
+    return _BROKERS.fullmatch(text) is not None and not os.path.isdir(text)
 
 
 def address_text(host: str, port: int) -> str:

@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ottla.base.addresses import address_text, check_no_host, looks_like_host, parse_address
+from ottla.base.addresses import (
+    address_text,
+    check_no_host,
+    looks_like_host,
+    names_brokers,
+    parse_address,
+)
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.contexts import Context, read_contexts
 from ottla.cli.settings_files import parse_setting, read_client_settings, with_secrets
@@ -56,7 +62,6 @@ secured one.
 
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
-_ADDRESSES = re.compile(r"[^/@,\s]*:\d{1,5}(,[^/@,\s]*:\d{1,5})*")
 _PARTITION = re.compile(r".+-\d+")
 _LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
 
@@ -282,7 +287,7 @@ def check_directory(path: str) -> None:
     """For commands that only work on a directory; raises `UserError`."""
     if os.path.isdir(path):
         return
-    if _ADDRESSES.fullmatch(path):
+    if names_brokers(path):
         raise UserError(f"{path} is a broker's address; this command takes a data directory")
     raise UserError(f"{path}: there is no such directory")
 
@@ -348,8 +353,8 @@ def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target
     """Parses a target as a user writes it; raises `UserError`. `@NAME` is a context."""
     if text.startswith("@"):
         return target_of_context(read_contexts().named(text[1:]), settings)
-    if not os.path.isdir(text) and _ADDRESSES.fullmatch(text):
-        addresses = tuple(parse_address(one) for one in text.split(","))
+    if names_brokers(text):
+        addresses = tuple(parse_address(one.strip()) for one in text.split(","))
         return Target(text=text, addresses=addresses, settings=settings or {})
     if not text:
         raise UserError(f"the target is empty; {HOW_TO_NAME}")
@@ -606,6 +611,6 @@ def _has_default() -> bool:
 
 def looks_like_target(text: str) -> bool:
     """Whether a word that could be a topic's name is a target."""
-    if "/" in text or text.startswith("@") or _ADDRESSES.fullmatch(text):
+    if "/" in text or text.startswith("@") or names_brokers(text):
         return True
     return any(os.path.exists(os.path.join(text, name)) for name in _LOG_DIRECTORY_FILES)

@@ -21,6 +21,7 @@ from ottla.client.refusals import RefusedError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.runtime.forks import bind_to_process
 
 T = TypeVar("T")
 
@@ -165,6 +166,7 @@ class Cluster(Closing):
         self._topics: dict[str, ClusterTopic] = {}
         self._refused: dict[str, ErrorCode] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+        bind_to_process(self)
         if topics is None:
             self.refresh()
 
@@ -172,6 +174,10 @@ class Cluster(Closing):
         self._is_closed = True
         self.disconnect()
         self._transport.close()
+
+    def abandon(self) -> None:
+        """In a forked child: leaves the connections to the parent, and makes others when needed."""
+        self._connections.clear()
 
     def disconnect(self) -> None:
         for connection in self._connections.values():

@@ -26,6 +26,7 @@ from ottla.protocol.headers import RequestHeader, encode_request, read_response_
 from ottla.protocol.messages import request_class, response_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.runtime.forks import bind_to_process
 
 CLIENT_ID = "ottla"
 MAX_FRAME_SIZE = 100 << 20
@@ -122,6 +123,7 @@ class SocketConnection(Closing):
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
             raise self._error(error) from error
+        bind_to_process(self)
         try:
             if security.has_tls:
                 self._socket = self._secured(security, host)
@@ -143,6 +145,10 @@ class SocketConnection(Closing):
         # Otherwise a thread that waits for a response would continue to wait.
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def abandon(self) -> None:
+        """In a forked child: closes its copy of the socket. A shutdown would end the parent's."""
         self._socket.close()
 
     def answers(self, api_key: ApiKey) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from ottla.base.arguments import check_settings
 from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.client.security import parse_security
@@ -33,10 +34,7 @@ def client_settings(
     settings: Mapping[str, Any] | None, read: Callable[[Mapping[str, Any]], Config]
 ) -> tuple[Config, ClientSettings]:
     """Parses settings by Kafka's names, with security by librdkafka's; raises `UserError`."""
-    if settings is not None and not isinstance(settings, Mapping):
-        kind = type(settings).__name__
-        raise UserError(f"settings are a dictionary of Kafka's names and values, not {kind}")
-    given = dict(settings or {})
+    given = dict(check_settings(settings))
     if "bootstrap.servers" in given:
         raise UserError("bootstrap.servers: name the brokers as the target, HOST:PORT[,HOST:PORT]")
     security = {name: str(given.pop(name)) for name in list(given) if name.startswith(SECURITY)}

@@ -10,8 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Union
 
-from ottla.base.addresses import Address, parse_address
-from ottla.base.errors import UserError
+from ottla.base.addresses import Address, names_brokers, parse_address
 from ottla.client.cluster import ClientSettings, Cluster, SocketTransport, Transport
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ def open_target(
 ) -> Cluster:
     """Opens a target's cluster; close it afterwards. Raises `UserError`.
 
-    An existing directory is a directory, `HOST:PORT[,HOST:PORT]` are brokers, and anything else is
-    the path of a directory, which is created if that is allowed. A log that was passed open stays
-    open. Topics are looked up only when needed.
+    An existing directory is a directory, `HOST:PORT[,HOST:PORT]` are brokers, and anything else,
+    such as `./HOST:PORT`, is the path of a directory, which is created if that is allowed. A log
+    that was passed open stays open. Topics are looked up only when needed.
     """
     transport: Transport = SocketTransport(settings)
     addresses = _addresses_of(target)
@@ -50,9 +49,6 @@ def open_target(
 
 def _addresses_of(target: Target) -> list[Address] | None:
     """The addresses of brokers; `None` for a log or a directory."""
-    if not isinstance(target, str) or os.path.isdir(target):
+    if not isinstance(target, str) or not names_brokers(target):
         return None
-    try:
-        return [parse_address(one.strip()) for one in target.split(",")]
-    except UserError:
-        return None
+    return [parse_address(one.strip()) for one in target.split(",")]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.arguments import check_partition
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
 from ottla.codec.compression import CODECS, Compression
@@ -53,7 +54,7 @@ class ManyAppends:
     ) -> None:
         self._log = log
         self._topic = topic
-        self._partition = partition
+        self._partition = None if partition is None else check_partition(partition)
         self._compression = _codec(compression)
         self._now_ms = log.environment.clock.now_ms()
         with log.looking():
@@ -65,6 +66,8 @@ class ManyAppends:
 
     def append(self, records: Any) -> None:
         """A table, a frame, or an iterable of values, of keys and values, or of records."""
+        if isinstance(records, str | bytes):
+            raise UserError("append_many takes several records; for one, use append")
         table = _table(records)
         if table is not None:
             step = self._rows_at_once(table.nbytes, table.num_rows)
@@ -270,7 +273,7 @@ def _table(records: Any) -> Any | None:
 def _codec(name: Compression | str) -> Compression:
     if isinstance(name, Compression):
         return name
-    if name not in CODECS:
+    if not isinstance(name, str) or name not in CODECS:
         raise UserError(f"there is no codec {name}; there are {', '.join(CODECS)}")
     return CODECS[name]
 

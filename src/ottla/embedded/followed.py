@@ -11,6 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
+from ottla.base.arguments import (
+    check_partition_offsets,
+    check_partitions,
+    check_place,
+    check_seconds,
+    check_timestamp,
+    check_topic_name,
+)
 from ottla.base.errors import ApiError, UnknownNameError, UserError
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid
@@ -77,7 +85,7 @@ class FollowedLog(ReadableLog):
 
     def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
         ends = self.stable_ends(topic)
-        search = partial(first_offset_at, timestamp_ms=timestamp_ms)
+        search = partial(first_offset_at, timestamp_ms=check_timestamp(timestamp_ms))
         found = {index: self._ask(TopicPartition(topic, index), search) for index in ends}
         return {
             index: None if one is None or one >= ends[index] else one
@@ -85,7 +93,7 @@ class FollowedLog(ReadableLog):
         }
 
     def stable_ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
-        wanted = self._partitions(topic) if partitions is None else partitions
+        wanted = self._partitions(topic) if partitions is None else check_partitions(partitions)
         return {index: self._stable_end(TopicPartition(topic, index)) for index in wanted}
 
     def _stable_end(self, place: TopicPartition) -> int:
@@ -97,7 +105,8 @@ class FollowedLog(ReadableLog):
         return self._ask(place, look)
 
     def wait_for_records(self, topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
-        deadline_s = time.monotonic() + seconds
+        deadline_s = time.monotonic() + check_seconds(seconds)
+        offsets = check_partition_offsets(offsets)
         while True:
             ends = self.stable_ends(topic, offsets)
             if any(end > offsets[index] for index, end in ends.items()):
@@ -108,6 +117,7 @@ class FollowedLog(ReadableLog):
             self._closing.wait(min(left_s, POLL_S))
 
     def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
+        place = check_place(place)
         topic_id = self._find(place).topic_id
         while offset < end:
             log = self._find(place)
@@ -158,6 +168,7 @@ class FollowedLog(ReadableLog):
     def _find(self, place: TopicPartition) -> ReadOnlyLog:
         """The current partition; raises `UserError` if it does not exist."""
         self._check_open()
+        check_topic_name(place.topic)
         directory = locate_partition(self._directories, *place)
         if directory is None:
             here = self._located(place.topic)
@@ -171,7 +182,7 @@ class FollowedLog(ReadableLog):
 
     def _partitions(self, topic: str) -> list[int]:
         self._check_open()
-        return sorted(self._located(topic))
+        return sorted(self._located(check_topic_name(topic)))
 
     def _located(self, topic: str) -> dict[int, ReadOnlyLogDirectory]:
         """Finds also a lost partition, since its directory records it."""

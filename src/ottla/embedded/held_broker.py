@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 from ottla.base.addresses import parse_address
+from ottla.base.arguments import check_partition, check_topic_name
 from ottla.base.clock import read_clock
 from ottla.base.closing import Closing
 from ottla.base.errors import StorageError, UnknownNameError, UserError
@@ -296,6 +297,8 @@ class HeldBroker(Closing):
         self._check_open()
         if self._listening is not None and self._listening.is_open:
             raise UserError(f"this log listens on {self._listening.address}; close that first")
+        if not isinstance(address, str):
+            raise UserError(f"an address is HOST:PORT, such as 127.0.0.1:9092, not {address!r}")
         if protocol not in PROTOCOLS:
             raise UserError(f"{protocol}: a protocol must be one of {', '.join(PROTOCOLS)}")
         advertised = client_listeners(self.broker.config)[0].advertised
@@ -371,14 +374,14 @@ class HeldBroker(Closing):
 
     def find_topic(self, name: str) -> Topic:
         self._check_open()
-        topic = self.broker.topics.find(name)
+        topic = self.broker.topics.find(check_topic_name(name))
         if topic is None:
             raise UnknownNameError("topic", name, (one.name for one in self.broker.topics))
         return topic
 
     def find_partition(self, name: str, index: int) -> Partition:
         topic = self.find_topic(name)
-        found = topic.partitions.get(index)
+        found = topic.partitions.get(check_partition(index))
         if found is None:
             count = topic.partition_count
             raise UserError(f"topic {name} has {count} partitions; {index} is not one of them")

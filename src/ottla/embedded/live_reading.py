@@ -7,6 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.arguments import (
+    check_partition_offsets,
+    check_partitions,
+    check_place,
+    check_seconds,
+)
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
@@ -28,6 +34,7 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
     the next offset meanwhile, continues at the log start offset. Raises `CorruptionError`, and
     `UserError` when the topic is deleted under way.
     """
+    place = check_place(place)
     with log.looking():
         topic_id = log.find_topic(place.topic).topic_id
     while _has_unchecked_aborts(log, place):
@@ -74,12 +81,17 @@ def _has_unchecked_aborts(log: "Log", place: TopicPartition) -> bool:
 def stable_ends(log: "Log", topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
     """By partition the last stable offset."""
     with log.looking():
-        wanted = sorted(log.find_topic(topic).partitions) if partitions is None else partitions
+        there = log.find_topic(topic).partitions
+        wanted = sorted(there) if partitions is None else check_partitions(partitions)
         return {index: log.find_partition(topic, index).log.last_stable_offset for index in wanted}
 
 
 def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
     """Whether something was committed at or after offsets, or is within `seconds`."""
+    offsets = check_partition_offsets(offsets)
+    with log.looking():
+        for index in offsets:
+            log.find_partition(topic, index)
     query = FetchQuery(
         [PartitionQuery(topic, index, offset, 1) for index, offset in offsets.items()],
         1,
@@ -87,7 +99,7 @@ def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds
     )
 
     def ask(broker: Broker, at: Timestamps) -> tuple[Broker, Any]:
-        found = broker.fetch_or_wait(query, at.monotonic_ms + 1000 * seconds)
+        found = broker.fetch_or_wait(query, at.monotonic_ms + 1000 * check_seconds(seconds))
         if isinstance(found, Waiting):
             log.pending.enter(found)
         return broker, found

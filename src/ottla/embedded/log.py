@@ -9,9 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+from ottla.base.addresses import names_brokers
+from ottla.base.arguments import (
+    check_count,
+    check_partition,
+    check_partition_offsets,
+    check_settings,
+    check_time,
+    check_timestamp,
+    check_topic_name,
+)
 from ottla.base.clock import read_clock
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import Buffer
+from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
@@ -73,6 +84,7 @@ def open(
 ) -> "FollowedLog": ...
 
 
+@answers_other_keywords
 def open(
     path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: bool = False
 ) -> ReadableLog:
@@ -101,7 +113,23 @@ def open(
 
 
 def _paths(path: Paths) -> Sequence[str]:
-    return [os.fspath(path)] if isinstance(path, str | os.PathLike) else path
+    """The directories of a path or of several; raises `UserError` for anything else."""
+    paths = [path] if isinstance(path, str | os.PathLike) else path
+    if isinstance(paths, Mapping) or not isinstance(paths, Iterable):
+        raise UserError(f"a log's path is a str, a Path or a list of them, not {path!r}")
+    return [_directory(one) for one in paths]
+
+
+def _directory(path: Any) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise UserError(f"a log's path is a str or a Path, not {path!r}")
+    if isinstance(path, str) and names_brokers(path):
+        raise UserError(
+            f"{path}: a broker's address, where a data directory is opened; read and write a "
+            f"broker's topics with ottla.Consumer, ottla.Producer and ottla.Admin, or write "
+            f"./{path} for a directory of that name"
+        )
+    return str(os.fspath(path))
 
 
 def open_in(
@@ -110,7 +138,7 @@ def open_in(
     settings: Mapping[str, Any] | None = None,
 ) -> "Log":
     """Like `open` for writing, in an environment that may be a test's."""
-    given = settings or {}
+    given = check_settings(settings)
     texts = with_local_defaults({name: value_text(value) for name, value in given.items()})
     on_close: Callable[[], None] = leave
     if path == MEMORY:
@@ -164,6 +192,7 @@ class Log(HeldBroker, ReadableLog):
 
     # Topics
 
+    @answers_other_keywords
     def create_topic(
         self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:
@@ -173,8 +202,10 @@ class Log(HeldBroker, ReadableLog):
         >>> log.topics()["prices"]
         3
         """
-        overrides = {key: value_text(value) for key, value in (config or {}).items()}
-        self._create_topic(NewTopic(name=name, partition_count=partitions, overrides=overrides))
+        overrides = {key: value_text(value) for key, value in check_settings(config).items()}
+        count = check_count(partitions, "partitions", least=1)
+        new = NewTopic(name=check_topic_name(name), partition_count=count, overrides=overrides)
+        self._create_topic(new)
 
     @done_whole
     def _create_topic(self, new: NewTopic) -> None:
@@ -240,7 +271,7 @@ class Log(HeldBroker, ReadableLog):
             ConfigChange(name=name, operation=ConfigOperation.DELETE)
             if value is None
             else ConfigChange(name=name, value=value_text(value))
-            for name, value in config.items()
+            for name, value in check_settings(config).items()
         ]
         with HeldInterrupts():
             name = self.find_topic(topic).name
@@ -256,7 +287,8 @@ class Log(HeldBroker, ReadableLog):
         """
         with HeldInterrupts():
             name = self.find_topic(topic).name
-            self.broker.admin.grow_topic(TopicGrowth(name=name, partition_count=count))
+            wanted = check_count(count, "partitions", least=1)
+            self.broker.admin.grow_topic(TopicGrowth(name=name, partition_count=wanted))
 
     # Records
 
@@ -282,7 +314,10 @@ class Log(HeldBroker, ReadableLog):
         try:
             data = single_record_batch(key, value, time_ms, headers)
         except (TypeError, ValueError) as error:
+            check_time(time_ms)
             raise UserError(_refusal_of(key, value)) from error
+        if partition is not None and type(partition) is not int:
+            partition = check_partition(partition)
         place, offset = self._append(topic, key, partition, BuiltBatch(data), now_ms)
         return _made((topic, place, offset, time_ms))
 
@@ -295,7 +330,9 @@ class Log(HeldBroker, ReadableLog):
         batch: RecordBatch,
         now_ms: int,
     ) -> tuple[int, int]:
-        found = self.broker.topics.find(topic) or self.find_topic(topic)
+        found = (self.broker.topics.find(topic) if type(topic) is str else None) or self.find_topic(
+            topic
+        )
         index = self._choose_partition(found, key) if partition is None else partition
         to = found.partitions.get(index) or self.find_partition(topic, index)
         return index, self._append_to(to, batch, now_ms)
@@ -310,6 +347,8 @@ class Log(HeldBroker, ReadableLog):
         >>> log.append_batch("orders", 0, builder)
         3
         """
+        if not isinstance(builder, RecordBatchBuilder) or not builder.record_count:
+            raise UserError("append_batch takes an ottla.RecordBatchBuilder that has records")
         return self._append_data(topic, partition, BuiltBatch(builder.build_writable()))
 
     def append_many(
@@ -351,20 +390,24 @@ class Log(HeldBroker, ReadableLog):
         >>> log.append_built("orders", 0, builder.build())
         3
         """
+        if not isinstance(data, Buffer):
+            raise UserError(f"append_built takes a batch's bytes, not {type(data).__name__}")
         return self._append_data(topic, partition, bytearray(data))
 
     @done_whole
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Deletes the records before offsets by partition; returns the new log start offsets.
+        """Deletes the records before offsets by partition; returns the new log start offsets. The
+        offset -1 stands for the end.
 
         >>> log.delete_records("orders", {0: 2})
         {0: 2}
         >>> log.offsets("orders")[0]
         (2, 3)
         """
-        wanted = {TopicPartition(topic, index): offset for index, offset in before.items()}
-        for index in before:
+        offsets = check_partition_offsets(before, least=-1)
+        for index in offsets:
             self.find_partition(topic, index)
+        wanted = {TopicPartition(topic, index): offset for index, offset in offsets.items()}
         starts: dict[int, int] = {}
         with HeldInterrupts():
             for place, start in self.broker.admin.delete_records(wanted).items():
@@ -417,6 +460,7 @@ class Log(HeldBroker, ReadableLog):
         >>> log.offsets_for_time("orders", 1_767_225_602_000)
         {0: 1, 1: None}
         """
+        check_timestamp(timestamp_ms)
         with self.looking() as broker:
             isolation = Isolation.LAST_STABLE
             found = {
@@ -468,4 +512,4 @@ def _refusal_of(key: object, value: object) -> str:
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, Buffer):
             return f"a {name} must be bytes or None, not {type(content).__name__}"
-    return "headers must be pairs of a name and its bytes, or None; a timestamp is milliseconds"
+    return "headers must be pairs of a name and its bytes, or None; a timestamp has 64 bits"

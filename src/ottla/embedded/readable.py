@@ -3,10 +3,18 @@ reads.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from ottla.base.arguments import (
+    check_offset,
+    check_partition,
+    check_partition_offsets,
+    check_seconds,
+)
 from ottla.base.closing import Closing
+from ottla.base.errors import UserError
+from ottla.base.other_names import LOG, OtherNames, answers_other_keywords
 from ottla.base.partitions import TopicPartition
 from ottla.embedded.scanning import Region, Scan, Tail
 from ottla.record.record import Record
@@ -14,8 +22,10 @@ from ottla.record.record import Record
 Self = TypeVar("Self", bound="ReadableLog")
 
 
-class ReadableLog(Closing, ABC):
+class ReadableLog(OtherNames, Closing, ABC):
     """Topics to read: by record, as tables, and as records arrive."""
+
+    _other_names = LOG
 
     @abstractmethod
     def close(self) -> None:
@@ -84,6 +94,7 @@ class ReadableLog(Closing, ABC):
     def _check_open(self) -> None:
         """Raises `UserError` after `close`."""
 
+    @answers_other_keywords
     def read(
         self, topic: str, partition: int = 0, *, from_offset: int = 0, until: int | None = None
     ) -> Iterator[Record]:
@@ -96,13 +107,20 @@ class ReadableLog(Closing, ABC):
         >>> [record.value for record in log.read("orders", 0, from_offset=1)]
         [b'coffee', b'cake']
         """
-        stable = self.stable_ends(topic, [partition])[partition]
-        end = stable if until is None else min(until, stable)
-        for region in self.regions(TopicPartition(topic, partition), from_offset, end):
+        place = TopicPartition(topic, check_partition(partition))
+        begin = check_offset(from_offset)
+        end = self.stable_ends(topic, [place.partition])[place.partition]
+        if until is not None:
+            end = min(check_offset(until), end)
+        return self._records(place, begin, end)
+
+    def _records(self, place: TopicPartition, begin: int, end: int) -> Iterator[Record]:
+        for region in self.regions(place, begin, end):
             for record in region.records():
                 yield record
                 self._check_open()
 
+    @answers_other_keywords
     def scan(
         self,
         topic: str,
@@ -115,7 +133,7 @@ class ReadableLog(Closing, ABC):
         """The committed records of a topic, or of some of its partitions, partition by partition.
         Iterate over `TopicRecord`s, or call `to_arrow()`, `to_pandas()`, `to_polars()`,
         `to_duckdb()` or `batches()`. A time stands for the offset of the first record at or after
-        it.
+        it. Raises `UserError` for a partition that the topic does not have.
 
         >>> [record.value for record in log.scan("orders", from_time_ms=1_767_225_602_000)]
         [b'coffee', b'cake']
@@ -129,18 +147,20 @@ class ReadableLog(Closing, ABC):
         if until_time_ms is not None:
             ends = self.offsets_for_time(topic, until_time_ms)
         spans = {}
-        for index, end in self.stable_ends(topic, partitions).items():
-            given = from_offset if isinstance(from_offset, int) else from_offset.get(index, 0)
-            begin, bound = begins.get(index, given), ends.get(index, end)
+        stable = self.stable_ends(topic, partitions)
+        given = _starts(topic, from_offset, stable)
+        for index, end in stable.items():
+            begin, bound = begins.get(index, given.get(index, 0)), ends.get(index, end)
             spans[index] = (end if begin is None else begin, end if bound is None else bound)
         return Scan(self, topic, spans)
 
+    @answers_other_keywords
     def tail(
         self,
         topic: str,
         *,
         partitions: Iterable[int] | None = None,
-        from_offset: Mapping[int, int] | None = None,
+        from_offset: int | Mapping[int, int] | None = None,
         timeout_s: float | None = None,
     ) -> Tail:
         """Records as they arrive, from now on or from offsets by partition: `for` and `async for`.
@@ -152,6 +172,22 @@ class ReadableLog(Closing, ABC):
         b'coffee'
         b'cake'
         """
-        return Tail(
-            self, topic, self.stable_ends(topic, partitions) | dict(from_offset or {}), timeout_s
-        )
+        if timeout_s is not None:
+            check_seconds(timeout_s)
+        ends = self.stable_ends(topic, partitions)
+        starts = {} if from_offset is None else _starts(topic, from_offset, ends)
+        return Tail(self, topic, ends | starts, timeout_s)
+
+
+def _starts(
+    topic: str, from_offset: int | Mapping[int, int], partitions: Collection[int]
+) -> dict[int, int]:
+    """Where to begin, by partition. Raises `UserError` for a partition that is not read."""
+    if not isinstance(from_offset, Mapping):
+        return dict.fromkeys(partitions, check_offset(from_offset))
+    starts = check_partition_offsets(from_offset)
+    for index in starts:
+        if index not in partitions:
+            read = ", ".join(map(str, partitions))
+            raise UserError(f"from_offset has partition {index}; of topic {topic} are read: {read}")
+    return starts

@@ -215,6 +215,17 @@ def test_a_broker_is_not_taken_for_a_directory(words: tuple[str, ...]) -> None:
     assert said in result.stderr
 
 
+def test_an_address_is_not_made_a_directory_to_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["serve", "localhost:9092"])
+    assert result.exit_code == 2
+    assert "--listen localhost:9092 listens there" in result.stderr
+    assert "a directory of that name is ./localhost:9092" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_help_opens_with_the_example_and_ends_with_what_all_share() -> None:
     lines = run("--help").splitlines()
     assert lines[0] == "$ ottla show data/ orders"

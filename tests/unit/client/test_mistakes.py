@@ -1,7 +1,7 @@
 """Mistakes in calls of our clients are answered with one line that names the fix."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,15 @@ CONSUMER: list[tuple[Call, str]] = [
     (lambda c: c.seek_to_time(datetime.now(UTC)), "int(time.timestamp() * 1000)"),
     (lambda c: c.offsets_for_times({T0: 1.5}), "a whole number of milliseconds since 1970"),
     (lambda c: (c.assign([("orders", 7)]), c.poll(1)), "no partition orders-7; the topic has 2"),
+    (lambda c: c.subscribe("orders", on_assign=5), "a listener is a function of partitions, not 5"),
+    (lambda c: c.subscribe(pattern="("), "(: not a regular expression"),
+    (lambda c: c.subscribe(pattern=5), "a pattern is a regular expression such as '^order.*'"),
+    (lambda c: (c.assign([T0]), c.poll("1")), "a time to wait is a number of seconds, not '1'"),
+    (lambda c: (c.assign([T0]), c.poll(-1)), "not negative: -1; None waits as long as it takes"),
+    (lambda c: (c.assign([T0]), c.consume("1")), "a number of records is a whole number from 0"),
+    (lambda c: c.consume(1, timedelta(seconds=1)), "timeout.total_seconds()"),
+    (lambda c: c.streams(0), "a number of streams is a whole number from 1 on, not 0"),
+    (lambda c: c.partitions_for_topic(5), "a topic's name is a str, not int"),
 ]
 
 
@@ -124,6 +133,8 @@ def test_a_simple_consumer_says_what_a_position_is(log: ottla.Log) -> None:
         assert "ottla.FetchPosition(" in refusal(lambda s: s.multifetch([("orders", 0, 0)]), simple)
         assert "not negative: -1" in refusal(lambda s: s.fetch("orders", 0, -1), simple)
         assert PLACE in refusal(lambda s: s.offsets_before("orders", -1), simple)
+        now: Any = datetime.now(UTC)
+        assert "time.timestamp()" in refusal(lambda s: s.offsets_before("orders", 0, now), simple)
 
 
 @pytest.mark.parametrize(
@@ -168,12 +179,67 @@ def test_a_client_that_is_closed_connects_to_nobody(log: ottla.Log) -> None:
 
 
 def test_names_of_other_clients_are_answered_with_ours(log: ottla.Log) -> None:
-    with ottla.Producer(log) as producer, ottla.Consumer(log) as consumer:
+    with (
+        ottla.Producer(log) as producer,
+        ottla.Consumer(log) as consumer,
+        ottla.Admin(log) as admin,
+    ):
         sending = producer.send("orders", b"tea")
-        for client in (producer, consumer, sending):
+        for client in (producer, consumer, sending, admin):
             for name, hint in client._other_names.items():
                 with pytest.raises(AttributeError) as missing:
                     getattr(client, name)
                 assert str(missing.value).endswith(f"has no {name!r}: {hint}")
                 assert not hasattr(type(client), name)
             assert not hasattr(client, "no_such_name")
+
+
+KEYWORDS: list[tuple[Call, str]] = [
+    (lambda log: ottla.Producer(bootstrap_servers="h:1"), "the brokers are the target"),  # type: ignore[call-arg]
+    (lambda log: ottla.Producer(log, linger_ms=5), 'settings={"linger.ms": VALUE}'),  # type: ignore[call-arg]
+    (lambda log: ottla.aio.Producer(log, acks=1), 'settings={"acks": VALUE}'),  # type: ignore[call-arg]
+    (lambda log: ottla.Consumer(log, group_id="kitchen"), "Consumer has no argument 'group_id'"),  # type: ignore[call-arg]
+    (lambda log: ottla.Consumer(log).commit(asynchronous=False), "commit_async does not"),  # type: ignore[call-arg]
+    (lambda log: ottla.Consumer(log).consume(max_records=5), "use num_messages=COUNT"),  # type: ignore[call-arg]
+    (lambda log: ottla.Consumer(log).subscribe("orders", listener=print), "use on_assign=f"),  # type: ignore[call-arg]
+    (lambda log: ottla.Admin(log).create_topic("a", num_partitions=2), "did you mean partitions?"),  # type: ignore[call-arg]
+]
+
+
+@pytest.mark.parametrize(("call", "answer"), KEYWORDS)
+def test_arguments_of_other_clients_are_answered_with_ours(
+    log: ottla.Log, call: Call, answer: str
+) -> None:
+    with pytest.raises(TypeError) as unknown:
+        call(log)
+    assert answer in str(unknown.value)
+
+
+def test_a_consumer_that_is_closed_refuses_every_call(log: ottla.Log) -> None:
+    consumer = ottla.Consumer(log, "kitchen")
+    consumer.assign({T0: 0})  # type: ignore[dict-item]
+    consumer.close()
+    consumer.close()
+    calls: list[Call] = [
+        lambda c: c.subscribe("orders"),
+        lambda c: c.unsubscribe(),
+        lambda c: c.assign([T0]),
+        lambda c: c.assignment(),
+        lambda c: c.position(T0),
+        lambda c: c.seek(T0, 0),
+        lambda c: c.pause(T0),
+        lambda c: c.resume(T0),
+        lambda c: c.paused(),
+        lambda c: c.lag(T0),
+        lambda c: c.poll(0),
+        lambda c: c.consume(1, 0),
+        lambda c: c.commit(),
+        lambda c: c.commit_async(),
+        lambda c: c.committed([T0]),
+        lambda c: c.end_offsets([T0]),
+        lambda c: c.topics(),
+        lambda c: c.partitions_for_topic("orders"),
+    ]
+    for call in calls:
+        assert refusal(call, consumer) == "this consumer is closed; create another"
+    assert list(consumer) == []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ottla.base.addresses import address_text, parse_address
+from ottla.base.addresses import address_text, names_brokers, parse_address
 from ottla.base.errors import StorageError, UserError
 from ottla.base.events import OnEvent
 from ottla.cli.serve.control import DEFAULT_DIRECTORY
@@ -138,6 +138,12 @@ def serve_command(
     if directory is not None and _is_given("data_dirs"):
         asked = (directory, *data_dirs)
     default = None if given["config_file"] else DEFAULT_DIRECTORY
+    for path in asked:
+        if names_brokers(path):
+            raise UserError(
+                f"{path}: an address, where DIR is a data directory; --listen {path} listens there,"
+                f" and a directory of that name is ./{path}"
+            )
     paths = asked or log_directories(config, default=default)
     if background:
         arguments: list[str] = click.get_current_context().meta[ARGUMENTS]

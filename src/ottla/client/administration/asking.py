@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from ottla.base.arguments import check_topic_names
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
+from ottla.base.other_names import ADMIN, OtherNames
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import LEADS_NOT, Cluster
 from ottla.client.connection import Connection
-from ottla.client.places import check_topic_names
 from ottla.client.refusals import RefusedError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -27,8 +28,10 @@ class Answered(Protocol):
 Part = TypeVar("Part", bound=Answered)
 
 
-class Asking:
+class Asking(OtherNames):
     """Holds the cluster; the methods for each noun are a class derived from this one."""
+
+    _other_names = ADMIN
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -4,14 +4,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+from ottla.base.arguments import check_settings, check_topic_names
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.ids import ZERO_UUID
+from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.connection import Connection
-from ottla.client.places import check_topic_names
 from ottla.client.reading import LATEST, READ_UNCOMMITTED, by_partition, offsets_request
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -97,6 +98,7 @@ class TopicAdmin(Asking):
                 found.append(_described(one))
         return sorted(found, key=lambda one: one.name)
 
+    @answers_other_keywords
     def create_topic(
         self,
         name: str,
@@ -117,6 +119,7 @@ class TopicAdmin(Asking):
             validate_only=validate_only,
         )
 
+    @answers_other_keywords
     def create_topics(
         self,
         topics: Mapping[str, int],
@@ -144,7 +147,7 @@ class TopicAdmin(Asking):
                 replication_factor=replication_factor,
                 configs=[
                     CreatableTopicConfig(name=key, value=value)
-                    for key, value in (configs or {}).items()
+                    for key, value in check_settings(configs).items()
                 ],
             )
             for name, partitions in topics.items()

@@ -10,12 +10,18 @@ from itertools import islice
 from types import TracebackType
 from typing import Self
 
+from ottla.base.arguments import (
+    check_count,
+    check_place,
+    check_places,
+    check_seconds,
+    check_time,
+)
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.arguments import Offsets, offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord
-from ottla.client.places import check_place, check_places, check_time
 from ottla.client.reading import EARLIEST, LATEST
 
 
@@ -92,8 +98,9 @@ class Consumer(ConsumerBase):
         >>> [record.value for record in await consumer.consume(2, timeout=10)]
         [b'coffee', b'cake']
         """
+        check_count(num_messages, "records")
         found: list[ConsumerRecord] = []
-        until_s = None if timeout is None else time.monotonic() + timeout
+        until_s = None if timeout is None else time.monotonic() + check_seconds(timeout)
         while len(found) < num_messages:
             if not self._core.attention:
                 found += islice(self._records, num_messages - len(found))
@@ -112,16 +119,16 @@ class Consumer(ConsumerBase):
                 yield record
                 if core.attention:
                     break
-            if core.is_closed:
-                return
-            await self._fill(None)
+            if not core.is_closed:
+                await self._fill(None)
+        core.check_process()
 
     async def _fill(self, timeout: float | None) -> bool:
         """Whether there is a record to return; it is then in `_records`."""
         core = self._core
         core.check_reads()
         self._listen()
-        until_s = None if timeout is None else time.monotonic() + timeout
+        until_s = None if timeout is None else time.monotonic() + check_seconds(timeout)
         while not core.is_closed:
             core.auto_commit()
             while (event := core.next_event()) is not None:
@@ -221,7 +228,7 @@ class Consumer(ConsumerBase):
         >>> "orders" in await consumer.topics()
         True
         """
-        return set(await asyncio.to_thread(self._core.topics))
+        return set(await asyncio.to_thread(self._opened.topics))
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
         """The partitions of a topic. Raises `UserError`, with the topic that was perhaps meant.
@@ -229,7 +236,7 @@ class Consumer(ConsumerBase):
         >>> await consumer.partitions_for_topic("orders")
         {0, 1}
         """
-        return set(range(await asyncio.to_thread(self._core.partition_count, topic)))
+        return set(range(await asyncio.to_thread(self._opened.partition_count, topic)))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ottla.base.arguments import check_offset, check_offsets, check_place, check_places
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import ClientSettings
@@ -12,7 +13,6 @@ from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.groups import ReadUpTo
-from ottla.client.places import check_offset, check_offsets, check_place, check_places
 from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
 from ottla.config.consumer import ConsumerConfig, consumer_config
@@ -70,8 +70,15 @@ def subscription_of(topics: Topics, *, by_broker: bool) -> Subscription:
     text = "|".join(f"(?:{one})" for one in expressions)
     if by_broker:
         return Subscription(topics=plain, regex=text.replace("(?:^", "(?:"))
+    return Subscription(topics=plain, pattern=expression_of(text))
+
+
+def expression_of(text: Any) -> re.Pattern[str]:
+    """A compiled regular expression; raises `UserError`."""
+    if not isinstance(text, str | re.Pattern):
+        raise UserError(f"a pattern is a regular expression such as '^order.*', not {text!r}")
     try:
-        return Subscription(topics=plain, pattern=re.compile(text))
+        return re.compile(text)
     except re.error as error:
         raise UserError(f"{text}: not a regular expression: {error}") from error
 

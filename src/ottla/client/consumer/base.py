@@ -1,27 +1,29 @@
 """What both kinds of consumers do without asking brokers."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from ottla.base.arguments import check_offset, check_place, check_places
+from ottla.base.errors import UserError
+from ottla.base.other_names import CONSUMER, OtherNames, answers_other_keywords
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.arguments import (
     Listener,
     Offsets,
     Placed,
     Topics,
+    expression_of,
     make_core,
     offsets_to_commit,
     positions_of,
     subscription_of,
 )
 from ottla.client.consumer.assignors import PartitionAssignor
+from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.membership import EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
-from ottla.client.other_names import CONSUMER, OtherNames
-from ottla.client.places import check_offset, check_place, check_places
 from ottla.client.target import Target
 
 
@@ -30,6 +32,7 @@ class ConsumerBase(OtherNames):
 
     _other_names = CONSUMER
 
+    @answers_other_keywords
     def __init__(
         self,
         target: Target,
@@ -52,6 +55,13 @@ class ConsumerBase(OtherNames):
         self._records: Iterator[ConsumerRecord] = iter(())
         self._listeners: Mapping[EventKind, Listener] = {}
 
+    @property
+    def _opened(self) -> ConsumerCore:
+        """The core; raises `ClosedError` if the consumer is closed, or its process was forked."""
+        self._core.check_open()
+        return self._core
+
+    @answers_other_keywords
     def subscribe(
         self,
         topics: Topics = (),
@@ -72,7 +82,7 @@ class ConsumerBase(OtherNames):
         >>> consumer.subscribe(["orders", "teas"], on_revoke=lambda partitions: consumer.commit())
         >>> consumer.subscribe("^order.*")
         """
-        wanted = re.compile(pattern) if pattern is not None else topics
+        wanted = expression_of(pattern) if pattern is not None else topics
         by_broker = self._core.config.group_protocol == "consumer"
         self._listeners = listeners_of(on_assign, on_revoke, on_lost)
         self._core.subscribe(subscription_of(wanted, by_broker=by_broker))
@@ -106,7 +116,7 @@ class ConsumerBase(OtherNames):
         >>> consumer.assignment()
         {TopicPartition(topic='orders', partition=1)}
         """
-        return self._core.assignment()
+        return self._opened.assignment()
 
     def position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record; `None` while it is not known.
@@ -116,7 +126,7 @@ class ConsumerBase(OtherNames):
         >>> consumer.position(place)
         2
         """
-        return self._core.position(check_place(partition))
+        return self._opened.position(check_place(partition))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continues at an offset; also within `on_assign`.
@@ -127,7 +137,7 @@ class ConsumerBase(OtherNames):
         >>> consumer.position(place)
         2
         """
-        self._core.seek(check_place(partition), check_offset(offset))
+        self._opened.seek(check_place(partition), check_offset(offset))
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Returns no records of partitions until `resume`; the group is not affected.
@@ -138,7 +148,7 @@ class ConsumerBase(OtherNames):
         >>> consumer.paused() == {place}
         True
         """
-        self._core.pause(check_places(partitions))
+        self._opened.pause(check_places(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Returns records of paused partitions again.
@@ -150,7 +160,7 @@ class ConsumerBase(OtherNames):
         >>> consumer.paused()
         set()
         """
-        self._core.resume(check_places(partitions))
+        self._opened.resume(check_places(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """The paused partitions.
@@ -160,7 +170,7 @@ class ConsumerBase(OtherNames):
         >>> consumer.paused()
         {TopicPartition(topic='orders', partition=1)}
         """
-        return self._core.paused()
+        return self._opened.paused()
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Number of records up to the end according to the last fetch; `None` before the first.
@@ -170,7 +180,7 @@ class ConsumerBase(OtherNames):
         >>> print(consumer.lag(place))
         None
         """
-        return self._core.lag(check_place(partition))
+        return self._opened.lag(check_place(partition))
 
     def commit_async(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
@@ -207,4 +217,7 @@ def listeners_of(
         EventKind.REVOKED: on_revoke,
         EventKind.LOST: on_lost or on_revoke,
     }
+    for listener in given.values():
+        if listener is not None and not callable(listener):
+            raise UserError(f"a listener is a function of partitions, not {listener!r}")
     return {kind: listener for kind, listener in given.items() if listener is not None}

@@ -12,12 +12,19 @@ from itertools import islice
 from types import TracebackType
 from typing import Self
 
+from ottla.base.arguments import (
+    check_count,
+    check_place,
+    check_places,
+    check_seconds,
+    check_time,
+)
+from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.arguments import Offsets, offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord
-from ottla.client.places import check_place, check_places, check_time
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.runtime.loops import check_may_block
 
@@ -81,6 +88,7 @@ class Consumer(ConsumerBase):
         ...     stream.subscribe("orders")
         """
         self._core.check_group()
+        count = check_count(count, "streams", least=1)
         added = [Consumer(**self._stream_arguments(number)) for number in range(count)]
         self._streams += tuple(added)
         return added
@@ -99,6 +107,7 @@ class Consumer(ConsumerBase):
                 return record
         return next(self._records) if self._fill(timeout) else None
 
+    @answers_other_keywords
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
         """Up to `count` records; fewer if no more arrive within `timeout` seconds.
 
@@ -106,8 +115,9 @@ class Consumer(ConsumerBase):
         >>> [record.value for record in consumer.consume(2, timeout=10)]
         [b'coffee', b'cake']
         """
+        check_count(num_messages, "records")
         found: list[ConsumerRecord] = []
-        until_s = None if timeout is None else time.monotonic() + timeout
+        until_s = None if timeout is None else time.monotonic() + check_seconds(timeout)
         while len(found) < num_messages:
             if not self._core.attention:
                 found += islice(self._records, num_messages - len(found))
@@ -127,6 +137,7 @@ class Consumer(ConsumerBase):
                 if core.attention:
                     break
             if core.is_closed:
+                core.check_process()
                 return
             self._fill(None)
 
@@ -134,7 +145,7 @@ class Consumer(ConsumerBase):
         """Whether there is a record to return; it is then in `_records`."""
         core = self._core
         core.check_reads()
-        until_s = None if timeout is None else time.monotonic() + timeout
+        until_s = None if timeout is None else time.monotonic() + check_seconds(timeout)
         while not core.is_closed:
             core.auto_commit()
             while (event := core.next_event()) is not None:
@@ -216,7 +227,7 @@ class Consumer(ConsumerBase):
         True
         """
         check_may_block("topics()", "await ottla.aio.Consumer.topics()")
-        return set(self._core.topics())
+        return set(self._opened.topics())
 
     def partitions_for_topic(self, topic: str) -> set[int]:
         """The partitions of a topic. Raises `UserError`, with the topic that was perhaps meant.
@@ -228,7 +239,7 @@ class Consumer(ConsumerBase):
         ottla.client.refusals.UnknownTopicError: there is no topic order; did you mean orders?
         """
         check_may_block("partitions_for_topic()", "await ottla.aio.Consumer.partitions_for_topic()")
-        return set(range(self._core.partition_count(topic)))
+        return set(range(self._opened.partition_count(topic)))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition.
@@ -267,6 +278,7 @@ class Consumer(ConsumerBase):
 
     # Commits
 
+    @answers_other_keywords
     def commit(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
     ) -> None:

@@ -6,23 +6,20 @@ brokers (positions, leaders, resets), which `work` sends, and may block. `consum
 """
 
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from ottla.base.arguments import check_topic_name
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
-from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.connection import UnreachableError
-from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
-from ottla.client.consumer.classic_member import ClassicMember
+from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.commits import Commits
-from ottla.client.consumer.consumer_member import ConsumerMember
 from ottla.client.consumer.errors import (
     ClosedError,
     LogTruncatedError,
@@ -30,21 +27,24 @@ from ottla.client.consumer.errors import (
 )
 from ottla.client.consumer.fetch_queue import FetchQueue
 from ottla.client.consumer.fetcher import Fetcher
-from ottla.client.consumer.group import GroupThread, Subscription
+from ottla.client.consumer.group import GroupThread, Subscription, member_of
 from ottla.client.consumer.handed import Handed, cut
-from ottla.client.consumer.membership import Event, EventKind, MemberOptions, Membership
+from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.groups import OUTSIDER, Committed, GroupMemberId, ReadUpTo
 from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.refusals import RefusedError
 from ottla.config.consumer import ConsumerConfig, reset_duration_ms
+from ottla.runtime.forks import bind_to_process
 
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from ottla.client.consumer.registry_group import RegistryGroup
 
+CLOSED = "this consumer is closed; create another"
+FORKED = "this consumer was created before the fork; create another in the child"
 MILLISECONDS = 1000
 WORK_PAUSE_S = 0.1
 
@@ -63,6 +63,8 @@ class ConsumerCore:
         self.config = config
         self.group = group
         self.is_closed = False
+        self._refusal: str | None = None
+        """The reason why calls are refused."""
         self.attention = False
         """Whether there is something other than the next record for the application's thread."""
         self.wakers: list[Callable[[], None]] = []
@@ -97,6 +99,7 @@ class ConsumerCore:
         self._unchecked: dict[str, int] = {}
         self._next_work_s = 0.0
         self._was_reached = False
+        bind_to_process(self)
 
     def _make_group(self) -> "GroupThread | RegistryGroup":
         config = self.config
@@ -106,22 +109,7 @@ class ConsumerCore:
             from ottla.client.consumer.registry_group import RegistryGroup
 
             return RegistryGroup(self._cluster, self.group, config, self._changed, self._notify)
-        options = MemberOptions(
-            group_id=self.group,
-            instance_id=config.group_instance_id or None,
-            rack=config.client_rack or None,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.max_poll_interval_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            retry_backoff_ms=config.retry_backoff_ms,
-        )
-        member: Membership
-        if config.group_protocol == "consumer":
-            member_id = uuid_text(secrets.token_bytes(16))
-            member = ConsumerMember(options, member_id, config.group_remote_assignor or None)
-        else:
-            strategy = config.partition_assignment_strategy
-            member = ClassicMember(options, assignors_of(strategy, self._assignors))
+        member = member_of(self.group, config, self._assignors)
         return GroupThread(
             cluster=self._cluster,
             group=self.group,
@@ -264,7 +252,7 @@ class ConsumerCore:
         return self._cluster.list_offsets(wanted, self._isolation) if wanted else {}
 
     def partition_count(self, topic: str) -> int:
-        return self._cluster.check_topic(topic)
+        return self._cluster.check_topic(check_topic_name(topic))
 
     def topics(self) -> list[str]:
         return self._cluster.topic_names()
@@ -651,8 +639,8 @@ class ConsumerCore:
         return self.config.enable_auto_commit and time.monotonic() >= self._commit_due_s
 
     def check_open(self) -> None:
-        if self.is_closed:
-            raise ClosedError("this consumer is closed; create another")
+        if self._refusal is not None:
+            raise ClosedError(self._refusal)
 
     def check_reads(self) -> None:
         """Raises `UserError` where no record can ever come, as Java's `KafkaConsumer.poll` does."""
@@ -676,6 +664,19 @@ class ConsumerCore:
                 return None
             return Event(EventKind.REVOKED, self._thread.member.owned)
 
+    def abandon(self) -> None:
+        """In a forked child, which has none of the threads, and may have the locks of one."""
+        if self._handed is not None:
+            self._handed.end()
+        self._changed = threading.Condition()
+        self.is_closed = self.attention = True
+        self._refusal = self._refusal or FORKED
+
+    def check_process(self) -> None:
+        """Raises `ClosedError` in a forked child, where iteration does not just end."""
+        if self._refusal == FORKED:
+            self.check_open()
+
     def close(self, *, commits: bool = True) -> None:
         """Commits, leaves the group, and stops the threads; may block."""
         if self.is_closed:
@@ -683,6 +684,7 @@ class ConsumerCore:
         if commits and self.config.enable_auto_commit and self._commits is not None:
             self._commit_quietly()
         self.is_closed = True
+        self._refusal = CLOSED
         with self._changed:
             self._notify()
         if self._commits is not None:

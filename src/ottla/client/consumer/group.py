@@ -6,16 +6,21 @@ while heartbeats continue.
 """
 
 import re
+import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, UserError
+from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.client.connection import Connection, UnreachableError
-from ottla.client.consumer.membership import Membership
+from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
+from ottla.client.consumer.classic_member import ClassicMember
+from ottla.client.consumer.consumer_member import ConsumerMember
+from ottla.client.consumer.membership import MemberOptions, Membership
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.refusals import RefusedError
 from ottla.codec.schema import Message
@@ -235,3 +240,23 @@ class GroupThread:
 
 def _now_ms() -> float:
     return time.monotonic() * MILLISECONDS
+
+
+def member_of(
+    group: str, config: ConsumerConfig, assignors: Sequence[PartitionAssignor]
+) -> Membership:
+    """The member of a group, by the protocol that the settings name."""
+    options = MemberOptions(
+        group_id=group,
+        instance_id=config.group_instance_id or None,
+        rack=config.client_rack or None,
+        session_timeout_ms=config.session_timeout_ms,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+    )
+    if config.group_protocol == "consumer":
+        member_id = uuid_text(secrets.token_bytes(16))
+        return ConsumerMember(options, member_id, config.group_remote_assignor or None)
+    strategy = config.partition_assignment_strategy
+    return ClassicMember(options, assignors_of(strategy, assignors))

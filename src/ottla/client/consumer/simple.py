@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ottla.base.arguments import check_offset, check_place, check_time
 from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, UserError
+from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
@@ -18,7 +20,6 @@ from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.fetching import whole_batches
-from ottla.client.places import check_offset, check_place
 from ottla.client.reading import (
     LATEST,
     READ_COMMITTED,
@@ -62,6 +63,7 @@ class SimpleConsumer(Closing):
     [b'coffee', b'cake']
     """
 
+    @answers_other_keywords
     def __init__(
         self,
         target: Target,
@@ -126,12 +128,12 @@ class SimpleConsumer(Closing):
         [3]
         """
         check_may_block("offsets_before()", INSTEAD)
-        place = check_place((topic, partition))
+        place, time_ms = check_place((topic, partition)), check_time(timestamp_ms)
 
         def ask(broker: Connection) -> list[int]:
-            found = segment_offsets(broker, place, timestamp_ms, max_count)
+            found = segment_offsets(broker, place, time_ms, max_count)
             if found is None:
-                found = [list_offset(broker, topic, partition, timestamp_ms)]
+                found = [list_offset(broker, topic, partition, time_ms)]
             return [one for one in found if one >= 0][:max_count]
 
         self._check(place)

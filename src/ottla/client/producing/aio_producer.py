@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 from ottla.base.closing import AsyncClosing
-from ottla.client.other_names import PRODUCER, OtherNames
+from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
 from ottla.client.producing.partitioners import Partitioner
@@ -31,6 +31,7 @@ class Producer(OtherNames, AsyncClosing):
 
     _other_names = PRODUCER
 
+    @answers_other_keywords
     def __init__(
         self,
         target: Target,

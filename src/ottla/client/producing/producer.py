@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from ottla.base.closing import Closing
-from ottla.client.other_names import PRODUCER, OtherNames
+from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
@@ -35,6 +35,7 @@ class Producer(OtherNames, Closing):
 
     _other_names = PRODUCER
 
+    @answers_other_keywords
     def __init__(
         self,
         target: Target,

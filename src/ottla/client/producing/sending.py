@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ottla.base.errors import OttlaError
-from ottla.client.other_names import SENDING, OtherNames
+from ottla.base.other_names import SENDING, OtherNames
 from ottla.client.producing.batches import RecordBatchInMaking
 from ottla.client.producing.sent_record import SentRecord
 from ottla.runtime.loops import check_may_block

@@ -1,0 +1,157 @@
+"""Topics, partitions, offsets and times as applications pass them; plain tuples are partitions too.
+
+Every function raises `UserError`, which says how to write what was meant: otherwise a wrong
+argument ends as an error in an encoder, or silently stands for another partition.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from operator import index
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+
+
+def check_topic_name(topic: Any) -> str:
+    """One topic's name."""
+    if not isinstance(topic, str):
+        raise UserError(f"a topic's name is a str, not {_kind(topic)}")
+    return topic
+
+
+def check_topic_names(topics: Any) -> Iterable[str]:
+    """Names of several topics: a single one would be read letter by letter."""
+    if isinstance(topics, str) or not isinstance(topics, Iterable):
+        raise UserError(f'topics are a list of names such as ["orders"], not {topics!r}')
+    return topics
+
+
+def check_place(place: Any) -> TopicPartition:
+    """A topic's name and a partition's number."""
+    match place:
+        case (str(topic), partition) if (number := _whole(partition)) is not None and number >= 0:
+            return TopicPartition(topic, number)
+    raise UserError(
+        f'a partition is (TOPIC, NUMBER), such as ("orders", 0) or '
+        f'ottla.TopicPartition("orders", 0), not {place!r}'
+    )
+
+
+def check_places(places: Any) -> list[TopicPartition]:
+    """Several places."""
+    if isinstance(places, str) or not isinstance(places, Iterable):
+        raise UserError(f'partitions are a list such as [("orders", 0)], not {places!r}')
+    return [check_place(one) for one in places]
+
+
+def check_offsets(offsets: Any) -> dict[TopicPartition, int]:
+    """The offset of the next record for each partition."""
+    if not isinstance(offsets, Mapping):
+        raise UserError(
+            f'offsets are a dictionary such as {{("orders", 0): 17}}, not {_kind(offsets)}'
+        )
+    return {check_place(place): check_offset(at) for place, at in offsets.items()}
+
+
+def check_partition(partition: Any) -> int:
+    """The number of a partition, where the topic is another argument."""
+    number = _whole(partition)
+    if number is None:
+        raise UserError(f"a partition is a whole number such as 0, not {partition!r}")
+    return number
+
+
+def check_partitions(partitions: Any) -> list[int]:
+    """Numbers of several partitions of one topic."""
+    if isinstance(partitions, str | bytes) or not isinstance(partitions, Iterable):
+        raise UserError(f"partitions are a list of numbers such as [0, 1], not {partitions!r}")
+    return list(dict.fromkeys(map(check_partition, partitions)))
+
+
+def check_partition_offsets(offsets: Any, *, least: int = 0) -> dict[int, int]:
+    """Offsets by the numbers of one topic's partitions."""
+    if not isinstance(offsets, Mapping):
+        raise UserError(
+            f"offsets are a dictionary of partitions and offsets such as {{0: 17}}, not {offsets!r}"
+        )
+    return {check_partition(one): check_offset(at, least=least) for one, at in offsets.items()}
+
+
+def check_offset(offset: Any, *, least: int = 0) -> int:
+    """Where a record may be; numbers below zero that mean something to the callee down to
+    `least`.
+    """
+    number = _whole(offset)
+    if number is None:
+        raise UserError(f"an offset is a whole number, not {_kind(offset)}")
+    if number < least:
+        raise UserError(f"an offset is not negative: {number}")
+    return number
+
+
+def check_time(time_ms: Any) -> int:
+    """Milliseconds since 1970, or one of the numbers below zero that stand for an end of a log."""
+    if isinstance(time_ms, datetime):
+        raise UserError("a time is in milliseconds since 1970: int(time.timestamp() * 1000)")
+    number = _whole(time_ms)
+    if number is None:
+        raise UserError(
+            f"a time is a whole number of milliseconds since 1970, not {_kind(time_ms)}"
+        )
+    return number
+
+
+def check_timestamp(time_ms: Any) -> int:
+    """Milliseconds since 1970, and nothing else."""
+    number = check_time(time_ms)
+    if number < 0:
+        raise UserError(f"a time is not negative: {number}; it is in milliseconds since 1970")
+    return number
+
+
+def check_seconds(seconds: Any) -> float:
+    """How long to wait."""
+    if isinstance(seconds, timedelta):
+        raise UserError("a time to wait is in seconds: timeout.total_seconds()")
+    if not hasattr(type(seconds), "__float__"):
+        raise UserError(f"a time to wait is a number of seconds, not {seconds!r}")
+    if not float(seconds) >= 0:
+        raise UserError(
+            f"a time to wait is not negative: {seconds}; None waits as long as it takes"
+        )
+    return float(seconds)
+
+
+def check_count(count: Any, noun: str, *, least: int = 0) -> int:
+    """How many of `noun`."""
+    number = _whole(count)
+    if number is None or number < least:
+        raise UserError(f"a number of {noun} is a whole number from {least} on, not {count!r}")
+    return number
+
+
+def check_settings(settings: Any) -> Mapping[str, Any]:
+    """Settings by Kafka's names."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise UserError(
+            f"settings are a dictionary of Kafka's names and values, not {_kind(settings)}"
+        )
+    for name in settings:
+        if not isinstance(name, str):
+            raise UserError(f"a setting's name is a str, not {name!r}")
+    return settings
+
+
+def _whole(given: Any) -> int | None:
+    """A whole number, also numpy's; `None` for anything else."""
+    try:
+        return int(index(given))
+    except TypeError:
+        return None
+
+
+def _kind(given: object) -> str:
+    return type(given).__name__
