@@ -14,9 +14,12 @@ import pytest
 from benchmarks.machine import cost_of
 from ottla.protocol.framing import DEFAULT_CAPACITY
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.server.authentication import STRANGER_CAPACITY
+from ottla.server.listener import STRANGERS_SIZE
 from tests.integration.cli import support
-from tests.support.patience import PATIENCE_S
+from tests.support.logins import log_in, login_broker
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.serving import WireClient, open_broker, serving
 
 MEGABYTE = 1 << 20
@@ -98,6 +101,30 @@ def test_clients_that_never_end_their_requests_keep_one_that_does_waiting_at_mos
             for one in server._memory.stalled(server._monotonic_ms):
                 server._close_for_memory(one)
             assert server._memory.next_waiting() is not None
+
+
+@pytest.mark.slow
+def test_strangers_have_little_memory_together_and_hold_up_no_login_and_no_request(
+    tmp_path: Path,
+) -> None:
+    count = 80
+    with serving(login_broker(tmp_path)) as server, contextlib.ExitStack() as stack:
+        begun = large_frame(500_000)[:450_000]
+        crowd = Crowd(server.address, count, begun)
+        stack.callback(crowd.close)
+        wait_until(lambda: bool(server._strangers_memory.waiting))
+        with WireClient(server.address) as good:
+            log_in(good)
+            names = [f"{number}{'x' * 30_000}" for number in range(50)]
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=one) for one in names])
+            assert len(good.ask(request, 9).topics) == 50
+        with server.lock:
+            held = sum(one.reader.capacity for one in server._connections)
+            strangers = len(server._connections)
+        assert strangers >= count
+        most = STRANGERS_SIZE + MEGABYTE + (strangers + 1) * STRANGER_CAPACITY
+        assert held <= most + DEFAULT_CAPACITY
+        assert not server._memory.waiting
 
 
 @pytest.fixture

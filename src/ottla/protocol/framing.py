@@ -80,9 +80,18 @@ class FrameReader:
         """Whether nothing has come of a frame that was not given out."""
         return self._start == self._end
 
-    def limit(self, max_size: int) -> None:
-        """Takes frames of another size at most from now on."""
+    @property
+    def excess(self) -> int:
+        """By how many bytes the buffer is longer than that of a connection at rest."""
+        return max(len(self._buffer) - self._capacity, 0)
+
+    def limit(self, max_size: int, capacity: int) -> None:
+        """Takes frames of another size at most from now on, into a buffer of another size."""
+        assert capacity >= max(FRAME_SIZE.size, 2 * self._least_space)
         self._max_size = max_size
+        self._capacity = capacity
+        if self._start == self._end:
+            self._renew()
 
     def growth(self) -> int:
         """By how many bytes the next `writable` will make the buffer longer; mostly 0."""
@@ -94,8 +103,7 @@ class FrameReader:
     def give_back(self) -> None:
         """Takes a small buffer again where nothing is in the large one."""
         if self._start == self._end and len(self._buffer) > self._capacity:
-            self._shrink()
-            self._start = self._end = self._used = self._calm = 0
+            self._renew()
 
     def writable(self) -> memoryview:
         """Where to receive the next bytes; never empty. Frames given out before become invalid."""
@@ -145,8 +153,9 @@ class FrameReader:
         if len(self._buffer) > self._capacity and self._used:
             self._calm = self._calm + 1 if self._used <= self._capacity else 0
             if self._calm >= CALM or len(self._buffer) > KEPT_CAPACITY:
-                self._shrink()
-                self._calm = 0
+                self._renew()
+        elif len(self._buffer) < self._capacity:
+            self._renew()
         self._used = 0
 
     def _make_room(self) -> None:
@@ -183,9 +192,11 @@ class FrameReader:
         self._buffer = target
         self._grown = grown
 
-    def _shrink(self) -> None:
+    def _renew(self) -> None:
+        """Takes an empty buffer; frames that were given out keep theirs."""
         self._buffer = _new_buffer(self._capacity)
         self._grown = None
+        self._start = self._end = self._used = self._calm = 0
 
     def _grown_capacity(self) -> int:
         full = FRAME_SIZE.size + self._next_size() + self._least_space

@@ -61,6 +61,10 @@ Kafka answers one in a supported version.
 """
 
 
+STRANGER_CAPACITY: Final = 32 * 1024
+"""Of the buffer of a client that has not logged in, which is enough for most logins."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
     """How clients of one listener log in."""
@@ -295,7 +299,8 @@ class Logins:
 
     def begin(self, connection: Holds, listener: str) -> Authentication:
         """Returns what handles the requests of a client before its login."""
-        connection.reader.limit(self._broker.config.sasl_server_max_receive_size)
+        max_size = self._broker.config.sasl_server_max_receive_size
+        connection.reader.limit(max_size, STRANGER_CAPACITY)
         return Authentication(self._broker, self._settings[listener], self._counts, connection)
 
     def prepare(self, listeners: Sequence[Listener], config: BrokerConfig) -> None:

@@ -10,7 +10,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 
 from ottla.base.addresses import Address
 from ottla.codec.primitives import Output
-from ottla.protocol.framing import FrameReader
+from ottla.protocol.framing import DEFAULT_CAPACITY, FrameReader
 from ottla.server.authentication import Authentication
 from ottla.server.connection_events import ClientWent, CloseReason
 from ottla.server.request_context import Client, PendingResponse
@@ -91,7 +91,7 @@ class Connection:
 
     def has_logged_in(self) -> None:
         """From now on its requests may be as large as others'."""
-        self.reader.limit(self._max_request_size)
+        self.reader.limit(self._max_request_size, DEFAULT_CAPACITY)
 
     def has_failed_to_log_in(self) -> None:
         self.end(CloseReason.REFUSED)

@@ -52,6 +52,9 @@ MAX_OUTPUT_SIZE = 1 << 20
 MAX_OUTPUT_SLICES = 128
 """Bytes of responses in memory from which a connection's further requests wait."""
 
+STRANGERS_SIZE = 16 << 20
+"""Memory for long requests of all clients together that have not logged in."""
+
 ROUND_S = 0.004
 """Maximum time for serving the connections of one round.
 
@@ -112,6 +115,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._config = broker.config
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
+        self._strangers_memory = RequestMemory(STRANGERS_SIZE)
         self._logins = Logins(broker, self.connection_counts.logins)
         self._log_in_by: Timers[Connection] = Timers()
         self._transfer_rates = TransferRates()
@@ -309,7 +313,7 @@ class Server:
                 else:
                     connection.is_muted = True
                 return
-            if connection.reader.growth() and not self._memory.admit(connection):
+            if connection.reader.growth() and not self._memory_of(connection).admit(connection):
                 connection.is_starved = True
                 return
             if not connection.receive():
@@ -360,15 +364,21 @@ class Server:
         except Exception as error:
             self._end_after(error, connection)
 
+    def _memory_of(self, connection: Connection) -> RequestMemory:
+        """Strangers have their own, so that their requests hold up nobody else's."""
+        login = connection.login
+        return self._memory if login is None or login.has_login else self._strangers_memory
+
     def _close_for_memory(self, connection: Connection) -> None:
         logger.warning(NO_MEMORY, connection.peer_name)
         self._close(connection, CloseReason.MEMORY)
 
     def _feed_starved(self) -> None:
         """Reads again from the connections for which there is memory now."""
-        while (connection := self._memory.next_waiting()) is not None:
-            connection.is_starved = False
-            self._watch(connection)
+        for memory in (self._memory, self._strangers_memory):
+            while (connection := memory.next_waiting()) is not None:
+                connection.is_starved = False
+                self._watch(connection)
 
     def _end_after(self, error: Exception, connection: Connection) -> None:
         """Handles an exception of a request. Whatever its cause, other clients are served."""
@@ -439,7 +449,7 @@ class Server:
                 self._answer(pending_id)
         for connection in self._take_touched():
             self._flush(connection)
-        if self._memory.waiting:
+        if self._memory.waiting or self._strangers_memory.waiting:
             self._feed_starved()
 
     def _drop_answers(self, error: StorageError) -> None:
@@ -578,6 +588,7 @@ class Server:
         connection.close()
         self._log_in_by.cancel(connection)
         self._memory.forget(connection)
+        self._strangers_memory.forget(connection)
         self._connections.discard(connection)
         if not self._is_stopping:
             self._acceptors.left(connection.peer)

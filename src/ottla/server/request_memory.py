@@ -7,7 +7,6 @@ continue, however large its request; otherwise all could wait for each other. Ka
 `queued.max.request.bytes`, `SimpleMemoryPool`.
 """
 
-from ottla.protocol.framing import DEFAULT_CAPACITY
 from ottla.server.connection import Connection
 
 UNLIMITED = -1
@@ -63,7 +62,7 @@ class RequestMemory:
         for connection in list(self._sizes):
             if connection.is_at_rest:
                 connection.reader.give_back()
-            self._note(connection, connection.reader.capacity - DEFAULT_CAPACITY)
+            self._note(connection, connection.reader.excess)
 
     def stalled(self, before_ms: float) -> list[Connection]:
         """The connections that keep others waiting with a request that stalled at a given time."""

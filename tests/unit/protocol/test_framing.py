@@ -163,6 +163,20 @@ def test_a_huge_buffer_is_given_back_at_once() -> None:
     assert reader.capacity == 1024
 
 
+def test_a_buffer_of_another_size_is_taken_where_nothing_lies_in_the_one_before() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=1024)
+    reader.limit(100, 64)
+    assert (reader.capacity, reader.excess) == (64, 0)
+    assert feed(reader, framed(b"abc") + b"\0", 50) == [b"abc"]
+    reader.limit(MAX_SIZE, 2048)
+    assert reader.capacity == 64, "a byte lies in it"
+    assert feed(reader, framed(b"defg")[1:], 50) == [b"defg"]
+    reader.writable()
+    assert (reader.capacity, reader.excess) == (2048, 0)
+    feed(reader, framed(bytes(5000))[:4000], 1000)
+    assert reader.excess == reader.capacity - 2048 > 0
+
+
 def test_growth_is_told_before_it_happens() -> None:
     reader = FrameReader(MAX_SIZE, capacity=64)
     stream = framed(b"x" * 1000, b"y")
