@@ -8,6 +8,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -49,6 +50,7 @@ def stop(process: "Popen[str]") -> None:
 
 
 ENDINGS: list[Ending] = [stop, kill]
+KEEPS = pytest.mark.parametrize("keeps", [True, False], ids=["", "without snapshots"])
 SIZES = {"one segment": "1073741824", "a segment each": "100"}
 
 
@@ -76,10 +78,16 @@ def answer(client: WireClient) -> tuple[int, int]:
     return found.error_code, found.base_offset
 
 
+def lose_snapshots(directory: Path) -> None:
+    for one in directory.glob("t-0/*.snapshot"):
+        one.unlink()
+
+
+@KEEPS
 @pytest.mark.parametrize("segment_bytes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("end", ENDINGS)
 def test_five_batches_whose_answers_were_lost_are_sent_again(
-    tmp_path: Path, end: Ending, segment_bytes: str
+    tmp_path: Path, end: Ending, segment_bytes: str, keeps: bool
 ) -> None:
     arguments = settings(tmp_path, free_port(), segment_bytes)
     with serving(None, *arguments) as (address, process):
@@ -93,6 +101,8 @@ def test_five_batches_whose_answers_were_lost_are_sent_again(
                 assert answer(client)[0] == 0
         end(process)
     for _ in range(2):
+        if not keeps:
+            lose_snapshots(tmp_path)
         with serving(None, *arguments) as (address, process):
             with WireClient(at(address)) as client:
                 for number in range(IN_FLIGHT):
@@ -186,12 +196,30 @@ def proxy(broker_port: int) -> Iterator[SilentProxy]:
     proxy.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker behind a proxy, and what becomes of its directory while it is away."""
+
+    directory: Path
+    port: int
+    proxy: SilentProxy
+    keeps: bool
+
+
+@pytest.fixture
+def broker(tmp_path: Path, broker_port: int, proxy: SilentProxy, keeps: bool) -> Broker:
+    return Broker(tmp_path, broker_port, proxy, keeps)
+
+
+@KEEPS
+@pytest.mark.parametrize("transactional_id", ["", "till"], ids=["idempotent", "transactional"])
 @pytest.mark.parametrize("segment_bytes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("end", ENDINGS)
 def test_librdkafka_continues_after_a_restart_with_five_batches_on_their_way(
-    tmp_path: Path, broker_port: int, proxy: SilentProxy, end: Ending, segment_bytes: str
+    broker: Broker, end: Ending, segment_bytes: str, transactional_id: str
 ) -> None:
-    arguments = settings(tmp_path, broker_port, segment_bytes)
+    proxy = broker.proxy
+    arguments = settings(broker.directory, broker.port, segment_bytes)
     arguments += ["-o", f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}"]
     offsets: dict[bytes, int] = {}
     failures: list[str] = []
@@ -209,6 +237,7 @@ def test_librdkafka_continues_after_a_restart_with_five_batches_on_their_way(
             "linger.ms": 0,
             "batch.num.messages": 1,
             "reconnect.backoff.max.ms": 200,
+            **({"transactional.id": transactional_id} if transactional_id else {}),
             "error_cb": lambda error: failures.append(str(error)) if error.fatal() else None,
         }
     )
@@ -217,6 +246,9 @@ def test_librdkafka_continues_after_a_restart_with_five_batches_on_their_way(
         producer.produce("t", b"%d" % number, partition=0, on_delivery=delivered)
 
     with serving(None, *arguments) as (_, process):
+        if transactional_id:
+            producer.init_transactions(PATIENCE_S)
+            producer.begin_transaction()
         send(0)
         assert producer.flush(PATIENCE_S) == 0
         proxy.is_silent = True
@@ -224,11 +256,15 @@ def test_librdkafka_continues_after_a_restart_with_five_batches_on_their_way(
             send(number)
         assert proxy.has_all.wait(PATIENCE_S), f"{proxy.kept_back} batches were on their way"
         end(process)
+    if not broker.keeps:
+        lose_snapshots(broker.directory)
     proxy.cut()
     proxy.is_silent = False
     with serving(None, *arguments):
         send(1 + IN_FLIGHT)
         assert producer.flush(PATIENCE_S) == 0
+        if transactional_id:
+            producer.commit_transaction(PATIENCE_S)
     assert failures == []
     assert offsets == {b"%d" % number: number for number in range(2 + IN_FLIGHT)}
-    assert stored(tmp_path) == [b"%d" % number for number in range(2 + IN_FLIGHT)]
+    assert stored(broker.directory) == [b"%d" % number for number in range(2 + IN_FLIGHT)]

@@ -95,10 +95,19 @@ def _producers(log: OpenedLog, snapshots: SnapshotFiles, end_offset: int) -> Pro
     snapshots.remove_strays({one.base_offset for one in log.segments.values})
     snapshots.remove_outside(log.log_start_offset, end_offset)
     producers = ProducerState()
-    if log.request.was_clean_stop and not snapshots.offsets:
+    request = log.request
+    is_kafkas = request.integrity is None and not request.is_integrity_lost
+    if request.was_clean_stop and is_kafkas and not snapshots.offsets:
         # Written by a version without snapshots, or emptied by hand: nobody is remembered.
         producers.clear(end_offset)
     else:
+        has_records = end_offset > log.log_start_offset
+        if request.was_clean_stop and has_records and end_offset not in snapshots.offsets:
+            logger.warning(
+                "%s is missing, though the log was stopped there; its producers are read from "
+                "the log",
+                snapshots.path(end_offset),
+            )
         log.rebuild_producers(producers, snapshots, end_offset)
     producers.opened()
     snapshots.take(producers)

@@ -61,10 +61,23 @@ def test_snapshots_after_the_end_go_and_one_of_the_end_is_there(disk: FakeFileSy
     assert f"{PARTITION}/{COUNT:020d}.snapshot" in live(disk, ".snapshot")
 
 
-def test_without_snapshots_after_a_clean_stop_nobody_is_remembered(disk: FakeFileSystem) -> None:
+def test_snapshots_that_are_gone_after_a_clean_stop_are_named_and_the_log_is_asked(
+    disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
     for path in live(disk, ".snapshot"):
         disk.remove(path)
     log = reconciled(disk, was_clean_stop=True, recovery_point=COUNT)
+    assert log.producers.entries[7].last_sequence == 0
+    assert log.producers.map_end_offset == COUNT
+    assert f"{COUNT:020d}.snapshot is missing, though the log was stopped there" in caplog.text
+
+
+def test_of_a_log_that_kafka_stopped_without_snapshots_nobody_is_remembered(
+    disk: FakeFileSystem,
+) -> None:
+    for path in [*live(disk, ".snapshot"), f"{PARTITION}/{INTEGRITY}"]:
+        disk.remove(path)
+    log = reconciled(disk, was_clean_stop=True, recovery_point=COUNT, integrity=None)
     assert log.producers.entries == {}
     assert log.producers.map_end_offset == COUNT
 
