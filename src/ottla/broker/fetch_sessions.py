@@ -14,6 +14,7 @@ from typing import Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, many_in_turns
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData
@@ -50,6 +51,8 @@ class SessionFetch:
     uses_topic_ids: bool
     partitions: Sequence[PartitionQuery]
     forgotten: Sequence[PartitionKey] = ()
+    owner: Principal = ANONYMOUS
+    """A session is its user's alone. Kafka takes any client that has guessed the id."""
 
 
 @dataclass(slots=True)
@@ -101,6 +104,7 @@ class FetchSession:
         "epoch",
         "id",
         "last_used_ms",
+        "owner",
         "partitions",
         "uses_topic_ids",
     )
@@ -109,11 +113,13 @@ class FetchSession:
         self,
         session_id: int,
         partitions: dict[PartitionKey, SessionPartition],
+        owner: Principal,
         *,
         uses_topic_ids: bool,
         now_ms: float,
     ) -> None:
         self.id = session_id
+        self.owner = owner
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.uses_topic_ids = uses_topic_ids
         self.partitions = partitions
@@ -166,10 +172,11 @@ class SessionlessFetch:
 class FullFetch:
     """All partitions are in the response, and remembered as a session if there is a slot."""
 
-    __slots__ = ("_now_ms", "_sessions", "_uses_topic_ids", "partitions")
+    __slots__ = ("_now_ms", "_owner", "_sessions", "_uses_topic_ids", "partitions")
 
     def __init__(self, sessions: "FetchSessions", fetch: SessionFetch, now_ms: float) -> None:
         self._sessions = sessions
+        self._owner = fetch.owner
         self._uses_topic_ids = fetch.uses_topic_ids
         self._now_ms = now_ms
         self.partitions = fetch.partitions
@@ -177,7 +184,7 @@ class FullFetch:
     def respond(self, result: FetchResult) -> FetchSessionResponse:
         pairs = list(zip(self.partitions, result.partitions, strict=True))
         session_id = self._sessions.create(
-            pairs, uses_topic_ids=self._uses_topic_ids, now_ms=self._now_ms
+            pairs, self._owner, uses_topic_ids=self._uses_topic_ids, now_ms=self._now_ms
         )
         return FetchSessionResponse(session_id, pairs)
 
@@ -245,12 +252,15 @@ class FetchSessions:
         """The partitions to read for a request; raises `ApiError` if the session is gone."""
         if self._ended:
             self._free_some()
+        session = self._sessions.get(fetch.session_id)
+        if session is not None and session.owner != fetch.owner:
+            session = None
         if fetch.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._end(fetch.session_id)
+            if session is not None:
+                self._end(session.id)
             if fetch.epoch == FINAL_EPOCH:
                 return SessionlessFetch(fetch.partitions)
             return FullFetch(self, fetch, now_ms)
-        session = self._sessions.get(fetch.session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != fetch.epoch:
@@ -291,7 +301,9 @@ class FetchSessions:
         if not partitions:
             self._ended.pop()
 
-    def create(self, pairs: list[Pair], *, uses_topic_ids: bool, now_ms: float) -> int:
+    def create(
+        self, pairs: list[Pair], owner: Principal, *, uses_topic_ids: bool, now_ms: float
+    ) -> int:
         """Keeps what a full fetch has sent; the session's id, or `NO_SESSION` without a slot."""
         partitions = {}
         for wanted, data in in_turns(pairs):
@@ -304,7 +316,7 @@ class FetchSessions:
         session_id = self._free_id()
         self._partition_count += len(partitions)
         self._sessions[session_id] = FetchSession(
-            session_id, partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms
+            session_id, partitions, owner, uses_topic_ids=uses_topic_ids, now_ms=now_ms
         )
         return session_id
 

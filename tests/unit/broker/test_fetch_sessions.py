@@ -9,6 +9,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSlice
 from ottla.base.ids import Uuid
+from ottla.base.principal import Principal
 from ottla.base.turns import CURRENT, PART_SIZE, Turn
 from ottla.broker.fetch_sessions import (
     FINAL_EPOCH,
@@ -387,3 +388,18 @@ def test_the_partitions_of_a_session_that_ended_are_freed_a_few_with_each_fetch(
 def kept_partitions() -> int:
     gc.collect()  # what other tests left in cycles
     return sum(type(one) is SessionPartition for one in gc.get_objects())
+
+
+def test_a_session_of_another_user_is_none_and_is_not_ended() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    for epoch in (1, INITIAL_EPOCH, FINAL_EPOCH):
+        theirs = fetch(session_id, epoch, partition(5))
+        theirs.owner = Principal("User", "bob")
+        if epoch == 1:
+            with pytest.raises(ApiError) as caught:
+                sessions.begin(theirs, 0)
+            assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        else:
+            sessions.begin(theirs, 0)
+    assert len(sessions.begin(fetch(session_id, 1), 0).partitions) == 2

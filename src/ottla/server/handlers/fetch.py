@@ -118,6 +118,7 @@ def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
         # Of a partition that is named twice the last counts (`FetchRequest.toPartitionDataMap`).
         partitions = list({key_of(one): one for one in in_turns(partitions)}.values())
     fetch = SessionFetch(request.session_id, request.session_epoch, uses_topic_ids, partitions)
+    fetch.owner = context.client.principal
     if request.forgotten_topics_data:
         fetch.forgotten = _forgotten(request, uses_topic_ids)
     return fetch
