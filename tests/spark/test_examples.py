@@ -104,7 +104,8 @@ def test_a_pipelines_project_fills_its_tables_from_the_log(tmp_path: Path) -> No
         [sys.executable, "-m", "examples.pipeline", "--data-dir", str(tmp_path)],
         capture_output=True,
         text=True,
-        env={**ENVIRONMENT, **QUICK_JAVA, "COLUMNS": "200"},
+        # At a free port: Spark Connect otherwise listens at 15002, which another run may have.
+        env={**ENVIRONMENT, **QUICK_JAVA, "COLUMNS": "200", "SPARK_TESTING": "1"},
         cwd=Path(__file__).parents[2],
         check=False,
     )
