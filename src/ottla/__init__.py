@@ -115,5 +115,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """For completion and `help`, which know nothing of names that are not imported yet."""
-    return sorted({*globals(), *_HOME, *_MODULES})
+    """The public names, also those that are not imported yet, for completion and `help`."""
+    return sorted({*(one for one in globals() if one.startswith("__")), *__all__, *_MODULES})

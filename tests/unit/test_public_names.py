@@ -17,3 +17,8 @@ def test_help_shows_the_classes_and_functions_that_applications_use() -> None:
     page = pydoc.plain(pydoc.render_doc(ottla))
     for name in ("class Consumer", "class Producer", "class Log", "class Admin", "open("):
         assert name in page
+
+
+def test_completion_offers_public_names_alone() -> None:
+    offered = {one for one in dir(ottla) if not one.startswith("_")}
+    assert offered == {*ottla.__all__, "aio", "table", "testing"}

@@ -1,5 +1,6 @@
 """Reads of a log: regions of files, records, Arrow columns, and records as they arrive."""
 
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from ottla.embedded.readable import ReadableLog
 
 READ_SIZE = 1024 * 1024
+MOMENT_S = 0.5
+"""How long a thread waits for records at most before it returns."""
+
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
 
 
@@ -240,8 +244,10 @@ class Tail:
         while True:
             yield from self._come()
             check_may_block("for record in tail", "async for record in tail")
-            if not self._wait():
-                return
+            until_s = self._until_s()
+            while not self._wait(until_s):
+                if time.monotonic() >= until_s:
+                    return
 
     async def __aiter__(self) -> AsyncIterator[TopicRecord]:
         import asyncio  # Imported here, since other reads of a log do not need it.
@@ -249,8 +255,11 @@ class Tail:
         while True:
             for record in self._come():
                 yield record
-            if not await asyncio.to_thread(self._wait):
-                return
+            until_s = self._until_s()
+            # A thread cannot be cancelled: each one waits for a moment only.
+            while not await asyncio.to_thread(self._wait, until_s):
+                if time.monotonic() >= until_s:
+                    return
 
     def _come(self) -> Iterator[TopicRecord]:
         """All records that are there and have not been returned."""
@@ -263,12 +272,10 @@ class Tail:
                     yield record
             self.positions[partition] = max(end, self.positions[partition])
 
-    def _wait(self) -> bool:
-        """Whether something arrived in time."""
-        until_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-        while True:
-            left_s = 1.0 if until_s is None else until_s - time.monotonic()
-            if self._log.wait_for_records(self._topic, self.positions, max(0.0, left_s)):
-                return True
-            if until_s is not None and time.monotonic() >= until_s:
-                return False
+    def _until_s(self) -> float:
+        return math.inf if self._timeout_s is None else time.monotonic() + self._timeout_s
+
+    def _wait(self, until_s: float) -> bool:
+        """Whether something arrives in time, and soon."""
+        left_s = min(until_s - time.monotonic(), MOMENT_S)
+        return self._log.wait_for_records(self._topic, self.positions, max(0.0, left_s))

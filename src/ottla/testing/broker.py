@@ -8,6 +8,7 @@
 Its log is on disk, its address is real, and any client can use it.
 """
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -39,8 +40,6 @@ MS_PER = {
     "days": 86_400_000,
     "weeks": 604_800_000,
 }
-
-Text = str | bytes
 
 
 class LocalBroker(Closing):
@@ -128,17 +127,20 @@ class LocalBroker(Closing):
     def produce(
         self,
         topic: str,
-        value: Text | None,
-        key: Text | None = None,
+        value: Any,
+        key: Any = None,
         *,
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Appends a record, bypassing all injected errors; texts are UTF-8.
+        """Appends a record, bypassing all injected errors. As in `assert_produced`, a text is its
+        UTF-8, and a dict or list its JSON.
 
         >>> broker.produce("orders", "a pot of tea", key="table 4").offset
         0
+        >>> broker.produce("orders", {"tea": 2}).offset
+        1
         """
         if topic not in self.log.topics():
             self.create_topic(topic)
@@ -325,5 +327,8 @@ def describe_wanted(value: Any, key: Any, headers: Any) -> str:
     return ", ".join(words) or "any content"
 
 
-def _bytes(text: Text | None) -> bytes | None:
-    return text.encode() if isinstance(text, str) else text
+def _bytes(given: Any) -> Any:
+    """What a record has of a test's value; a log refuses what it cannot store."""
+    if isinstance(given, dict | list):
+        given = json.dumps(given)
+    return given.encode() if isinstance(given, str) else given

@@ -5,8 +5,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.base.arguments import check_count, check_seconds
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ProtocolError, UserError
+from ottla.base.errors import ProtocolError, UserError, nearest
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import ProduceRequest
@@ -46,7 +47,7 @@ class Injections:
         self._add(key, Injection(times, error=code))
 
     def delay(self, api: str | ApiKey, seconds: float, *, times: int | None) -> None:
-        self._add(api_key(api), Injection(times, delay_ms=seconds * 1000))
+        self._add(api_key(api), Injection(times, delay_ms=check_seconds(seconds) * 1000))
 
     def drop(self, api: str | ApiKey, *, times: int | None, is_handled: bool) -> None:
         self._add(api_key(api), Injection(times, is_dropped=True, is_handled=is_handled))
@@ -60,8 +61,8 @@ class Injections:
         return self._counts[api_key(api)]
 
     def _add(self, key: ApiKey, injection: Injection) -> None:
-        if injection.left is not None and injection.left < 1:
-            raise UserError(f"times={injection.left}: name how many requests, or nothing for all")
+        if injection.left is not None:
+            check_count(injection.left, "requests (times)", least=1)
         with self._lock:
             self._by_api.setdefault(key, []).append(injection)
 
@@ -115,7 +116,9 @@ def api_key(api: str | ApiKey) -> ApiKey:
         wanted = api.replace("_", "").replace("-", "").upper()
         found = next((one for one in ApiKey if one.name.replace("_", "") == wanted), None)
     if found is None or found not in APIS:
-        raise UserError(f"the broker has no API {api}; name one such as produce or LIST_OFFSETS")
+        close = nearest(str(api).upper(), (one.name for one in ApiKey if one in APIS))
+        hint = f"did you mean {close[0]}?" if close else "name one such as produce or LIST_OFFSETS"
+        raise UserError(f"the broker has no API {api}; {hint}")
     return found
 
 
@@ -123,6 +126,6 @@ def _error_code(name: str) -> ErrorCode:
     try:
         return ErrorCode[name.upper()]
     except KeyError:
-        raise UserError(
-            f"Kafka has no error {name}; use one such as NOT_LEADER_OR_FOLLOWER"
-        ) from None
+        close = nearest(name.upper(), ErrorCode.__members__)
+        hint = f"did you mean {close[0]}?" if close else "use one such as NOT_LEADER_OR_FOLLOWER"
+        raise UserError(f"Kafka has no error {name}; {hint}") from None

@@ -172,6 +172,22 @@ def test_a_tail_waits_in_an_event_loop(log: Log) -> None:
     assert asyncio.run(deed()) == [b"late"]
 
 
+def test_a_tail_that_is_cancelled_leaves_no_thread_that_waits(log: Log) -> None:
+    """The loop's end awaits its threads, and would wait forever."""
+
+    async def deed() -> None:
+        tail = aiter(log.tail("one"))
+        waiting = asyncio.ensure_future(anext(tail))
+        before = threading.active_count()
+        while threading.active_count() == before:
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(deed())
+
+
 def test_what_was_scanned_stays_when_its_topic_goes(log: Log) -> None:
     log.append_many("one", [b"a", b"b"])
     scan = iter(log.scan("one"))
