@@ -212,6 +212,11 @@ def test_where_a_certificate_is_requested_who_has_none_is_anonymous(tmp_path: Pa
         assert principals(server) == [ANONYMOUS]
 
 
+def test_where_a_certificate_is_requested_one_of_a_stranger_is_refused(tmp_path: Path) -> None:
+    with serving(mutual(tmp_path, ssl_client_auth="requested")) as server:
+        assert not gets_in(server, Authority().client("ana"), tmp_path)
+
+
 def serial_number(address: tuple[str, int], context: ssl.SSLContext) -> int:
     with WireClient(address, context) as client:
         assert isinstance(client.socket, ssl.SSLSocket)

@@ -1,6 +1,7 @@
 """Our own clients log in at our own broker: by each mechanism, by tokens, and again in time."""
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import ottla
+from ottla.base.errors import UserError
 from ottla.base.scram import bytes_text
 from ottla.broker.topics.topics import NewTopic
 from ottla.cli.main import cli
@@ -55,6 +57,23 @@ def test_records_go_and_come(address: str, mechanism: str) -> None:
         record = consumer.poll(20)
     assert record is not None
     assert record.value == b"tea"
+
+
+def test_without_scramp_a_login_by_scram_says_how_to_install_it(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scramp", None)
+    monkeypatch.delitem(sys.modules, "ottla.client.scram", raising=False)
+    missing = (
+        r"sasl.mechanism=SCRAM-SHA-256: scramp is not installed: pip install 'ottla\[security\]'"
+    )
+    with (
+        pytest.raises(UserError, match=missing),
+        ottla.Admin(address, settings("SCRAM-SHA-256")) as admin,
+    ):
+        admin.list_topics()
+    with ottla.Admin(address, settings("PLAIN")) as admin:
+        assert admin.list_topics() == ["orders"]
 
 
 def test_a_client_logs_in_again_before_its_login_has_ended(address: str) -> None:
