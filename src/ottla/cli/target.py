@@ -371,8 +371,14 @@ def client_settings_of(cluster: Path) -> dict[str, str]:
     file = cluster / CLIENT_SETTINGS
     if not file.is_file():
         return {}
+    return _settings_in(file)
+
+
+def _settings_in(file: Path | None) -> dict[str, str]:
+    """The settings of a client's file, but for the brokers, which the target names."""
     settings = read_client_settings(file)
-    return {name: text for name, text in settings.items() if name != "bootstrap.servers"}
+    settings.pop("bootstrap.servers", None)
+    return settings
 
 
 def _of_cluster(folder: str) -> tuple[tuple[str, int], ...]:
@@ -562,7 +568,7 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
         ctx.meta[_TEXT] = text
         return None
     named: Mapping[str, Any] = ctx.meta.get(_NAMED, {})
-    settings = read_client_settings(named.get("client_config"))
+    settings = _settings_in(named.get("client_config"))
     given_here = (
         parse_setting(one, "security.protocol=SSL", option="-X")
         for one in named.get("client_settings") or ()
@@ -591,7 +597,7 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
 def completed_target(ctx: click.Context) -> Target | None:
     """Returns the target of a command line that a shell completes, as far as it is complete."""
     named: Mapping[str, Any] = ctx.meta.get(_NAMED, {})
-    settings = read_client_settings(named.get("client_config"))
+    settings = _settings_in(named.get("client_config"))
     if ctx.meta.get(_TEXT):
         return parse_target(ctx.meta[_TEXT], settings)
     for text in (named.get("bootstrap"), *(named.get("data_dirs") or ())):

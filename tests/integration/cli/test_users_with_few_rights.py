@@ -45,7 +45,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
 @pytest.fixture
 def ana(broker: LocalBroker, tmp_path: Path) -> As:
     file = tmp_path / "ana.properties"
-    settings = broker.client_settings("ana")
+    # As files of clients have it, with an address that is not the target's.
+    settings = {**broker.client_settings("ana"), "bootstrap.servers": "elsewhere:1"}
     file.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
 
     def run(*words: str) -> Result:
