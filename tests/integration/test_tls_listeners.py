@@ -499,6 +499,19 @@ def test_a_client_is_served_among_a_thousand_handshakes_that_go_no_further(tmp_p
         assert len(held._open) == count
 
 
+def test_the_thread_of_handshakes_rests_after_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two steps: the client's first message, and what it answers to the broker's."""
+    pauses: list[float] = []
+    monkeypatch.setattr(handshakes, "sleep", pauses.append)
+    with serving(tls_broker(tmp_path)) as server:
+        with WireClient(of_tls(server), trusting()) as client:
+            assert client.ask(VERSIONS, 0).error_code == 0
+        wait_until(lambda: len(pauses) >= 2)
+    assert set(pauses) == {handshakes.PAUSE_S}
+
+
 def begun(version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
     """The first message of a client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -27,7 +27,7 @@ from ottla.server.transport import PlaintextTransport, Transport
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
-ACCEPTS_PER_ROUND = 16
+ACCEPTS_PER_ROUND = 4
 """Each takes 0.05 ms, for which clients that have connected wait."""
 
 KEPT_PEERS = 256

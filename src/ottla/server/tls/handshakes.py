@@ -14,6 +14,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 from threading import Thread
+from time import sleep
 from typing import Final
 
 from ottla.base.principal import Principal
@@ -29,6 +30,14 @@ logger = logging.getLogger(__name__)
 
 MAX_HANDSHAKES: Final = 2048
 """Each uses about 30 KB in OpenSSL once its peer has sent something."""
+
+PAUSE_S: Final = 0.0004
+"""After each step the thread leaves its core, which takes about as long as the step.
+
+Otherwise the system lets it work for milliseconds at a time, also when the loop has a request: with
+a thousand handshakes the p99 of a working client was 30 times as long as without, and is now
+within twice that.
+"""
 
 
 class Handshake:
@@ -169,6 +178,7 @@ class Handshakes:
             handshake.carry_on()
             self._carried_on.append(handshake)
             self._wake()
+            sleep(PAUSE_S)
 
     def _finish(self, handshake: Handshake, now_ms: float) -> None:
         peer = handshake.peer
