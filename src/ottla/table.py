@@ -13,10 +13,10 @@ replaced long enough ago. Needs neither Spark nor Java.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.tables.completeness import CompleteHour
 from ottla.tables.completeness import complete_hours as _complete_hours
 from ottla.tables.ledger_entries import DataFile, FileRole, loaded_partitions

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.turns import parts_in_turns
+from ottla.base.values import dataclass
 
 T = TypeVar("T")
 

@@ -1,8 +1,9 @@
 """A partition of a topic, and a range of its offsets: what every room names a log by."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
+
+from ottla.base.values import dataclass
 
 Topic = TypeVar("Topic", bound=str | bytes)
 """A topic's name or id."""

@@ -3,10 +3,10 @@ partitions that are here. Kafka's counterpart: `ZkMetadataCache`.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.registries.topics import NO_LEADER
 

@@ -11,13 +11,13 @@ Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `Transa
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Generic, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.timers import NEXT, AllTimers, Timers
+from ottla.base.values import dataclass
 from ottla.broker.waiting import Waiting
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,8 @@
 """What a broker reports of its topics, settings and logs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.broker.configs.settings import setting_row
 
 

@@ -8,7 +8,6 @@ Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-2
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -16,6 +15,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, many_in_turns
+from ottla.base.values import dataclass
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData
 

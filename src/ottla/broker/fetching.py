@@ -4,11 +4,11 @@ Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.storage.log.reader import FetchData, Isolation
 
 

@@ -6,7 +6,6 @@ Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 
@@ -15,6 +14,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import at_once, let_others
+from ottla.base.values import dataclass
 from ottla.broker.stored_records import (
     STEP_RECORDS,
     LatestRecords,

@@ -1,8 +1,7 @@
 """What ends transactions in the logs that other brokers lead: markers on their way."""
 
-from dataclasses import dataclass
-
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

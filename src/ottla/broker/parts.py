@@ -1,9 +1,10 @@
 """The parts of a broker, as put together by `assemble`."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.base.timers import AllTimers, Timers
+from ottla.base.values import dataclass
 from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import BrokerSettings

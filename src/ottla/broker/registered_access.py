@@ -5,10 +5,11 @@ of what is known. Kafka's counterparts: `DynamicConfigManager`, `AclAuthorizer.u
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 from ottla.base.scram import HASHES
+from ottla.base.values import dataclass
 from ottla.broker.admin import Admin
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 from ottla.broker.quotas.quota_changes import KEYS, with_changes

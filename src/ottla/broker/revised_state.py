@@ -8,12 +8,12 @@ beside the file records that it exists (`written_marks`).
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.base.errors import CorruptionError, RefusalError
 from ottla.base.files import FileSystem, join, replace_file, write_file
 from ottla.base.turns import OneAtATime, aside, in_a_turn, kept
+from ottla.base.values import dataclass
 from ottla.storage.files.summed_json import read_summed_json, summed_json
 from ottla.storage.files.written_marks import check_not_lost, mark_written
 

@@ -4,10 +4,11 @@ Kafka's counterpart: `CoordinatorLoaderImpl`.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from ottla.base.errors import CorruptionError
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records

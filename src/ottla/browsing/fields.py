@@ -7,11 +7,11 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.record.record import Record

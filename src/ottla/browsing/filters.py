@@ -14,10 +14,10 @@ parentheses combine.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
 from ottla.browsing.patterns import compiled
 from ottla.browsing.positions import parse_time

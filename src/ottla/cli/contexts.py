@@ -8,10 +8,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 PRIVATE = 0o600
 CURRENT = "current"

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from ottla.base.addresses import (
     parse_address,
 )
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.values import dataclass
 from ottla.cli.contexts import Context, read_contexts
 from ottla.cli.settings_files import parse_setting, read_client_settings, with_secrets
 from ottla.cli.terminal import (

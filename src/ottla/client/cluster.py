@@ -6,7 +6,6 @@ Kafka's counterparts: `Metadata`, `NetworkClient`. An error of a single partitio
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.connection import CLIENT_ID, Connection, SocketConnection, UnreachableError
 from ottla.client.refusals import RefusedError
 from ottla.client.security import PLAINTEXT, Security
@@ -86,6 +86,9 @@ class ClientSettings:
             pause_s = min(2 * pause_s, self.last_pause_s)
 
 
+DEFAULT_SETTINGS = ClientSettings()
+
+
 class Transport(Protocol):
     """How brokers are reached: over sockets, or in this process."""
 
@@ -139,7 +142,7 @@ class Cluster(Closing):
     def __init__(
         self,
         bootstrap: Iterable[Address],
-        settings: ClientSettings = ClientSettings(),
+        settings: ClientSettings = DEFAULT_SETTINGS,
         *,
         sleep: Callable[[float], None],
         topics: Iterable[str] | None = None,

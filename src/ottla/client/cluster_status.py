@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.admin import Admin
 from ottla.client.administration.descriptions import PartitionDescription
 from ottla.client.administration.replicas import Reassignment

@@ -1,11 +1,11 @@
 """Committed offsets of groups, read from and written to their coordinators."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey

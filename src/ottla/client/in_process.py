@@ -3,10 +3,11 @@
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.addresses import Address, check_no_host
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.client.cluster import ClientSettings
 from ottla.client.connection import Connection
 from ottla.embedded.connection import HOST, InProcessConnection

@@ -1,10 +1,11 @@
 """Sends one record to its partition, for interactive use: acks=all, and no producer id."""
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.errors import UnknownNameError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster, check
 from ottla.client.connection import Connection
 from ottla.client.refusals import refusals

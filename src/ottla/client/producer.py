@@ -9,7 +9,7 @@ so that a retried batch never follows its successor. Kafka's counterparts: `Kafk
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import Any
 
@@ -17,6 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.cluster import PASSING, Cluster, check
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.refusals import refusals

@@ -5,12 +5,12 @@ Kafka's counterparts: `OffsetFetcher`, `Fetcher`. Nothing is decompressed or che
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, UserError
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.cluster_status import PartitionStatus
 
 

@@ -5,10 +5,11 @@ never ignored.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.errors import UserError
 from ottla.base.scram import HASHES
+from ottla.base.values import dataclass
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER = "OAUTHBEARER"

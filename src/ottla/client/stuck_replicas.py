@@ -5,11 +5,12 @@ follower lacks stands for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.admin import Admin
 from ottla.client.cluster_status import ClusterStatus, PartitionStatus, cluster_status
 from ottla.client.replica_throttles import (

@@ -6,10 +6,10 @@ repeat the request. Kafka's counterpart: `TransactionManager`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster, CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed

@@ -6,12 +6,12 @@ Kafka's counterparts: `KafkaServer.zkClientConfigFromKafkaConfig`, `ZkData.defau
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.tls import in_tls
+from ottla.base.values import dataclass
 from ottla.registries import paths
 
 NewContext = Callable[[], ssl.SSLContext]

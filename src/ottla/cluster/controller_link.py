@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import Any, Final, Protocol
 
@@ -19,6 +18,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 from ottla.broker.replication.alter_partitions import (
     AlterPartitions,
     IsrChangePropagation,

@@ -5,11 +5,11 @@ A fetch names what has changed since the one before. Kafka's counterpart: `Fetch
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.replication.fetches import Fetch
 from ottla.codec.primitives import records_size
 from ottla.protocol.messages.fetch import (

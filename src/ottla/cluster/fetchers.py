@@ -9,7 +9,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from threading import Condition, Thread
 from time import perf_counter, sleep
 from typing import Any, Final, Protocol, TypeVar
@@ -18,6 +17,7 @@ from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
     AskOffsets,

@@ -6,13 +6,13 @@ registers when it listens; from then on the controller sends it orders. Kafka's 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from secrets import token_bytes
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.kept_passwords import KeptPasswords

@@ -5,7 +5,6 @@ connection and thread of its own. Kafka's counterpart: `TransactionMarkerChannel
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.replicas import Replicas
 from ottla.broker.transactions.coordinator import TransactionCoordinator

@@ -11,7 +11,7 @@ Kafka's counterparts: `KafkaServer.startup`, `KafkaController.RegisterBrokerAndR
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.cluster.access import Access
 from ottla.cluster.session import SessionLostError, ZooKeeperSession
 from ottla.controller.acls import FoundAcls, acl_notices

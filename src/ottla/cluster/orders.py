@@ -4,11 +4,11 @@ Kafka's counterpart: `AbstractControllerBrokerRequestBatch.sendRequestsToBrokers
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 from ottla.config.inter_broker_version import InterBrokerVersion
 from ottla.controller.requests import (

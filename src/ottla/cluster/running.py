@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.registered_access import RegisteredAccess
 from ottla.broker.replicas import Replicas

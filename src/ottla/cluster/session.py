@@ -11,13 +11,13 @@ Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnec
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeAlias, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.values import dataclass
 from ottla.cluster.access import Access
 from ottla.controller.operations import (
     Batch,

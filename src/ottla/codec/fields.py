@@ -7,11 +7,11 @@ in its constructor.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ottla.base.ids import ZERO_UUID
+from ottla.base.values import dataclass
 
 NO_LAST_VERSION = 0x7FFF
 

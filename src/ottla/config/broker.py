@@ -7,10 +7,10 @@ A broker's settings also give every topic its defaults, under names of their own
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from posixpath import normpath
 
+from ottla.base.values import dataclass
 from ottla.config.cluster import CLUSTER_SETTINGS, ClusterConfig
 from ottla.config.connections import connection_overrides
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of

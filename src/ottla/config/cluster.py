@@ -4,9 +4,9 @@ They have no effect on a broker without a cluster. Kafka's counterparts: `ZkConf
 `ReplicationConfigs`, `ServerConfigs`.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.base.values import dataclass
 from ottla.config.replication import ReplicationConfig
 from ottla.config.security import SecurityConfig
 from ottla.config.setting import setting, settings_of

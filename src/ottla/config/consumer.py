@@ -4,10 +4,10 @@ Kafka's counterpart: `ConsumerConfig`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.times import duration_ms
+from ottla.base.values import dataclass
 from ottla.config.setting import setting, value_text, with_values
 
 BY_DURATION = "by_duration:"

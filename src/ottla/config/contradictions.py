@@ -4,8 +4,8 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
 

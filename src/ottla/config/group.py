@@ -3,8 +3,7 @@
 Kafka's counterpart: `GroupConfig`. Left out: the settings of share and streams groups.
 """
 
-from dataclasses import dataclass
-
+from ottla.base.values import dataclass
 from ottla.config.setting import setting
 
 

@@ -4,9 +4,9 @@ Kafka's counterpart: `GroupCoordinatorConfig`. Overrides for one group: `group.p
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.base.values import dataclass
 from ottla.config.group import GroupConfig
 from ottla.config.setting import INT32_MAX, Setting, SettingError, setting, settings_of
 

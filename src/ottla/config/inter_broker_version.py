@@ -4,9 +4,9 @@ All brokers of a cluster use the same version, the oldest that one of them needs
 all are upgraded. Kafka's counterpart: `MetadataVersion`.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.base.values import dataclass
 from ottla.config.kafka_version import step_of
 
 OLDEST: Final = step_of("0.10.0-IV0")

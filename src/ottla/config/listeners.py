@@ -6,10 +6,11 @@ Listeners for controllers are skipped. Kafka's counterparts: `EndPoint`,
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ottla.base.addresses import Address
+from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
 from ottla.config.setting import SettingError
 

@@ -3,8 +3,7 @@
 Kafka's counterparts: `SocketServerConfigs`, `ReplicationConfigs`.
 """
 
-from dataclasses import dataclass
-
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX, setting
 from ottla.config.transaction import TransactionConfig
 

@@ -5,9 +5,9 @@ reported at startup, with the fix. Not in Kafka.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
 
 

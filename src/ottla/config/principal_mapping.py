@@ -9,8 +9,9 @@ expressions only in corner cases. Kafka's counterpart: `SslPrincipalMapper`.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from ottla.base.values import dataclass
 
 _TEXT = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(rf"\s*(?:(DEFAULT)|RULE:({_TEXT})/({_TEXT})/([LU]?))\s*(?:,|$)")

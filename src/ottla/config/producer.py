@@ -4,10 +4,10 @@ Kafka's counterpart: `ProducerConfig`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.config.setting import setting, value_text, with_values
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}

@@ -4,8 +4,7 @@ A broker without a cluster accepts them without effect. Kafka's counterparts: `R
 `QuotaConfig`.
 """
 
-from dataclasses import dataclass
-
+from ottla.base.values import dataclass
 from ottla.config.security import SecurityConfig
 from ottla.config.setting import INT64_MAX, setting
 

@@ -6,8 +6,8 @@ Kafka's counterparts: `SaslConfigs`, `BrokerSecurityConfigs`, `ServerConfigs`,
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.config.setting import Setting, SettingError, setting
 from ottla.config.tls import TlsConfig
 

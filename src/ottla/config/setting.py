@@ -5,10 +5,10 @@ Kafka's counterpart: `org.apache.kafka.common.config.ConfigDef`.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.base.errors import UserError, nearest
+from ottla.base.values import dataclass
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

@@ -3,8 +3,7 @@
 They are implemented in `server/tls`. Kafka's counterparts: `SslConfigs`, `BrokerSecurityConfigs`.
 """
 
-from dataclasses import dataclass
-
+from ottla.base.values import dataclass
 from ottla.config.network import NetworkConfig
 from ottla.config.principal_mapping import PrincipalMapping
 from ottla.config.setting import setting, settings_of

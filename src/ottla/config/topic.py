@@ -1,8 +1,9 @@
 """The settings of a topic, with Kafka's names and defaults (`LogConfig`, `TopicConfig`)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ottla.base.values import dataclass
 from ottla.config.kafka_version import magic_of
 from ottla.config.setting import INT64_MAX, SettingError, setting
 

@@ -3,8 +3,7 @@
 Kafka's counterparts: `TransactionStateManagerConfig`, `TransactionLogConfig`.
 """
 
-from dataclasses import dataclass
-
+from ottla.base.values import dataclass
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.config.setting import setting
 

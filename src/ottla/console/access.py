@@ -12,11 +12,11 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 SAFE_METHODS = ("GET", "HEAD")
 TOKEN_FIELD = "token"

@@ -1,9 +1,10 @@
 """A number over time as a line, in units of a drawing that a template turns into SVG."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from ottla.base.times import second_text
+from ottla.base.values import dataclass
 from ottla.console.pages import Fields
 
 WIDTH, HEIGHT = 1000.0, 160.0

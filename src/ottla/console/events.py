@@ -7,9 +7,9 @@ import contextlib
 import os
 import sys
 import threading
-from dataclasses import dataclass
 from typing import Protocol
 
+from ottla.base.values import dataclass
 from ottla.console.pages import Fields
 
 

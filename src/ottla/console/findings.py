@@ -3,9 +3,9 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ottla.base.errors import OttlaError
+from ottla.base.values import dataclass
 from ottla.client.doctor import complaints_of_broker
 from ottla.console.places import Place
 from ottla.diagnosis.complaints import Complaint

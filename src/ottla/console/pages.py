@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ottla.base.values import dataclass
 from ottla.console.places import Place
 from ottla.console.state import ConsoleState
 

@@ -5,10 +5,11 @@ The words are those of `ottla explain`. A template turns the numbers into SVG.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 
 from ottla.base.times import second_text
+from ottla.base.values import dataclass
 from ottla.console.pages import Fields
 from ottla.diagnosis.compaction import CompactionStatus
 from ottla.diagnosis.words.compaction import bound_text, state_text, verdict_text

@@ -9,12 +9,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import merge
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Condition, Filter, all_conditions, parse_condition
 from ottla.browsing.positions import parse_position, resolve, times_of

@@ -5,13 +5,13 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from ottla.base.addresses import address_text
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.console.access import AccessPolicy
 from ottla.console.app import make_app
 from ottla.console.state import ConsoleState

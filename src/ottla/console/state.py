@@ -4,8 +4,9 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ottla.base.values import dataclass
 from ottla.console.findings import Doctor
 from ottla.console.places import ConsoleTarget, Place
 

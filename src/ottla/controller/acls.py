@@ -4,10 +4,10 @@ Kafka's counterparts: `AclAuthorizer.updateResourceAcls`, `ZkAclStore`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.values import dataclass
 from ottla.controller.notices import NoticeFolder
 from ottla.controller.operations import (
     Batch,

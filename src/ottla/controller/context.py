@@ -1,12 +1,13 @@
 """All that the controller knows of the cluster. Kafka's counterpart: `ControllerContext`."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.registries.brokers import BrokerRegistration
 from ottla.registries.topics import PartitionState, ReplicaAssignment
 

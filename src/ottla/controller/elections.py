@@ -3,10 +3,11 @@
 Kafka's counterparts: `Election`, `PartitionLeaderElectionAlgorithms`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.controller.context import ControllerContext
 from ottla.registries.topics import RECOVERED, RECOVERING, PartitionState
 

@@ -3,12 +3,13 @@ response is returned. Kafka's counterparts: the `ControllerEvent`s.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.registries.controllers import ProducerIdBlock
 from ottla.registries.topics import RECOVERED, PartitionState, ReplicaAssignment
 

@@ -4,9 +4,9 @@ Kafka's counterpart: `ZkNodeChangeNotificationListener`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ottla.base.values import dataclass
 from ottla.controller.operations import Batch, Children, Delete, Get, Steps
 from ottla.registries.nodes import NodeError
 from ottla.registries.notices import CHANGE_EXPIRATION_MS

@@ -5,9 +5,10 @@ each operation of it. Nobody else runs meanwhile, as in Kafka's controller threa
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias, TypeVar
+
+from ottla.base.values import dataclass
 
 ANY_VERSION = -1
 

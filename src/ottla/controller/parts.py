@@ -1,7 +1,8 @@
 """The controller's parts, each given what it works with."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ottla.base.values import dataclass
 from ottla.config.inter_broker_version import LATEST, InterBrokerVersion
 from ottla.controller.context import ControllerContext
 from ottla.controller.deletion import TopicDeletion

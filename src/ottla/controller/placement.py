@@ -3,10 +3,10 @@ counterpart: `AdminUtils.assignReplicasToBrokers`. The source of randomness is p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.values import dataclass
 
 Racks = Mapping[int, str | None]
 """Brokers with their racks."""

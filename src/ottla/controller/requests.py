@@ -4,11 +4,12 @@ are independent of versions: the sender encodes them in the version for the clus
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.controller.context import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,

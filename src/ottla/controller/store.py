@@ -4,9 +4,10 @@ Every write is fenced by the version of `/controller_epoch`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.controller.context import ControllerContext, Leadership
 from ottla.controller.operations import (
     Batch,

@@ -5,13 +5,14 @@ rest of the decision take effect. Kafka's counterpart: `CoordinatorResult`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.events import Event
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 
 

@@ -2,7 +2,7 @@
 rebalances.
 """
 
-from dataclasses import dataclass
+from ottla.base.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

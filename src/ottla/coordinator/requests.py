@@ -1,9 +1,9 @@
 """Values that groups of every kind share: the requesting client, and the response."""
 
-from dataclasses import dataclass
 from typing import Final, Self
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.values import dataclass
 
 UNKNOWN_MEMBER: Final = ""
 """The member id of a member that has none yet."""

@@ -1,9 +1,9 @@
 """What each listener of a broker is open to, by its settings and its users: facts, no advice."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ottla.base.addresses import address_text
+from ottla.base.values import dataclass
 from ottla.broker.security.security_file import SecurityState
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener, client_listeners

@@ -1,9 +1,8 @@
 """How far a log is compacted, what the cleaner would do now, and what holds it back."""
 
-from dataclasses import dataclass
-
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.log_jobs.cleaner_troubles import Trouble, read_troubles
 from ottla.config.broker import BrokerConfig
 from ottla.diagnosis.directories import Directories

@@ -1,7 +1,8 @@
 """Findings of a check and their fixes, shared by all checks of brokers."""
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from ottla.base.values import dataclass
 
 
 class Remedy(Enum):

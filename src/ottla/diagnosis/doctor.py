@@ -4,12 +4,12 @@ A check of partitions that belongs to another room is added to `PARTITION_CHECKS
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import DiskSpace, FileSystem, OsFileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import time_text
+from ottla.base.values import dataclass
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
 from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
 from ottla.config.broker import BrokerConfig

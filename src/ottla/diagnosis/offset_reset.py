@@ -7,12 +7,12 @@ import csv
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 _OFFSET = re.compile(r"\d+")
 AGE = re.compile(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")

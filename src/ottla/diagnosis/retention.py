@@ -1,8 +1,8 @@
 """Retention, judged by what offsets and settings say, where the files are on another machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.storage.retention.retention import CLOCK_SLACK_MS
 
 

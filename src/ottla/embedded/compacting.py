@@ -1,12 +1,12 @@
 """Compaction of a topic of an open log, at the caller's request."""
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import read_clock
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.runtime.cleaning import Cleaning
 

@@ -1,12 +1,12 @@
 """Truncates the logs of an open log to an offset or a time, for a copy of a directory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import RefusalError, UnknownNameError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.storage.log.partition_log import PartitionLog
 

@@ -1,12 +1,13 @@
 """What an open log uses of the machine; tests replace it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.events import pass_over
 from ottla.base.files import FileSystem, OsFileSystem
+from ottla.base.values import dataclass
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.columns import columns_of
 from ottla.record.field_lists import field_lists

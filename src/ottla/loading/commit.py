@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ottla.base.values import dataclass
 from ottla.loading.carrying import carry_all
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step, TableState
 from ottla.loading.upserting import merge_changes, remove_changes

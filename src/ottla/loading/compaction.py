@@ -11,11 +11,12 @@ at them, until `ottla table vacuum`. (A log's own compaction is `ottla.storage.c
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
 from ottla.base.events import pass_over
+from ottla.base.values import dataclass
 from ottla.loading.engine import Engine
 from ottla.loading.job import OnProgress, Progress, Step
 from ottla.loading.merging import MergeJob

@@ -11,11 +11,11 @@ followers of each table, of which one at a time has the table's claim (`Wanted.i
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import OttlaError
+from ottla.base.values import dataclass
 from ottla.loading.job import LoadJob, LoadPlace, LoadPlan, TableState
 from ottla.loading.load import LoadReport, claimed, load_planned, plan_new, with_newest_schema
 from ottla.tables.parquet_files import TARGET_SIZE

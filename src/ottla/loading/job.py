@@ -1,12 +1,13 @@
 """The options of a load, and the values that its steps pass on: the table's state, and the plan."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.loading.engine import Engine
 from ottla.loading.plan import PlannedRange, offset_count
 from ottla.loading.task import OnError

@@ -7,9 +7,10 @@ time, and folds what they have of it.
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.values import dataclass
 from ottla.tables.parquet_files import open_parquet, range_of
 from ottla.tables.store import TableStore
 

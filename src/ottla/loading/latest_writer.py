@@ -8,10 +8,10 @@ alike.
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
 from ottla.loading.resolution import LatestChanges, Resolution
 from ottla.loading.task_files import TaskFiles
 from ottla.tables.data_files import part_batches, read_columns, read_part

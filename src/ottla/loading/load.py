@@ -11,12 +11,13 @@ next one continues from its offsets.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.base.errors import TaskError, UserError
 from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.loading.bounds import bounded
 from ottla.loading.commit import note_hour, publish
 from ottla.loading.engine import Engine

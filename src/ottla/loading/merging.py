@@ -5,12 +5,12 @@ Other tasks then compare the rows written with those read.
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import TaskError
+from ottla.base.values import dataclass
 from ottla.loading.engine import Engine, OnTasks
 from ottla.loading.writing import written_files
 from ottla.tables.data_files import (

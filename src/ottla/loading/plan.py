@@ -5,11 +5,11 @@ that was cut, records that retention removed first) is refused, with the partiti
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.sources.log_source import LogPartition
 from ottla.tables.ledger_entries import LoadedPartition
 

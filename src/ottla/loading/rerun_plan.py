@@ -4,10 +4,10 @@ table with less than it had.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.loading.bounds import parse_place
 from ottla.loading.plan import PlannedRange
 from ottla.sources.bounds import Bound

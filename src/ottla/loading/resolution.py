@@ -13,10 +13,11 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.values import dataclass
 from ottla.loading.key_runs import KeyRuns
 from ottla.tables.data_files import part_batches
 from ottla.tables.ledger_entries import DataFile, changes_of

@@ -9,12 +9,13 @@ say what a file is sorted by, and a table that is in order already is left alone
 import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import TaskError
+from ottla.base.values import dataclass
 from ottla.loading.engine import Engine, OnTasks
 from ottla.loading.writing import written_files
 from ottla.tables.data_files import BATCH_ROWS, read_columns, read_offsets, read_part

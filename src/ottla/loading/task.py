@@ -1,8 +1,9 @@
 """What each task of a load must know of it, in whatever process it runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.options import ReadOptions
 from ottla.tables.layout import Partitioning

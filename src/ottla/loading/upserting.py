@@ -10,12 +10,12 @@ partition, as they do where Kafka compacts.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from os import cpu_count
 
 from ottla.base.errors import TaskError
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
 from ottla.loading.job import LoadJob, LoadPlan
 from ottla.loading.latest_writer import BundleReport, LatestWriter
 from ottla.loading.resolution import KEYS_AT_ONCE, LatestChanges, Resolution, Resolving

@@ -14,11 +14,12 @@ with a `bigint` that it has cut to 32 bits (SPARK-46092).
 
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import TaskError
+from ottla.base.values import dataclass
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step
 from ottla.tables.data_files import part_batches, read_columns
 from ottla.tables.layout import TableLayout

@@ -9,11 +9,12 @@ import math
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import cpu_count
 
 from ottla.base.errors import TaskError, UserError
+from ottla.base.values import dataclass
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step
 from ottla.loading.sampling import (
     parquet_row_size,

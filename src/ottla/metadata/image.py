@@ -7,10 +7,11 @@ settings of the deleted one; here records count one by one, and it does not.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 from ottla.metadata.records import (
     BROKER_RESOURCE,

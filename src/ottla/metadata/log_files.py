@@ -7,9 +7,9 @@ Kafka's counterparts: `RecordsSnapshotReader`, `KafkaMetadataLog`, `MetadataLoad
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, ProtocolError
+from ottla.base.values import dataclass
 from ottla.metadata.control import decode_control_record
 from ottla.metadata.image import MetadataImage, MetadataReplay
 from ottla.metadata.records import (

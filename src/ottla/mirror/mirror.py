@@ -13,10 +13,11 @@ without new offsets.
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.values import dataclass
 from ottla.client.groups import Committed
 from ottla.config.topic import TopicConfig
 from ottla.mirror.plan import (

@@ -7,9 +7,9 @@ followers (KIP-101), which trusts the leader, where a mirror must not.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.mirror.source import Bounds
 from ottla.record.batch import Batch
 from ottla.record.record import Record, read_records

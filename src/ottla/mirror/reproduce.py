@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.extras import needed_for
+from ottla.base.values import dataclass
 from ottla.client.security import librdkafka_settings
 from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport, empty_reports
 from ottla.mirror.plan import Gap

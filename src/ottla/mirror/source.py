@@ -1,11 +1,12 @@
 """Where a mirror reads: topics, bounds, batches as bytes, and what groups have committed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Protocol
 
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.client.groups import Committed
 from ottla.record.record import Record
 

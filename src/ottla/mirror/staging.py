@@ -15,10 +15,10 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, join
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 from ottla.mirror.plan import BulkCopy
 from ottla.record.batch import Batch

@@ -7,10 +7,11 @@ each that the source still has.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.values import dataclass
 from ottla.client.groups import Committed
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig

@@ -8,9 +8,9 @@ log and the range alone, not on how many tasks read it. Kafka has no counterpart
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.record import read_records

@@ -5,9 +5,10 @@ Format page: docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBui
 
 import struct
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.codec.compression import Compression, compress
 from ottla.codec.crc32c import crc32c
 from ottla.codec.varint import write_varint, write_varlong

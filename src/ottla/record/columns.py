@@ -7,12 +7,12 @@ function is called. Kafka has no counterpart.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.record.batch import (
     Batch,
     RecordBatch,

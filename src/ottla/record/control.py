@@ -5,9 +5,9 @@ Format page: docs/format/record-batch.md. Kafka's counterparts: `ControlRecordTy
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 
+from ottla.base.values import dataclass
 from ottla.record.batch import NO_LEADER_EPOCH, Batch, InvalidBatchError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records

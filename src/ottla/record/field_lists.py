@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Final
 
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, TimestampType
 from ottla.record.list_cutting import ListCutter
 from ottla.record.record import Headers, Record, read_records, unpacked_payload

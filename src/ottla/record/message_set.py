@@ -4,8 +4,9 @@ Format page: docs/format/message-set.md. Kafka's counterpart: `MemoryRecordsBuil
 the old formats too.
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 
+from ottla.base.values import dataclass
 from ottla.codec.compression import Compression
 from ottla.record.batch import LOG_APPEND_TIME_BIT, NO_TIMESTAMP
 from ottla.record.legacy import build_message, pack_messages

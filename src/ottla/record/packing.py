@@ -7,9 +7,9 @@ page: docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBuilder`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ottla.base.values import dataclass
 from ottla.record.builder import MAX_RECORD_OVERHEAD
 from ottla.record.layout import HEADER_SIZE
 

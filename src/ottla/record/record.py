@@ -5,12 +5,12 @@ Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka'
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from mmap import mmap
 from typing import Any
 
 from ottla.base.files import Buffer
 from ottla.base.turns import in_turns
+from ottla.base.values import dataclass
 from ottla.codec.compression import DEFAULT_LIMIT, Compression, CompressionError, decompress
 from ottla.codec.unpacking import UnpackedMemory
 from ottla.codec.varint import VarintError, read_varint, read_varlong

@@ -7,7 +7,6 @@ This module imports numpy: `columns` imports it when it is called.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.codec.compression import Compression
 from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
 from ottla.record import walk

@@ -6,9 +6,9 @@ Kafka's counterparts: `ResourceZNode`, `AclEntry`, `ExtendedAclChangeEvent`,
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from ottla.base.values import dataclass
 from ottla.registries.nodes import NodeError, decode_node, encode_node, number, text
 from ottla.registries.paths import ACL_FOLDERS, LITERAL, token_path
 

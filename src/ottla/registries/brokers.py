@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from ottla.base.addresses import address_text
+from ottla.base.values import dataclass
 from ottla.config.inter_broker_version import InterBrokerVersion
 from ottla.registries.nodes import decode_node, encode_node, number, text
 from ottla.registries.paths import broker_path

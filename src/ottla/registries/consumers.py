@@ -4,10 +4,10 @@ An owner is `<consumer id>-<stream number>`. Kafka's counterparts: `ZKGroupDirs`
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ottla.base.values import dataclass
 from ottla.registries.nodes import decode_node, decode_number, encode_node, number, text
 from ottla.registries.paths import CONSUMERS
 

@@ -5,9 +5,10 @@ Kafka's counterparts: `ControllerZNode`, `ControllerEpochZNode`, `ClusterIdZNode
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from ottla.base.values import dataclass
 from ottla.registries.nodes import decode_node, decode_number, encode_node, number, text
 from ottla.registries.paths import (
     CLUSTER_ID,

@@ -4,11 +4,12 @@ Kafka's counterparts: `TopicZNode`, `TopicPartitionStateZNode`, `ReplicaAssignme
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.registries.nodes import decode_node, encode_node, number, numbers, text
 from ottla.registries.paths import state_path, topic_path
 

@@ -1,10 +1,11 @@
 """Schemas by id, whatever holds them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 AVRO = "AVRO"
 JSON = "JSON"

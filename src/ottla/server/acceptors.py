@@ -8,7 +8,7 @@ import logging
 import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from selectors import EVENT_READ, BaseSelector
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.base.open_files import descriptor_limit, max_connections
 from ottla.base.principal import ANONYMOUS, Principal
+from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener, client_listeners
 from ottla.server.arrivals import CreationRates, HostLimits, HostRates

@@ -5,11 +5,11 @@ Kafka's counterpart: `ConfigAdminManager.preprocess`.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import ConfigSource

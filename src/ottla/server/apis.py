@@ -3,9 +3,9 @@
 A new API is one row here and one file in `handlers/`, named like the file of its messages.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.base.values import dataclass
 from ottla.protocol.api_keys import ApiKey
 
 

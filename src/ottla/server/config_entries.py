@@ -4,9 +4,9 @@ Kafka's counterpart: `ConfigHelper`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import dropwhile
 
+from ottla.base.values import dataclass
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource, setting_row
 from ottla.config.broker import broker_settings
 from ottla.config.group import GroupConfig

@@ -5,8 +5,9 @@ and `connection-close` of a `Selector`'s metrics.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from ottla.base.values import dataclass
 
 
 class CloseReason(Enum):

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import RLock
 from typing import Protocol
 
+from ottla.base.values import dataclass
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.request_context import Handler
 

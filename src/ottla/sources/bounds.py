@@ -7,11 +7,11 @@ one for each, as in Spark's own Kafka source.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 EARLIEST = -2
 LATEST = -1

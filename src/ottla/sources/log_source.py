@@ -5,12 +5,13 @@ task needs to know stands in its `Split`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.splits import SplitOptions
 from ottla.storage.index.transaction_index import AbortedTransaction

@@ -8,10 +8,11 @@ are ours. An option that is not known is refused rather than skipped: a misspelt
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.sources.bounds import (
     EARLIEST,
     FROM_EARLIEST,

@@ -7,12 +7,12 @@ earlier time, so there is no offset after which all times are too late.
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.sources.log_source import LogSource
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,12 +8,12 @@ a task takes only the offsets of its own range out of the batches that it shares
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from os import cpu_count
 from typing import TypeVar
 
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
 
 _TOLERANCE = 0.1
 

@@ -6,10 +6,10 @@ Exactly one of `subscribe`, `assign` and `subscribePattern`, as in Spark's own K
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 CHOICE_OPTIONS = ("subscribe", "assign", "subscribePattern")
 

@@ -10,10 +10,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 OLDEST_VERSION = 17
 """What Spark 4 asks for."""

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError
 from ottla.base.events import pass_over
+from ottla.base.values import dataclass
 from ottla.client.security import PLAINTEXT, Security
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.places import open_source

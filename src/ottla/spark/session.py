@@ -18,12 +18,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.values import dataclass
 from ottla.spark.java import Java, find_java
 
 if TYPE_CHECKING:

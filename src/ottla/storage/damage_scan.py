@@ -12,9 +12,9 @@ batch is, and where its offsets may be.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ottla.base.files import File
+from ottla.base.values import dataclass
 from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH
 from ottla.storage.scan import first_offset_in_header, misplaced_text, out_of_place

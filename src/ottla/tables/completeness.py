@@ -7,9 +7,9 @@ appending, by the loader's clock, that counts: a producer may give records any t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ottla.base.values import dataclass
 from ottla.tables.ledger_entries import Action, LedgerEntry
 
 HOUR_MS = 3_600_000

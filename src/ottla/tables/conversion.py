@@ -9,10 +9,11 @@ would take them for files of nobody where they lie.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.base.values import dataclass
 from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
 from ottla.tables.ledger import LEDGER_DIRECTORY, Head
 from ottla.tables.ledger_entries import (

@@ -3,9 +3,10 @@ loads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
 from ottla.tables.ledger_entries import LedgerEntry, LoadedPartition
 
 

@@ -6,11 +6,12 @@ say so again; one that says otherwise is refused, except that a schema may grow
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
 from ottla.tables.values.opening import check_decoding, open_decoder

@@ -10,10 +10,11 @@ is opened by reading the last of those files and the entries since.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.base.errors import CorruptionError
+from ottla.base.values import dataclass
 from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
 from ottla.tables.ledger_entries import (
     LedgerEntry,

@@ -8,13 +8,14 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import Enum
 from typing import Any, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
 from ottla.record.batch_roll_up import BatchRollUp
 
 FORMAT_NAME = "ottla load manifest"

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ottla.base.errors import TaskError
+from ottla.base.values import dataclass
 from ottla.tables.field_ids import with_field_ids
 from ottla.tables.ledger_entries import QUARANTINE_DIRECTORY, DataFile, FileRole
 from ottla.tables.store import TableStore

@@ -8,10 +8,10 @@ which of them has made a commit.
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
 ICEBERG = "iceberg://"

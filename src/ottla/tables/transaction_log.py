@@ -5,10 +5,11 @@ quarantine) goes with each commit as its facts, which `ledger.py` keeps for good
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.tables.ledger_entries import DataFile
 
 if TYPE_CHECKING:

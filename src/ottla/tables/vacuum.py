@@ -6,9 +6,9 @@ vacuum has removed some of them, and the next one removes the rest.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ottla.base.clock import Clock
+from ottla.base.values import dataclass
 from ottla.tables.ledger_entries import QUARANTINE_DIRECTORY, commit_of, folded_files
 from ottla.tables.table_directory import TableDirectory
 

@@ -4,7 +4,6 @@ Needs `cryptography`. They are valid for thirty days, a server's for localhost a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,6 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from ottla.base.values import dataclass
 
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8

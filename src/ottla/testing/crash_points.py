@@ -8,12 +8,13 @@ every point the check is the test's own: open what is left, and compare it with 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import blake2b
 from random import Random
 from typing import Any, TypeVar
 
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.testing.crash import CrashMode
 from ottla.testing.faults import Effect
 from ottla.testing.file_system import FakeFileSystem

@@ -6,8 +6,10 @@ journal, since a rename from one directory to another is a single change of both
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
+
+from ottla.base.values import dataclass
 
 
 class Standing(Enum):

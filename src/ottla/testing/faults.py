@@ -1,11 +1,11 @@
 """A file system that fails, or dies, at a call that a test has chosen."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
 
 T = TypeVar("T")

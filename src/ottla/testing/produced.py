@@ -1,9 +1,9 @@
 """Records as a test looks at them."""
 
 import json
-from dataclasses import dataclass
 from typing import Any, Self
 
+from ottla.base.values import dataclass
 from ottla.record.record import Headers, Record
 
 

@@ -1,12 +1,12 @@
 """A file system that passes every call on and keeps a list of those that change anything."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar, runtime_checkable
 
 from ottla.base.files import Buffer, DiskSpace, File, FileLock, FileStatus, FileSystem
 from ottla.base.open_files import OpenFiles
+from ottla.base.values import dataclass
 
 T = TypeVar("T")
 

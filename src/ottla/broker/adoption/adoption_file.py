@@ -7,11 +7,12 @@ highest revision is right.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.base.files import FileSystem, join, replace_file
 from ottla.base.json_files import texts
+from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_file import Quotas, parse_quotas, quota_fields
 from ottla.storage.files.summed_json import read_summed_json, summed_json
 from ottla.storage.files.written_marks import mark_written

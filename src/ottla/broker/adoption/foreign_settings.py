@@ -10,12 +10,13 @@ Everything here only reads. Kafka's counterpart: `MetadataLoader`, `BrokerMetada
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError, RefusalError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.broker.adoption.adoption_file import (
     ADOPTION_FILE_NAME,
     Adoption,

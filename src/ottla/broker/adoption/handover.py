@@ -11,12 +11,13 @@ and removes those in partitions' folders by their suffix. Kafka's counterparts: 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileSystem, join, make_durable_directory, read_file, replace_file
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.broker.adoption.accepted_settings import (
     accepted_broker_configs,
     accepted_groups,

@@ -5,10 +5,11 @@ changed here. Kafka's counterpart: `BrokerMetadataPublisher`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.broker.adoption.accepted_settings import (
     DECIDING,
     accepted_broker_configs,

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.values import dataclass
 from ottla.broker.adoption.accepted_settings import DECIDING, accepted_topic_configs
 from ottla.broker.topics.topic_rules import topic_config
 from ottla.broker.topics.topics import Topic

@@ -6,12 +6,13 @@ or the new. When directories disagree the highest revision is right.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.base.files import FileSystem, join
 from ottla.base.json_files import Members, texts
 from ottla.base.turns import sorted_in_turns
+from ottla.base.values import dataclass
 from ottla.broker.revised_state import RevisedState, StateFile, read_state_file
 from ottla.config.broker import listener_setting
 

@@ -4,11 +4,11 @@ Kafka's counterparts: `ConfigurationControlManager`, `AlterConfigOp` (KIP-339).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.values import dataclass
 from ottla.config.setting import Setting
 
 

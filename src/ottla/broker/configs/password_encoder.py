@@ -8,10 +8,10 @@ the secret. Kafka's counterpart: `EncryptingPasswordEncoder`.
 import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.extras import needed_for
+from ottla.base.values import dataclass
 
 SALT_SIZE: Final = 256
 CBC, GCM = "AES/CBC/PKCS5Padding", "AES/GCM/NoPadding"

@@ -10,7 +10,7 @@ continues. Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, StorageError
@@ -18,6 +18,7 @@ from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 from ottla.broker.events import LogCompacted
 from ottla.broker.log_jobs.cleaner_troubles import (
     DamagedSegment,

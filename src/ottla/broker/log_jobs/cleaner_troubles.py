@@ -6,12 +6,13 @@ a restart, and reports it by a metric alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.base.json_files import read_json_file, write_json_file
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 TROUBLES_FILE_NAME = "ottla-cleaner.json"
 FORMAT_VERSION = 1

@@ -7,9 +7,9 @@ log is free again when all have been taken back. Kafka's counterparts: `LogClean
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 Stop = Callable[[], None]
 

@@ -9,7 +9,7 @@ Kafka's counterpart: `LogManager.cleanupLogs`.
 import logging
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.events import OnEvent, pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 from ottla.broker.events import SegmentsGoing
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.removals import SegmentRemovals

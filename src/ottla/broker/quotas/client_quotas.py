@@ -8,10 +8,10 @@ to mute its connection. The rate is measured over `quota.window.num` windows of
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
+from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 from ottla.config.setting import INT32_MAX
 

@@ -5,13 +5,13 @@ Kafka's counterparts: `ClientQuotaControlManager`, `ClientQuotasImage` (KIP-546)
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import ip_address
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
+from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER, QuotaKind
 

@@ -4,10 +4,11 @@ Kafka's counterparts: `DefaultAlterPartitionManager`, `ZkAlterPartitionManager`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.controller.events import AlteredAnswer, AlteredIsr
 from ottla.controller.operations import Batch, Get, Outcome, Set, Steps
 from ottla.registries.notices import encode_partitions

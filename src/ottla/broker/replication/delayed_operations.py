@@ -5,8 +5,9 @@ Kafka's counterpart: `DelayedOperationPurgatory`, of one partition.
 
 from bisect import bisect_right, insort
 from collections.abc import Hashable
-from dataclasses import dataclass
 from operator import attrgetter
+
+from ottla.base.values import dataclass
 
 by_offset = attrgetter("required_offset")
 

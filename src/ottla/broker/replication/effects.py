@@ -1,11 +1,11 @@
 """What the machine wants done to logs and waiting clients, in this order and immediately."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.replication.fetches import Fetched
 
 

@@ -4,11 +4,11 @@ The values are independent of versions. Records are opaque: for a follower's fet
 bytes of the response.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.replication.replica_log import EpochEnd
 
 NO_EPOCH: Final = -1

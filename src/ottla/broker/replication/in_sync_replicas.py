@@ -3,8 +3,9 @@
 Kafka's counterparts: `CommittedPartitionState`, `PendingExpandIsr`, `PendingShrinkIsr`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ottla.base.values import dataclass
 from ottla.registries.topics import RECOVERED
 
 

@@ -1,8 +1,7 @@
 """What leaders and followers have in common: this broker's own replica of a partition."""
 
-from dataclasses import dataclass
-
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.replication.effects import Effect, MoveHighWatermark
 from ottla.broker.replication.replica_log import ReplicaLog
 

@@ -4,7 +4,7 @@ Kafka's counterpart: `ZkMetadataCache`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Final
 
@@ -12,6 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, give_way, in_turns
+from ottla.base.values import dataclass
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
 from ottla.registries.brokers import BrokerRegistration, Endpoint

@@ -1,7 +1,8 @@
 """A follower, as the leader of a partition knows it. Kafka's counterpart: `Replica`."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from ottla.base.values import dataclass
 
 UNKNOWN_OFFSET: Final = -1
 

@@ -4,12 +4,13 @@ Kafka's counterparts: `ReplicaManager`, and the checks of `KafkaApis` for stale 
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.replication.alter_partitions import AlterPartitions, place_of
 from ottla.broker.replication.effects import (
     AnswerDelayed,

@@ -5,12 +5,12 @@ Numbers are Kafka's. Its counterparts: `AccessControlEntry`, `ResourcePattern`, 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.values import dataclass
 
 WILDCARD = "*"
 """As the name of a literal pattern: every resource of its type. As a host: every host."""

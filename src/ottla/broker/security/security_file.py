@@ -7,13 +7,14 @@ crash leaves the old content or the new. When directories disagree the highest r
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.base.files import FileSystem, join
 from ottla.base.principal import Principal
 from ottla.base.scram import HASHES, ScramCredential
 from ottla.base.turns import sorted_in_turns
+from ottla.base.values import dataclass
 from ottla.broker.revised_state import RevisedState, StateFile, read_state_file
 from ottla.broker.security.acls import (
     Acl,

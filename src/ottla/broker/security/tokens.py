@@ -4,13 +4,14 @@ The secret is the HMAC of the token's id under the brokers' `delegation.token.se
 kept, but made again. Kafka's counterparts: `DelegationTokenManager`, `TokenInformation`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
 from ottla.base.scram import HASHES, ScramCredential, bytes_text, make_credential
+from ottla.base.values import dataclass
 
 ITERATIONS: Final = 4096
 TOKEN_HASH: Final = "sha512"

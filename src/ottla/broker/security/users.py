@@ -4,7 +4,6 @@ Kafka's counterparts: `ScramControlManager`, `ScramImage`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -17,6 +16,7 @@ from ottla.base.scram import (
     credential_of_salted,
 )
 from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.values import dataclass
 from ottla.broker.security.security_file import Credentials
 
 

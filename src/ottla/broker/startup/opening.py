@@ -8,7 +8,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.adoption.foreign_settings import FoundSettings, SettingsPlace
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME

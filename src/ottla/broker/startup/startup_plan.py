@@ -14,12 +14,13 @@ leaves two logs, and a start that needs manual help.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ottla.base.errors import UserError
 from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.storage.directory.found_logs import FoundLog, StartupAction
 from ottla.storage.files.filenames import (
     INTEGRITY,

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, topic_config
 from ottla.broker.topics.topics import POLICY_NAME
 from ottla.config.topic import TopicConfig

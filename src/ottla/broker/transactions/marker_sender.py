@@ -7,13 +7,14 @@ markers are sent with the next one. Kafka's counterparts: `TransactionMarkerChan
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
+from ottla.base.values import dataclass
 from ottla.broker.marker_requests import Marker, MarkerRequest, SentMarker
 
 RETRY_MS: Final = 100.0

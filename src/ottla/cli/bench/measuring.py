@@ -4,10 +4,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 MEGABYTE = 1e6
 PATIENCE_S = 60.0

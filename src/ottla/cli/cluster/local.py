@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.base.values import dataclass
 from ottla.cli.cluster.secured import PROTOCOL, LocalSecurity
 from ottla.cli.cluster.zookeeper import LOCAL, answers, start_zookeeper
 from ottla.cli.target import CLUSTER_FILE, client_settings_of

@@ -7,13 +7,14 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.scram import ScramCredential
+from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, IP, USER
 from ottla.broker.security.acls import Acl

@@ -3,8 +3,9 @@
 `docs/metrics.md` is generated from these rows, and the collector exports nothing else.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+
+from ottla.base.values import dataclass
 
 NONE = ()
 PARTITION = ("topic", "partition")

@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.cli.mirror.options import with_pair
 from ottla.cli.settings_files import read_security
 from ottla.cli.terminal import (

@@ -2,11 +2,12 @@
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import click
 
+from ottla.base.values import dataclass
 from ottla.cli.terminal import ProgressLine, counted, new_table
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ Read from files or a broker as the loads read it (`sources`), with bounded memor
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.browsing.positions import Position, PositionKind, resolve, times_of
 from ottla.cli.target import Target
 

@@ -7,12 +7,12 @@ An encoding converts bytes to printed text, to a field of `--json` and to the va
 import base64
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.browsing.fields import Decoder, FieldReader, with_header
 
 if TYPE_CHECKING:

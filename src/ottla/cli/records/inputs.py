@@ -8,12 +8,13 @@ import json
 import os
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
 from ottla.cli.records.json_lines import parse_record

@@ -1,6 +1,8 @@
 """A record to write, which has no offset yet."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from ottla.base.values import dataclass
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

@@ -3,12 +3,13 @@
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import click
 
 from ottla.base.texts import size_text
+from ottla.base.values import dataclass
 from ottla.cli.terminal import counted, draw_over, print_json
 
 FIRST_S = 1.0

@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Filter, all_of, parse_filter
 from ottla.browsing.patterns import Match, Pattern, compiled

@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.cli.records.new_record import NewRecord
 from ottla.client.producing.producer import Producer
 from ottla.client.producing.sending import Sending

@@ -13,11 +13,11 @@ import re
 import string
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ottla.base.errors import RefusalError, UserError
+from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, Field, parse_field
 from ottla.cli.records.encodings import TEXT, Encoding, field_reader, json_bytes
 from ottla.cli.records.json_lines import record_object

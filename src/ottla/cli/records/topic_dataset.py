@@ -5,7 +5,7 @@ columns that it needs, and reads on only while rows are consumed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.cli.records.arrow_export import ExportedRange, export_schema
 from ottla.sources.log_source import LogSource
 from ottla.sources.pruning import Condition, prune

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from click.core import ParameterSource
 from ottla.base.addresses import address_text, names_brokers, parse_address
 from ottla.base.errors import StorageError, UserError
 from ottla.base.events import OnEvent
+from ottla.base.values import dataclass
 from ottla.cli.serve.control import DEFAULT_DIRECTORY
 from ottla.cli.serve.observing import Observing, observing_options
 from ottla.cli.serve.recovery_progress import RecoveryProgress

@@ -3,12 +3,13 @@
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.addresses import parse_address
+from ottla.base.values import dataclass
 from ottla.cli.serve.log_formats import set_up_logging
 
 if TYPE_CHECKING:

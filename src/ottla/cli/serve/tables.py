@@ -19,12 +19,13 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import IO, Any
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.values import dataclass
 from ottla.loading.follow import FIRST_PAUSE_S, LAST_PAUSE_S, FollowStatus
 
 logger = logging.getLogger(__name__)

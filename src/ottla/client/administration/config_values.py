@@ -1,9 +1,10 @@
 """Settings with the origin of each value: values, independent of how they were read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
+
+from ottla.base.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.config.setting import Setting

@@ -1,10 +1,10 @@
 """Descriptions of topics, producers and groups: values, independent of how they were read."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
 """The disks of brokers: directories, their sizes, and moves between them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.cluster import KNOWS_NOBODY
 from ottla.client.connection import Connection, UnreachableError

@@ -1,7 +1,8 @@
 """Quotas of users, client ids and addresses: values, independent of how they were read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ottla.base.values import dataclass
 
 Entity = Mapping[str, str | None]
 """Any of `user`, `client-id` and `ip`, with a name; `None` is the default for all names."""

@@ -1,12 +1,12 @@
 """Replicas of partitions on several brokers: their log ends, and moves between brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.reading import LATEST, by_partition, offsets_request
 from ottla.protocol.messages.alter_partition_reassignments import (

@@ -1,9 +1,10 @@
 """Passwords, access rules and delegation tokens: values, independent of how they were read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.principal import Principal
+from ottla.base.values import dataclass
 
 DEFAULT_ITERATIONS = 4096
 

@@ -1,7 +1,6 @@
 """Topics: create, describe, extend and delete them; their offsets, and deleting records."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.base.arguments import check_settings, check_topic_names
@@ -10,6 +9,7 @@ from ottla.base.errors import UserError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.connection import Connection

@@ -10,12 +10,12 @@ partitions for each member does not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from typing import Final, Protocol
 
 from ottla.base.errors import ProtocolError, UserError
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.codec.fields import array, int32
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader, writer

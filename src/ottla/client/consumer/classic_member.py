@@ -7,12 +7,13 @@ With an eager assignor everything is given up before the member rejoins; with co
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError
+from ottla.base.values import dataclass
 from ottla.client.consumer.assignors import GroupMember, PartitionAssignor, listed, unlisted
 from ottla.client.consumer.membership import (
     OTHER_COORDINATOR,

@@ -7,12 +7,13 @@ ones, and acknowledges both with the next heartbeat. Kafka's counterparts:
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.client.consumer.membership import (
     OTHER_COORDINATOR,
     Event,

@@ -7,11 +7,12 @@ gets `next_chunk`. The response to a request from before a seek is dropped. Kafk
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.cluster import PASSING, PartitionLeader
 from ottla.client.fetching import whole_batches
 from ottla.client.groups import ReadUpTo

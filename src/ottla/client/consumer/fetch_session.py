@@ -5,10 +5,11 @@ counterpart: `FetchSessionHandler`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.reading import FetchFrom, SessionFetch
 
 NO_SESSION = 0

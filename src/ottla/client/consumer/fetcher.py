@@ -6,9 +6,10 @@ A thread waits while there is nothing to fetch, or enough has been fetched. Thre
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.errors import ApiError, UserError
+from ottla.base.values import dataclass
 from ottla.client.connection import Connection
 from ottla.client.consumer.fetch_queue import FetchQueue, PlannedFetch
 from ottla.client.consumer.fetch_session import FIRST_EPOCH, LOST, FetchSession

@@ -1,11 +1,11 @@
 """Records that are being returned to the application, and how far."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from operator import length_hint
 
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.consumer.records import ConsumerRecord
 from ottla.client.groups import ReadUpTo
 

@@ -7,13 +7,13 @@ the member continues, in order. `group.py` drives it.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.groups import GroupMemberId
 from ottla.codec.schema import Message
 

@@ -2,13 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.consumer.deserializers import Deserialize
 from ottla.client.fetching import aborted_in
 from ottla.client.reading import Fetched

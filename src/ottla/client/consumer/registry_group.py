@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.membership import Event, EventKind, Partitions
 from ottla.client.consumer.registry_shares import Owned, shares

@@ -6,12 +6,12 @@ Long requests, a fetch or a rebalance, use the thread's own connection (`connect
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster, ClusterTopic, CoordinatorKind, PartitionLeader
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed, GroupMemberId, commit_offsets, committed_by

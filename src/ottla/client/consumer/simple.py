@@ -5,7 +5,7 @@ The caller keeps the offsets.
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ottla.base.arguments import check_offset, check_place, check_time
@@ -13,6 +13,7 @@ from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, UserError
 from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
 from ottla.client.consumer.arguments import consumer_settings

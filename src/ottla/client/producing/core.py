@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Condition
 from typing import Any
 
 from ottla.base.arguments import check_offsets, check_topic_name
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.client.groups import Committed
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery

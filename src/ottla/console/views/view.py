@@ -1,11 +1,11 @@
 """What answers a path: a function from an `Ask` to a page, and whether forms are sent to it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from starlette.responses import Response
 
 from ottla.base.errors import RefusalError
+from ottla.base.values import dataclass
 from ottla.console.pages import Ask, Page, Redirect
 
 

@@ -1,8 +1,9 @@
 """One member of a classic group. Kafka's counterpart: `ClassicGroupMember`."""
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ottla.base.values import dataclass
 from ottla.coordinator.classic.requests import JoinRequest
 from ottla.coordinator.offsets.records import GroupMetadataValue, MemberMetadata
 

@@ -5,10 +5,11 @@ messages.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.values import dataclass
 from ottla.coordinator.requests import NO_GENERATION, UNKNOWN_MEMBER, MemberClaim
 
 

@@ -8,10 +8,10 @@ partition may differ, never the number of partitions. Kafka's counterparts: `Ran
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 
 Topic = TypeVar("Topic", Uuid, str)
 """How a topic is named: by its id here, by its name among the members of a classic group."""

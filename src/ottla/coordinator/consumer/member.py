@@ -3,10 +3,11 @@
 Kafka's counterparts: `ConsumerGroupMember`, `MemberState`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
+from ottla.base.values import dataclass
 from ottla.coordinator.consumer.partitions import (
     NOTHING,
     Assignment,

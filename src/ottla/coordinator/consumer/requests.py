@@ -1,10 +1,10 @@
 """Requests of members and administrators to groups of the new protocol, and the answers."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.values import dataclass
 from ottla.coordinator.consumer.partitions import Assignment
 
 

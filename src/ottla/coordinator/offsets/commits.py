@@ -4,12 +4,13 @@ Kafka's counterpart: `OffsetMetadataManager`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.committed_offsets import CommittedOffsets, Expiry, NewOffset

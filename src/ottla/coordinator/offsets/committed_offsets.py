@@ -6,10 +6,11 @@ has come; a commit that was written later than they were wins over them. Kafka's
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
+from ottla.base.values import dataclass
 from ottla.config.setting import INT64_MAX
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
 

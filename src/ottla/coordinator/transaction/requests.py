@@ -4,11 +4,12 @@ Handlers make them from requests of the wire and back; nothing here knows versio
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.coordinator.transaction.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

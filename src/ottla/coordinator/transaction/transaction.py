@@ -4,12 +4,13 @@ Changed by `take` alone, which is fed with what the log holds. Kafka's counterpa
 `TransactionMetadata`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.values import dataclass
 from ottla.coordinator.transaction.records import TransactionLogValue, TransactionTopic
 from ottla.coordinator.transaction.state import TransactionState, may_follow
 

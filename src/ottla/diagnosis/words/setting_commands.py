@@ -1,6 +1,6 @@
 """Commands that change a setting, as a person may paste them."""
 
-from dataclasses import dataclass
+from ottla.base.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,11 @@ cannot be compared.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.loading.auditing.report import Difference
 from ottla.loading.auditing.rows import first_difference, stored_rows
 from ottla.loading.auditing.values import wrong_values

@@ -1,8 +1,9 @@
 """What an audit found: differences, and how much was compared."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
 from ottla.tables.ledger_entries import DataFile
 
 

@@ -6,9 +6,10 @@ registry does with what a newer one wrote.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ottla.base.values import dataclass
 from ottla.schema_registry.registry import AVRO
 
 SCHEMAS_TOPIC = "_schemas"

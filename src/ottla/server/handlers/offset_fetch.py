@@ -7,7 +7,6 @@ Kafka's counterpart: `KafkaApis.handleOffsetFetchRequest`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -15,6 +14,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.values import dataclass
 from ottla.coordinator.offsets.committed_offsets import NO_LEADER_EPOCH, NO_OFFSET, FetchedOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.offset_fetch import (

@@ -6,12 +6,13 @@ changes of settings and files. Open connections keep their context. Kafka's coun
 import logging
 import os
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Thread
 from time import time
 
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.principal import ANONYMOUS, USER, Principal
+from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.config.principal_mapping import PrincipalMapping

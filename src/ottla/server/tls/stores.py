@@ -10,10 +10,10 @@ import re
 import ssl
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.base.extras import needed_for
+from ottla.base.values import dataclass
 from ottla.config.setting import SettingError
 from ottla.config.tls import TlsConfig
 

@@ -8,12 +8,12 @@ Spark's own source does not make.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.sources.log_source import LogPartition
 
 logger = logging.getLogger(__name__)

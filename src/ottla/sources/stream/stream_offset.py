@@ -11,12 +11,12 @@ all in one object with the offsets under `offsets`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.sources.stream.continuity import Position
 
 VERSION = 2

@@ -6,9 +6,10 @@ where they were.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.values import dataclass
 from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import TriggerLimits
 from ottla.sources.stream.continuity import (

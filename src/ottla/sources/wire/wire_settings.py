@@ -5,10 +5,10 @@ or of anything else, and librdkafka gets them all. docs/spark.md lists them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ottla.base.addresses import Address
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.client.connection import CLIENT_ID
 from ottla.client.security import (
     PLAINTEXT,

@@ -5,10 +5,11 @@ key go to one partition for a while and then to the next, as Kafka's sticky part
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.record.packing import PackedRecords, RecordColumns, pack_records
 from ottla.record.partitioner import partitions_for_keys
 

@@ -5,11 +5,11 @@ producer, as far as our client has them. Unknown options are refused, not ignore
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.addresses import Address
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.client.cluster import ClientSettings
 from ottla.client.security import SECURITY_SETTINGS, parse_security, split_security
 from ottla.codec.compression import CODECS, Compression

@@ -9,11 +9,12 @@ a broker has aborted meanwhile is written again. Kafka has no counterpart before
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.client.groups import Committed
 
 VERSION = 1

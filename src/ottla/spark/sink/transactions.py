@@ -8,13 +8,14 @@ what a crash between two ends leaves; `docs/spark.md` what remains possible.
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
 from ottla.base.events import pass_over
+from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster, CoordinatorKind
 from ottla.client.groups import Committed, commit_from_outside, committed_by
 from ottla.client.producer import Producer

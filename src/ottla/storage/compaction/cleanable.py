@@ -4,9 +4,9 @@ Kafka's counterparts: `LogCleanerManager.cleanableOffsets`, `maxCompactionDelay`
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.segment.segment import Segment

@@ -8,10 +8,11 @@ removes. Kafka's counterpart: `Cleaner.doClean`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from ottla.base.errors import CorruptionError, OttlaError
 from ottla.base.files import Buffer, FileSystem, join
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.storage import scan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource, group_segments

@@ -5,8 +5,8 @@ Kafka's counterpart: `Cleaner.groupSegmentsBySize`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 
 

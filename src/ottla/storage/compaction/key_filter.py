@@ -6,11 +6,11 @@ Kafka's counterpart: `Cleaner.shouldRetainRecord`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Protocol
 
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.record import Record, read_records, unpacked_payload
 from ottla.record.walk import record_ends

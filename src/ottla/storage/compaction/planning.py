@@ -1,9 +1,9 @@
 """Makes a compaction plan from a live log; carrying it out does not need the log object."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.storage.compaction.cleanable import Cleanable
 from ottla.storage.compaction.compaction import CompactionPlan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource

@@ -6,8 +6,8 @@ until all data of its transaction is removed. Kafka's counterpart: `CleanedTrans
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch
 from ottla.record.control import ControlRecordType, control_type
 from ottla.record.record import read_records

@@ -4,8 +4,8 @@ Kafka's counterpart: the `RecordFilter` of `Cleaner.cleanInto`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, RecordBatch
 from ottla.storage.compaction.transactions import CleanedTransactions
 

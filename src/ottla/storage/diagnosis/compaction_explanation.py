@@ -3,10 +3,10 @@
 files, without its lock and beside a live broker. Kafka has no counterpart.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.compaction.cleanable import (
     Bound,

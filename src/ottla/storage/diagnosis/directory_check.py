@@ -5,12 +5,13 @@ before the logs, so on a live directory they can only lag behind.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.integrity_checks import cut_short_findings

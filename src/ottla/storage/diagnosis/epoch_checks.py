@@ -5,11 +5,11 @@ can only be ahead.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file
+from ottla.base.values import dataclass
 from ottla.record.batch import NO_LEADER_EPOCH
 from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.diagnosis.findings import Finding, FindingKind

@@ -1,9 +1,9 @@
 """The findings of a check: where something is wrong, why, and what it means for the data."""
 
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 
 
 class FindingKind(Enum):

@@ -4,8 +4,7 @@ Format pages: docs/format/offset-index.md, docs/format/time-index.md. `SparseInd
 entries ascend and finds the zero tail by bisection; a search for damage must read all of them.
 """
 
-from dataclasses import dataclass
-
+from ottla.base.values import dataclass
 from ottla.storage.diagnosis.roles import Role
 from ottla.storage.index import offset_index, time_index
 

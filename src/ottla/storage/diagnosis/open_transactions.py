@@ -6,10 +6,11 @@ Kafka's counterpart: `TransactionsCommand.FindHangingTransactionsCommand`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 
 ONGOING = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")

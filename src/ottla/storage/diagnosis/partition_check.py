@@ -5,11 +5,12 @@ what observes it on the way compares indexes, producers and epochs with it. Read
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, read_file
+from ottla.base.values import dataclass
 from ottla.record.batch import InvalidBatchError
 from ottla.record.record import read_records
 from ottla.storage.damage_scan import (

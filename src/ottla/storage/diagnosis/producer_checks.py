@@ -8,9 +8,9 @@ contradicts it is wrong. After damage nothing is compared.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from ottla.base.values import dataclass
 from ottla.record.batch import NO_PRODUCER_ID, Batch
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry

@@ -6,11 +6,12 @@ the new one. Kafka's counterpart: `LogSegment.recover`, which rebuilds all of th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import NO_TIMESTAMP

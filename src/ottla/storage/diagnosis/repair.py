@@ -8,7 +8,7 @@ log changes.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
 from ottla.base.errors import CorruptionError, UserError
@@ -24,6 +24,7 @@ from ottla.base.files import (
     replace_file,
 )
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.record.layout import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION
 from ottla.storage.diagnosis import rebuild

@@ -5,11 +5,11 @@ would cut a log at its first bad batch and drop every segment after it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base.files import base_name, join, parent_directory
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT
 

@@ -5,9 +5,9 @@ Kafka has no counterpart.
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 
 from ottla.base.files import FileSystem, join
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import FileSuffix, parse_file_name
 from ottla.storage.files.partition_files import SegmentFiles

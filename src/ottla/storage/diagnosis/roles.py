@@ -4,11 +4,11 @@ Format page: docs/format/filenames.md.
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, base_name, join
+from ottla.base.values import dataclass
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import (
     FileKind,

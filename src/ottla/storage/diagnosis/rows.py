@@ -4,8 +4,9 @@ The attributes carry the names that Kafka's tools and documents use, in snake_ca
 field names of `ottla log dump --json`, and stay as they are.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from ottla.base.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ without this one, as in Kafka (`LogManager.createAndValidateLogDirs`, `MetaPrope
 """
 
 import dataclasses
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
+from ottla.base.values import dataclass
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files.directory_health import DirectoryHealth

@@ -4,13 +4,13 @@ directory alone cannot show whether a log is current: that is decided over all d
 """
 
 import logging
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     INTEGRITY,

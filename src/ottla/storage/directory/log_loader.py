@@ -6,7 +6,7 @@ directory.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from ottla.base.errors import StorageError
@@ -14,6 +14,7 @@ from ottla.base.files import FileSystem, base_name, join, make_durable_directory
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import aside
+from ottla.base.values import dataclass
 from ottla.storage.directory.found_logs import LOADED, FoundLog, StartupAction
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.open_options import OpenOptions

@@ -1,10 +1,11 @@
 """Arguments for opening a log directory: identity, settings, chance, threads to work in."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.events import pass_over
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 
 

@@ -9,7 +9,6 @@ durable nor needed for anything else. Format page: docs/format/filenames.md. Kaf
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
@@ -21,6 +20,7 @@ from ottla.base.files import (
     remove_if_present,
     replace_file,
 )
+from ottla.base.values import dataclass
 from ottla.storage.files.filenames import LOCK, OWNER
 from ottla.storage.files.java_properties import parse_properties, properties_line
 

@@ -6,7 +6,6 @@ that no log needs recovery. A crash cannot leave it by mistake. Kafka's counterp
 """
 
 import json
-from dataclasses import dataclass
 
 from ottla.base.files import (
     FileSystem,
@@ -15,6 +14,7 @@ from ottla.base.files import (
     remove_if_present,
     replace_file,
 )
+from ottla.base.values import dataclass
 
 VERSION = 0
 

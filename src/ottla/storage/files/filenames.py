@@ -8,9 +8,10 @@ what they stand for. Kafka's counterparts: `LogFileUtils`, `UnifiedLog.parseTopi
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+
+from ottla.base.values import dataclass
 
 CHECKPOINT_RECOVERY_POINT = "recovery-point-offset-checkpoint"
 CHECKPOINT_LOG_START = "log-start-offset-checkpoint"

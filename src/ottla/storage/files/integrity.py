@@ -12,7 +12,7 @@ appended, and a power failure may take the last ones: then less is known, and no
 import logging
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 
 from ottla.base.errors import CorruptionError
@@ -26,6 +26,7 @@ from ottla.base.files import (
 )
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.codec.crc32c import crc32c
 from ottla.storage.files.filenames import INTEGRITY, DirectoryState, parse_directory_name
 from ottla.storage.files.older_integrity import read_older, remove_older

@@ -8,12 +8,12 @@ crash leaves the old file or the new one, whole. Kafka's counterparts: `MetaProp
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.values import dataclass
 from ottla.storage.files.checksummed import is_one_bit_apart, read_checksummed, with_checksum
 from ottla.storage.files.filenames import COPIED_META_PROPERTIES, META_PROPERTIES
 from ottla.storage.files.java_properties import parse_properties, properties_line

@@ -10,11 +10,11 @@ Format page: docs/format/checkpoints.md.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,

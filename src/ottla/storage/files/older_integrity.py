@@ -6,12 +6,12 @@ The first start of this version takes over what is true of them, and removes the
 """
 
 import re
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.base.ids import Uuid, parse_uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.storage.files.checksummed import read_checksummed
 
 WITNESS = "ottla-witness.deleted"

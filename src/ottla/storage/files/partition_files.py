@@ -4,10 +4,11 @@ Format pages: docs/format/README.md lists the files. A broker may be renaming an
 meanwhile. Kafka has no counterpart: its tools are given files.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
+from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
     FileKind,
     FileName,

@@ -10,7 +10,6 @@ its id behind, by which its partitions are known when that directory comes back.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import CorruptionError
@@ -18,6 +17,7 @@ from ottla.base.files import FileSystem, join, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
 from ottla.base.json_files import texts
 from ottla.base.turns import sorted_in_turns
+from ottla.base.values import dataclass
 from ottla.storage.files.filenames import CLUSTER_METADATA
 from ottla.storage.files.summed_json import read_summed_json, summed_json
 

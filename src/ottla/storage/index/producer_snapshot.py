@@ -6,11 +6,11 @@ torn file only on a disk that lies about fsync. Kafka's counterpart:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.base.values import dataclass
 from ottla.codec.crc32c import crc32c
 
 HEADER = Struct(

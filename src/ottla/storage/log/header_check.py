@@ -9,10 +9,10 @@ Kafka serves such batches as they are. docs/durability.md lists what cannot be d
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSlice
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.storage import scan

@@ -15,11 +15,11 @@ Kafka's counterparts: `UnifiedLog.flush`, `truncateTo`, `truncateFullyAndStartAt
 import contextlib
 import dataclasses
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem, base_name, join, sync_file
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import LEADER_EPOCHS
 from ottla.storage.log.abort_check import AbortCheck

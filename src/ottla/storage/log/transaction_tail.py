@@ -7,9 +7,10 @@ the batches from the newest snapshot at or before that point. Kafka's counterpar
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch
 from ottla.record.control import parse_end_transaction_marker
 from ottla.storage.index.producer_snapshot import newest_snapshot

@@ -10,11 +10,11 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import Buffer, FileSystem
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.codec.compression import Compression, CompressionError, decompress
 
 LENGTH = struct.Struct(">i")  # of the message that follows

@@ -7,11 +7,11 @@ again by offset, in a new listing. Kafka has no counterpart.
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import NoReturn
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles, list_partition
 from ottla.storage.segment.segment_reader import SegmentReader
 

@@ -8,10 +8,10 @@ steps over it where that was asked for, and reports what it stepped over. Kafka'
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import parent_directory
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.storage.damage_scan import (
     MAX_OFFSETS,

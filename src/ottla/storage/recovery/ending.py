@@ -5,9 +5,9 @@ Kafka cuts a log there.
 """
 
 import logging
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
+from ottla.base.values import dataclass
 from ottla.storage.log.header_check import checked_end
 from ottla.storage.recovery.damage import end_after_damage
 from ottla.storage.recovery.missing_segments import name_missing_end

@@ -5,10 +5,11 @@ Kafka's counterpart: the fields of `LogLoader`.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import LEADER_EPOCHS, MAX_OFFSET
 from ottla.storage.files.integrity import Integrity, IntegrityFile

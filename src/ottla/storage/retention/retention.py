@@ -13,10 +13,11 @@ not, one walk that asks all three finds the same.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.segment.segment import Segment

@@ -11,9 +11,9 @@ Kafka's counterpart: `LocalLog.splitOverflowedSegment`.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ottla.base.files import FileSystem, join
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 from ottla.storage import scan
 from ottla.storage.files.filenames import FileKind, FileName, FileSuffix

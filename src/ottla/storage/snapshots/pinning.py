@@ -15,12 +15,13 @@ it recovers it, from recovery points that were written before.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.file_copies import copy_file
 from ottla.base.files import FileSystem, join, make_durable_directory
+from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA_DIRECTORY,

@@ -6,9 +6,9 @@ and Ottla takes a copy of its own before it changes a log file that has another 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ottla.base.files import join
+from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA_DIRECTORY,
     LOCK,

@@ -9,7 +9,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.files import (
@@ -21,6 +20,7 @@ from ottla.base.files import (
     read_file,
     replace_file,
 )
+from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     LOCK,

@@ -9,10 +9,10 @@ values of a version whose types do not go with those before it.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegisteredSchema
 
 _NAMED = ("record", "error", "enum", "fixed")

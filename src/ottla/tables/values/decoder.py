@@ -6,11 +6,11 @@ A null value (a tombstone) is a null struct, not a fault.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 
 class ValueFormat(Enum):

@@ -6,10 +6,10 @@ several types, or none, or contains itself, gets no column, and stays in what is
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegisteredSchema
 from ottla.tables.values.growth import ConflictError, merged_type
 from ottla.tables.values.schema import is_column_name, struct_type

@@ -1,9 +1,9 @@
 """The decoded parts of records: values, keys, and headers as columns, by one rule for all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.values.decoder import Decoding, ValueDecoder
 from ottla.tables.values.opening import open_decoder, open_key_decoder

@@ -7,10 +7,10 @@ offered; Spark knows more.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.values import dataclass
 
 _NAMES = {
     "boolean": "boolean",

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ottla.base.values import dataclass
 from ottla.testing.history.facts import Facts, Place, TransactionOutcome
 from ottla.testing.history.findings import Finding, FindingKind
 from ottla.testing.history.operations import (

@@ -4,10 +4,11 @@ each transaction, which record lies where, and which spans of a log each consume
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeVar
 
+from ottla.base.values import dataclass
 from ottla.testing.history.operations import (
     Assign,
     Begin,

@@ -1,8 +1,8 @@
 """What a check says: the kind of wrong, the operations concerned, and a sentence for a person."""
 
-from dataclasses import dataclass
 from enum import Enum
 
+from ottla.base.values import dataclass
 from ottla.testing.history.operations import Operation
 
 

@@ -7,8 +7,10 @@ are the identity of what is sent: each send needs one of its own, also when it r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from ottla.base.values import dataclass
 
 
 class UnusableHistoryError(ValueError):

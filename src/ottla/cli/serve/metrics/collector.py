@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.configs.cluster_file import QuotaEntity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
