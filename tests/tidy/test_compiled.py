@@ -102,18 +102,3 @@ def test_fields_of_compiled_dataclasses_have_types_that_their_module_knows() -> 
                 and field.annotation.id not in known | imported.keys()
             ]
     assert unknown == []
-
-
-def test_only_compiled_modules_take_the_dataclass_of_python() -> None:
-    compiled = compiled_modules()
-    for path in PACKAGE.rglob("*.py"):
-        taken = {
-            node.module
-            for node in ast.parse(path.read_text()).body
-            if isinstance(node, ast.ImportFrom)
-            and any(one.name == "dataclass" for one in node.names)
-        }
-        if path in compiled:
-            assert "ottla.base.values" not in taken, f"{path}: mypyc knows that of dataclasses"
-        else:
-            assert "dataclasses" not in taken, f"{path}: take that of ottla.base.values"

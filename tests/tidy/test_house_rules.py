@@ -23,6 +23,7 @@ BANNED_IN_PRODUCT = {
     r"except\s*:": "except with the errors you mean",
     r"except BaseException:\s*\n\s*pass": "contextlib.suppress with the errors you mean",
     r"\bos\.environ\b": "an argument, read in cli/",
+    r"\nfrom dataclasses import (.*, )?dataclass\b": "that of ottla.base.values",
     r"# type: ignore(?!\[)": "# type: ignore[code]",
     r"# noqa(?!:)": "# noqa: CODE",
 }

@@ -14,12 +14,12 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla.base.directories import make_directories
 from ottla.base.exchange import exchange_names
 from ottla.base.open_files import OpenFiles
+from ottla.base.values import dataclass
 
 Buffer = bytes | bytearray | memoryview
 """Bytes to write; a `memoryview` must be contiguous and of single bytes."""

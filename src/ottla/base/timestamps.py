@@ -4,8 +4,9 @@ Deadlines are counted on the monotonic clock, so that setting the wall clock exp
 written into records is wall time.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from ottla.base.values import dataclass
 
 COME_BACK_MS: Final = 3_600_000
 """The least time left after a start to producers known before: enough to send a retry in."""

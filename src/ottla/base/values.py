@@ -5,7 +5,7 @@ command imports 160 dataclasses, makes values of 60, and prints or compares few 
 methods were a third of its processor time. Here the class is made at once, with its slots, and a
 descriptor stands for each attribute that Python would generate, until the first look at it.
 
-Modules that are compiled take `dataclasses.dataclass`, which mypyc knows (`setup.py`).
+A class that mypyc compiled (`setup.py`) has slots of its own, and is left to Python's `dataclass`.
 """
 
 import dataclasses
@@ -33,9 +33,15 @@ else:
 
     def dataclass(**options: Any) -> Callable[[type], type]:
         """As `dataclasses.dataclass`; without slots or with an order it is nothing else."""
+        pythons = dataclasses.dataclass(**options)
         if not options.get("slots") or options.get("order"):
-            return dataclasses.dataclass(**options)
-        return lambda written: _with_slots(written, options)
+            return pythons
+
+        def decorated(written: type) -> type:
+            is_compiled = hasattr(written, "__mypyc_attrs__")
+            return pythons(written) if is_compiled else _with_slots(written, options)
+
+        return decorated
 
 
 class _Generated:

@@ -1,7 +1,8 @@
 """The fields of a record by name, as `--where` and `--format` write them.
 
 `key`, `value.customer.id`, `.items[0].price` (short for `value.items[0].price`),
-`header.trace-id`, `header["a b"]`, `topic`, `partition`, `offset`, `timestamp`.
+`header.trace-id`, `header["a b"]`, `topic`, `partition`, `offset`, `timestamp`. Of several headers
+with a name this is the last; `header.trace-id[0]` is the first.
 """
 
 import json
@@ -71,9 +72,14 @@ def _step(found: re.Match[str]) -> Step:
 
 def _check_steps(field: Field) -> None:
     if field.root == "header":
-        if len(field.steps) != 1 or not isinstance(field.steps[0], str):
-            raise UserError('a header is named as header.trace-id or header["trace id"]')
-    elif field.steps and field.root not in ("key", "value"):
+        match field.steps:
+            case (str(),) | (str(), int()):
+                return
+        raise UserError(
+            'a header is named as header.trace-id or header["trace id"], its first value '
+            "header.trace-id[0]"
+        )
+    if field.steps and field.root not in ("key", "value"):
         raise UserError(f"{field.root} has no fields of its own; key and value may have")
 
 
@@ -119,7 +125,9 @@ class FieldReader:
             case "headers":
                 return record.headers
             case "header":
-                return next((v for k, v in reversed(record.headers) if k == field.steps[0]), None)
+                name, place = field.steps if len(field.steps) == 2 else (*field.steps, -1)
+                values = [value for key, value in record.headers if key == name]
+                return _item(values, place)
         data: bytes | None = getattr(record, field.root)
         return data if not field.steps else self._follow(record, field, data)
 
@@ -133,10 +141,7 @@ class FieldReader:
             self._decoded[field.root] = self._decode(field.root, framed)
         found = self._decoded[field.root]
         for step in field.steps:
-            try:
-                found = found[step]
-            except (KeyError, IndexError, TypeError):
-                return None
+            found = _item(found, step)
         return found
 
     def _decode(self, root: str, data: bytes | None) -> Any:
@@ -146,3 +151,10 @@ class FieldReader:
             return self._decoders[root](data)
         except (ValueError, RecursionError):  # The latter: JSON that is nested too deeply.
             return None
+
+
+def _item(found: Any, step: Step) -> Any:
+    try:
+        return found[step]
+    except (KeyError, IndexError, TypeError):
+        return None

@@ -6,9 +6,9 @@
 
 A test is a field (`fields.py`), one of `= == != < <= > >= ~ !~`, and a literal: a quoted text, a
 number, `true`, `false`, `null`, or a word without spaces. A field alone is true where it is there
-and neither null nor false. `~` searches a regular expression (`patterns.py`). What a record lacks
-is null: equal to null only, and neither less nor greater than anything. `and`, `or`, `not` and
-parentheses combine.
+and neither null nor false; `key is null` and `key is not null` ask for nulls. `~` searches a
+regular expression (`patterns.py`). What a record lacks is null: equal to null only, and neither
+less nor greater than anything. `and`, `or`, `not` and parentheses combine.
 """
 
 import json
@@ -29,6 +29,7 @@ EXAMPLE = 'such as --where "key = alice and .total > 100"'
 
 _SPACE = re.compile(r"\s*")
 _OPERATOR = re.compile(r"==|!=|!~|<=|>=|=|<|>|~")
+_IS_NULL = re.compile(r"is\s+(?P<not>not\s+)?null\b")
 _WORD = re.compile(r"(and|or|not)\b|&&|\|\||!|\(|\)")
 _LITERAL = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s()'"][^\s()]*)""")
 _PLAIN = re.compile(r"[\w /:,;@=<>\"'-]*")
@@ -147,6 +148,10 @@ class _Parser:
         if field.root == "headers":
             raise self._wrong("name one header: header.trace-id")
         self._skip_space()
+        if nothing := _IS_NULL.match(self._text, self._position):
+            self._position = nothing.end()
+            is_wanted = nothing["not"] is None
+            return Condition(lambda reader, one: (reader.get(one, field) is None) is is_wanted)
         operator = _OPERATOR.match(self._text, self._position)
         if operator is None:
             return Condition(lambda reader, entry: reader.get(entry, field) not in (None, False))

@@ -1,5 +1,7 @@
 """`ottla`: every command by its name; a command is imported when it is called."""
 
+import atexit
+import gc
 import importlib
 import io
 import os
@@ -430,6 +432,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Runs a command, as the shell calls it."""
     _prepare_output()
+    atexit.register(gc.freeze)  # The end of the process needs no search for unused objects.
     return cli.main(args=arguments, prog_name="ottla")
 
 

@@ -8,12 +8,12 @@ response to ApiVersions never has tagged fields. Format: docs/format/wire.md.
 Kafka's counterparts: `RequestHeader`, `ResponseHeader`, `ApiKeys.requestHeaderVersion`.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.codec.primitives import Output, skip_tagged_fields
 from ottla.codec.schema import Message, writer
 from ottla.protocol.api_keys import FIRST_FLEXIBLE_VERSIONS, ApiKey

@@ -12,7 +12,7 @@ Kafka's counterpart: `SaslServerAuthenticator`.
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Final, Protocol
 
@@ -22,6 +22,7 @@ from ottla.base.extras import needed_for
 from ottla.base.files import Buffer
 from ottla.base.scram import HASHES
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.security.sasl import (
     OAUTHBEARER,

@@ -6,13 +6,13 @@ Kafka's counterpart: `RequestChannel`'s request logger.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.protocol.api_keys import ApiKey

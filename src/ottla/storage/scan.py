@@ -12,11 +12,11 @@ Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka'
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at, iter_batches
 from ottla.record.layout import (
     HEADER_SIZE,

@@ -47,6 +47,10 @@ def holds(text: str, of: Entry = ORDER) -> bool:
         "header.trace-id = abc",
         "headers['x.y'] = 1",
         "header.none = null and not header.none",
+        "header.none is null and header.trace-id is not null and header.absent is null",
+        "key is not  null and .note is null and .missing is null and .id is not null",
+        "header.trace-id[0] = old and header.trace-id[-1] = abc and header['trace-id'][1] = abc",
+        "header.trace-id[2] is null",
         "topic = t and partition = 3 and offset >= 7",
         "timestamp > 2023-11-14T22:00 and timestamp < 1700000001",
         "timestamp >= 2h or key = nobody",
@@ -75,6 +79,8 @@ def test_a_test_that_holds(text: str) -> None:
         "key.a = 1",
         ".note > a",
         "key = null",
+        "key is null",
+        "value is null or timestamp is null",
         "timestamp = null",
     ],
 )
@@ -85,6 +91,7 @@ def test_a_test_that_does_not_hold(text: str) -> None:
 def test_nulls_and_bytes_that_are_no_json_have_no_members() -> None:
     assert not holds(".a", entry(None))
     assert holds("value = null", entry(None))
+    assert holds("value is null and key is not null", entry(None, b"k"))
     assert not holds(".a", entry(b"\xff{"))
     assert holds("value ~ '\\xff'", entry(b"\xff{"))
     assert holds("timestamp = null", entry(timestamp_ms=-1, timestamp_type=None))
@@ -138,6 +145,9 @@ def test_all_of_several_tests_must_hold() -> None:
         ("timestamp > soon", "'soon' is no time"),
         ("headers ~ a", "name one header"),
         ("header = a", "a header is named as"),
+        ("header.a.b = 1", "its first value header.trace-id[0]"),
+        ("key is", "at character 5: and, or, or the end is expected"),
+        ("key is nullable", "at character 5: and, or, or the end is expected"),
         ("offset.a = 1", "offset has no fields of its own"),
         ("__import__('os')", "there is no field '__import__'"),
         ("(" * 5000 + "key", "at most 50 parentheses and nots, one in another"),

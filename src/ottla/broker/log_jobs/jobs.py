@@ -6,10 +6,10 @@ threads.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
 
 Work = Callable[[Timestamps], bool | None]
 """Returns whether there is more to do at once."""

@@ -13,7 +13,6 @@ Kafka's counterparts: `ReplicaAlterLogDirsManager`, `LogManager.replaceCurrentWi
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
@@ -24,6 +23,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once
+from ottla.base.values import dataclass
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore

@@ -10,13 +10,13 @@ Kafka's counterparts: `LogManager.deleteLogs`, `LocalLog.deleteSegmentFiles`.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
+from ottla.base.values import dataclass
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.partition_log import PartitionLog

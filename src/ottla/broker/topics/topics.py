@@ -4,13 +4,14 @@ Kafka's counterparts: `MetadataImage` and the checks of `ReplicationControlManag
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name, metric_name
 from ottla.config.topic import TopicConfig

@@ -8,15 +8,33 @@ import click
 from ottla.base.errors import UserError
 from ottla.browsing.positions import parse_position
 from ottla.cli.records.arrow_export import open_range
-from ottla.cli.records.file_formats import FORMATS, format_of, open_writer
+from ottla.cli.records.file_formats import (
+    FORMATS,
+    STANDARD_OUTPUT,
+    SUFFIXES,
+    format_of,
+    open_writer,
+)
 from ottla.cli.records.progress import Flow, report_option
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import quiet_option
 
 
+class ExportCommand(TargetCommand):
+    """An argument that is a file's name gets the option that it needs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        values, positional = self._separated(ctx, args)
+        last = positional[-1] if len(positional) > 1 else ""
+        is_file = last == STANDARD_OUTPUT or Path(last).suffix.lower() in SUFFIXES
+        if is_file and not values.get("output"):
+            raise click.UsageError(f"Name the file to write with an option: -o {last}", ctx)
+        return super().parse_args(ctx, args)
+
+
 @click.command(
     "export",
-    cls=TargetCommand,
+    cls=ExportCommand,
     examples=(
         "ottla export localhost:9092 orders -o orders.parquet",
         "ottla export data/ orders -o orders.duckdb --from @yesterday --until @today",
@@ -41,8 +59,8 @@ def export_command(
     """Write the committed records of TOPIC to a file, with partition, offset, timestamp and
     headers.
 
-    `ottla import` reads it again. In CSV, empty keys and values become nulls. In a DuckDB
-    database they go into a table with the topic's name.
+    `ottla import` reads it again. In CSV a null is an empty cell, and an empty key or value is
+    `""`. In a DuckDB database they go into a table with the topic's name.
     """
     if given["as_json"] and str(output) == "-":
         raise UserError("--json and the records cannot share standard output; name a file with -o")

@@ -1,14 +1,15 @@
 """The files of `export` and `import`: Parquet, CSV, JSON lines, Arrow IPC, DuckDB databases.
 
-All but CSV preserve a record fully. CSV is text: bytes that are not UTF-8 are base64, in a separate
-column, and empty values are indistinguishable from nulls.
+All preserve a record fully. CSV is text: bytes that are not UTF-8 are base64, in a separate column.
+A null is an empty cell, and an empty key or value is `""`, as PostgreSQL's COPY reads them.
 """
 
 import csv
 import io
 import json
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -43,6 +44,8 @@ CSV_COLUMNS = (
     "partition", "offset", "timestamp", "key", "value", "key_base64", "value_base64", "headers",
 )  # fmt: skip
 ROWS = 4096
+NOT_PLAIN = re.compile(r'[",\r\n]')
+CSV_CELL = re.compile(r'"[^"]*(?:""[^"]*)*"[^,]*,|[^,]*,')
 
 
 def format_of(path: str, named: str | None) -> str:
@@ -155,17 +158,25 @@ def _member(name: str, data: bytes | None) -> tuple[str, Any]:
 def _csv_writer(file: BinaryIO, stack: ExitStack) -> Write:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     stack.callback(text.detach)  # It flushes, and the file is not this writer's to close.
-    writer = csv.DictWriter(text, CSV_COLUMNS)
-    writer.writeheader()
+    text.write(",".join(CSV_COLUMNS) + "\r\n")
 
     def write(batch: "pa.RecordBatch") -> None:
         for row in _rows(batch):
-            headers = json_bytes(_json_headers(row)).decode() if row["headers"] else ""
-            plain = {name: row[name] for name in ("partition", "offset", "timestamp")}
-            texts = dict([_member("key", row["key"]), _member("value", row["value"])])
-            writer.writerow({**plain, **texts, "headers": headers})
+            cells = row | dict([_member("key", row["key"]), _member("value", row["value"])])
+            for name in ("key", "value"):
+                cells[name] = None if f"{name}_base64" in cells else cells[name]
+            headers = json_bytes(_json_headers(row)).decode() if row["headers"] else None
+            cells["headers"] = headers
+            text.write(",".join(_csv_cell(cells.get(name)) for name in CSV_COLUMNS) + "\r\n")
 
     return write
+
+
+def _csv_cell(value: str | int | None) -> str:
+    """Python's writer makes no difference between an empty text and a null."""
+    text = "" if value is None else str(value)
+    is_plain = value is None or (text and not NOT_PLAIN.search(text))
+    return text if is_plain else '"' + text.replace('"', '""') + '"'
 
 
 def _rows(batch: "pa.RecordBatch") -> list[dict[str, Any]]:
@@ -272,15 +283,52 @@ def _json_records(path: Path) -> Iterator[NewRecord]:
 def _csv_records(path: Path) -> Iterator[NewRecord]:
     csv.field_size_limit(MAX_CSV_FIELD_SIZE)
     with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
+        lines = _ReadLines(file)
+        reader = csv.DictReader(lines)
         try:
-            _check_columns(path, reader.fieldnames or ())
+            names = reader.fieldnames or ()
+            _check_columns(path, names)
+            lines.taken()
             for row in reader:
-                yield _parsed(path, reader.line_num, _fields_of(row))
+                empty = _quoted_empty(lines.taken(), names)
+                yield _parsed(path, reader.line_num, _fields_of(row) | empty)
         except (csv.Error, UnicodeDecodeError) as error:
             raise UserError(
                 f"{path}: this is no CSV file of UTF-8 text, after line {reader.line_num}: {error}"
             ) from error
+
+
+class _ReadLines:
+    """Remembers the lines of the row that Python's reader returns: it keeps no quotes."""
+
+    def __init__(self, file: Iterable[str]) -> None:
+        self._lines = iter(file)
+        self._read: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._read.append(line)
+        return line
+
+    def taken(self) -> str:
+        row = "".join(self._read)
+        self._read.clear()
+        return row
+
+
+def _quoted_empty(row: str, names: Sequence[str]) -> dict[str, str]:
+    """Returns the keys and values of a row that are `""`, not a null."""
+    if '""' not in row:
+        return {}
+    cells = [found[0] for found in CSV_CELL.finditer(row.strip("\r\n") + ",")]
+    return {
+        name: ""
+        for name, cell in zip(names, cells, strict=False)
+        if cell == '"",' and name in ("key", "value")
+    }
 
 
 def _fields_of(row: dict[str, str]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
             multiple=True,
             metavar="TEST",
             help="Records to print: key = a, value ~ 'err|warn', header.h, .total > 5, "
-            "with and, or, not. Repeatable: all must hold.",
+            "key is null, with and, or, not. Repeatable: all must hold.",
         ),
         click.option(
             "--grep",

@@ -8,11 +8,11 @@ it from the markers in the log. Kafka's counterparts: `TransactionIndex`, `Abort
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import File, FileSystem
+from ottla.base.values import dataclass
 from ottla.storage.index.index_file import IndexFile
 
 ENTRY = Struct(

@@ -11,12 +11,12 @@ Different from Kafka: what does not unpack is an INVALID_RECORD, not an unknown 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.codec.compression import Compression, CompressionError, UnpackedSizeError, decompress
 from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.config.topic import TopicConfig

@@ -10,12 +10,12 @@ messages or not, are taken as Kafka took them before 2.4, for the clients of tha
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
+from ottla.base.values import dataclass
 from ottla.codec.compression import Compression, limit_of
 from ottla.config.setting import INT64_MAX
 from ottla.config.topic import TopicConfig

@@ -7,11 +7,11 @@ is cut at the front before the new start is on the disk. Kafka's counterpart is 
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
 from ottla.storage import scan
 from ottla.storage.files.filenames import LEADER_EPOCHS

@@ -11,10 +11,10 @@ enough here to be written at once.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.base.values import dataclass
 from ottla.storage.files.checkpoints import CheckpointLines, checkpoint_text
 from ottla.storage.files.filenames import LEADER_EPOCHS
 

@@ -9,13 +9,14 @@ newest valid one at or below the log's end and replays from there. Kafka's count
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.timestamps import Timestamps, silent_since_ms
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
 from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker

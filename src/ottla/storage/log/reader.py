@@ -3,13 +3,13 @@
 Kafka's counterparts: `UnifiedLog.read`, `fetchOffsetByTimestamp`, `legacyFetchOffsetsBefore`.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSlice
+from ottla.base.values import dataclass
 from ottla.record.batch import Batch
 from ottla.storage import scan
 from ottla.storage.index.time_index import NO_TIMESTAMP

@@ -3,10 +3,10 @@
 Kafka's counterpart: `LogSegment.shouldRoll` and `RollParams`.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 
 

@@ -4,9 +4,8 @@
 counterpart: the fields of `UnifiedLog` and `LocalLog`.
 """
 
-from dataclasses import dataclass
-
 from ottla.base.files import FileSystem, base_name
+from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.integrity import IntegrityFile

@@ -10,10 +10,10 @@ import logging
 # Compiled, a dataclass looks the types of its fields up in the module.
 from builtins import memoryview
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind
 from ottla.storage.files.log_file import LogFile

@@ -8,12 +8,12 @@ Kafka trusts its indexes.
 """
 
 import logging
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
+from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.storage import scan

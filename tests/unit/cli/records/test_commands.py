@@ -198,13 +198,15 @@ def test_what_is_exported_is_imported_whole(
         {"key": "k", "value": 'v\n"é"', "headers": {"h": "1"}, "timestamp_ms": 5, "partition": 1},
         {"key_base64": "/w==", "value": None, "partition": 0, "headers": [["none", None]]},
         {"value_base64": "/w==", "partition": 0},
+        {"key": "", "value": None, "partition": 0},
+        {"key": None, "value": "", "partition": 0},
         {"value": "larger than Python's CSV takes by default" * 4000, "partition": 0},
     ]
     data = b"".join(json.dumps(one).encode() + b"\n" for one in lines)
     output(broker, "topics", "create", "TARGET", "from", "to", "-p", "2")
     output(broker, "produce", "TARGET", "from", "--json", data=data)
     path = str(tmp_path / f"out.{suffix}")
-    assert run(broker, "export", "TARGET", "from", "-o", path).stderr.startswith("exported 4 rec")
+    assert run(broker, "export", "TARGET", "from", "-o", path).stderr.startswith("exported 6 rec")
     output(broker, "import", "TARGET", "to", path, "--keep-partitions", "-q")
     wanted = output(broker, "consume", "TARGET", "from", "--json")
     found = output(broker, "consume", "TARGET", "to", "--json")
@@ -273,6 +275,10 @@ def test_an_export_leaves_a_pipe_what_it_is_and_names_what_it_cannot_write_to(
         result = run(same_broker, *words, "-o", name, "--as", "csv")
         assert (result.exit_code, result.stderr) == (2, f"ottla: {told}\n")
     assert "use --as FORMAT" in run(same_broker, *words, "-o", "-").stderr
+    for name in ("out.parquet", "-"):
+        result = run(same_broker, "export", "TARGET", "orders", name)
+        told = f"Error: Name the file to write with an option: -o {name}\n"
+        assert (result.exit_code, result.stderr.endswith(told)) == (2, True), result.stderr
     database = run(same_broker, *words, "-o", "-", "--as", "duckdb")
     assert (database.exit_code, "a database cannot be" in database.stderr) == (2, True)
 
