@@ -7,9 +7,10 @@ credential of the salted password that `AlterUserScramCredentials` carries. Kafk
 """
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.base.errors import ProtocolError
+from ottla.base.values import dataclass
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Kafka's mechanisms, and Python's names of their hashes."""

@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ottla.base.addresses import Address
 from ottla.base.errors import RefusalError, UserError
+from ottla.base.values import dataclass
 from ottla.browsing.sources import ClusterRecords, FileRecords, SearchSource
 from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings, Cluster

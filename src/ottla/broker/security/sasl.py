@@ -5,12 +5,12 @@ SCRAM's server is in `scram.py`. Kafka's counterparts: Java's `SaslServer`, `Pla
 
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla.base.errors import OttlaError, ProtocolError
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import ScramCredential, unescaped
+from ottla.base.values import dataclass
 
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
