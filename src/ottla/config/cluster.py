@@ -13,8 +13,7 @@ from ottla.config.setting import setting, settings_of
 from ottla.config.tls import STORE_TYPES
 
 
-# As for `NetworkConfig`, no methods are generated: only `BrokerConfig` is instantiated.
-@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClusterConfig(ReplicationConfig):
     """Attributes are Kafka's names with underscores."""
 

@@ -8,8 +8,8 @@ from ottla.config.setting import INT32_MAX, setting
 from ottla.config.transaction import TransactionConfig
 
 
-# Only `BrokerConfig` is instantiated: generating methods here would only slow down each start.
-@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+# Not printed: some settings are secrets.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NetworkConfig(TransactionConfig):
     """Attributes are Kafka's names with underscores.
 

@@ -13,8 +13,7 @@ SELECTORS = ("", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE)
 """Kafka's two selectors; without one consumers read from leaders."""
 
 
-# As for `NetworkConfig`, no methods are generated: only `BrokerConfig` is instantiated.
-@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReplicationConfig(SecurityConfig):
     """Attributes are Kafka's names with underscores."""
 

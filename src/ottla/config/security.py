@@ -22,8 +22,8 @@ LISTENER_PREFIX = "listener.name."
 JAAS = "sasl.jaas.config"
 
 
-# Only `BrokerConfig` is instantiated: generating methods here would only slow down each start.
-@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+# Not printed: some settings are secrets.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SecurityConfig(TlsConfig):
     """Attributes are Kafka's names with underscores."""
 

@@ -12,8 +12,8 @@ STORE_TYPES = ("JKS", "PEM", "PKCS12")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
-# Only `BrokerConfig` is instantiated: generating methods here would only slow down each start.
-@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+# Not printed: some settings are secrets.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TlsConfig(NetworkConfig):
     """Attributes are Kafka's names with underscores.
 

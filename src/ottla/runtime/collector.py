@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+NEW_OBJECTS: Final = 700
+"""Python's default: a command begins with more, so that its imports are not looked through."""
+
 COLLECTIONS_UNTIL_DUE: Final = 10
 """How often Python collects what is young before it may look at everything, by default."""
 
@@ -40,8 +43,8 @@ class Collector:
 
     def begin(self) -> None:
         self._collect_all()
-        young, middle, _ = gc.get_threshold()
-        gc.set_threshold(young, middle, COLLECTIONS_UNTIL_FULL)
+        _, middle, _ = gc.get_threshold()
+        gc.set_threshold(NEW_OBJECTS, middle, COLLECTIONS_UNTIL_FULL)
 
     def is_due(self) -> bool:
         """Whether it is worth it when nobody waits."""
