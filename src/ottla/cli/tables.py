@@ -17,11 +17,16 @@ LEAST_WIDTH = 8
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Prints a table on standard output; a heading that begins with `#` marks a column of numbers.
 
-    On a narrow terminal cells are wrapped; elsewhere each row is one line.
+    On a narrow terminal cells are wrapped, and where that is not enough each cell is a line;
+    elsewhere each row is one line.
     """
     is_screen = sys.stdout.isatty()
     width = _screen_width() if is_screen else None
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if width is not None and least_width(columns, texts) > width:
+        for line in block_lines(columns, texts):
+            click.echo(line)
+        return
     heading, rule, *lines = table_lines(columns, texts, width)
     if is_screen:
         heading, rule = click.style(heading, bold=True), click.style(rule, dim=True)
@@ -38,34 +43,55 @@ def _screen_width() -> int:
 def table_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None
 ) -> list[str]:
-    """Returns heading, rule and rows; no line is longer than `width` if the columns can be
-    shrunk that far.
-    """
+    """Returns heading, rule and rows; no line is longer than `width`, if `least_width` is not."""
     headings = [one.removeprefix("#") for one in columns]
     are_numbers = [one.startswith("#") for one in columns]
+    widths, least = _widths(columns, rows)
+    if width is not None:
+        _shrink(widths, least, width)
+    lines = [line for row in rows for line in _row_lines(row, widths, are_numbers)]
+    (heading,) = _row_lines(headings, widths, are_numbers)
+    return [heading, "─" * _total(widths), *lines]
+
+
+def least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Width of the table with all columns of text as narrow as they can be."""
+    return _total(_widths(columns, rows)[1])
+
+
+def block_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields a line for each cell, after its heading, and an empty line between rows."""
+    headings = [one.removeprefix("#") for one in columns]
+    size = max(map(_width, headings))
+    for number, row in enumerate(rows):
+        if number:
+            yield ""
+        for heading, cell in zip(headings, row, strict=True):
+            yield f"{heading}{' ' * (size - _width(heading))}  {cell}".rstrip()
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:
+    """Returns the width of each column, and its least one: numbers and headings stay whole."""
+    headings = [one.removeprefix("#") for one in columns]
     natural = [max(map(_width, column)) for column in zip(headings, *rows, strict=True)]
-    widths = natural if width is None else _fitted(natural, are_numbers, width)
-    lines = [line for row in (headings, *rows) for line in _row_lines(row, widths, are_numbers)]
-    heading_count = max(len(_folded(one, size)) for one, size in zip(headings, widths, strict=True))
-    rule = "─" * (sum(widths) + len(GAP) * (len(widths) - 1))
-    first = "\n".join(lines[:heading_count])
-    return [first, rule, *lines[heading_count:]]
+    least = [
+        size if name.startswith("#") else min(size, max(LEAST_WIDTH, _width(name)))
+        for name, size in zip(columns, natural, strict=True)
+    ]
+    return natural, least
 
 
-def _fitted(natural: list[int], are_numbers: list[bool], width: int) -> list[int]:
-    """Shrinks the widest columns of text, one character at a time."""
-    widths = list(natural)
-    room = width - len(GAP) * (len(widths) - 1)
-    while sum(widths) > room:
-        text = [one for one, is_number in zip(widths, are_numbers, strict=True) if not is_number]
-        widest = max(text, default=0)
-        if widest <= LEAST_WIDTH:
-            break
-        chosen = next(
-            index for index, size in enumerate(widths) if size == widest and not are_numbers[index]
-        )
-        widths[chosen] -= 1
-    return widths
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _shrink(widths: list[int], least: list[int], width: int) -> None:
+    """Takes from the widest columns of text, one character at a time."""
+    while _total(widths) > width:
+        wide = [index for index, size in enumerate(widths) if size > least[index]]
+        if not wide:
+            return
+        widths[max(wide, key=widths.__getitem__)] -= 1
 
 
 def _row_lines(row: Sequence[str], widths: list[int], are_numbers: list[bool]) -> Iterator[str]:

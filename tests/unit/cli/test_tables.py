@@ -1,6 +1,8 @@
 """Tables of commands: wide where nothing limits them, folded on a narrow screen."""
 
-from ottla.cli.tables import table_lines
+import pytest
+
+from ottla.cli.tables import least_width, print_rows, table_lines
 
 ROWS = [["orders", "1,000", "7 d"], ["a-long-name.of-a-topic", "7", "compact"]]
 COLUMNS = ("topic", "#records", "retention")
@@ -26,8 +28,27 @@ def test_a_narrow_screen_folds_the_longest_names_at_their_marks() -> None:
     ]
 
 
-def test_numbers_stay_whole_on_the_narrowest_screen() -> None:
-    assert any("1,000" in line for line in table_lines(COLUMNS, ROWS, 10))
+def test_where_no_fold_is_enough_each_cell_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    def printed(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_rows(COLUMNS, ROWS)
+        return capsys.readouterr().out.splitlines()
+
+    least = least_width(COLUMNS, ROWS)
+    assert max(map(len, table_lines(COLUMNS, ROWS, least))) == least == 30
+    assert printed(least - 1) == [
+        "topic      orders",
+        "records    1,000",
+        "retention  7 d",
+        "",
+        "topic      a-long-name.of-a-topic",
+        "records    7",
+        "retention  compact",
+    ]
 
 
 def test_wide_characters_take_two_columns() -> None:

@@ -47,7 +47,10 @@ def doctor_command(
     from ottla.client.doctor import complaints_of_broker
 
     if more and not target.is_directory:
-        raise UserError(f"{target.text} is a broker, which no directory may follow")
+        raise UserError(
+            f"{more[0]}: the target is a broker, {target.text}, which sees to its directories "
+            f"itself; name directories alone with -d"
+        )
     if target.is_directory:
         target.check_directories()
         paths = (*target.directories, *more)

@@ -123,7 +123,7 @@ _OPTIONS = (
         flag_value="",
         metavar="FILTER",
         help="Log answered requests: all, or those that match a filter such as "
-        "Fetch,Produce,client=loader*,host=10.*,slower=100,errors.",
+        "Fetch,Produce,client=app*,slower=100,errors.",
     ),
 )
 
