@@ -2,12 +2,12 @@
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base.arguments import check_count, check_seconds
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError, UserError, nearest
+from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import ProduceRequest
