@@ -9,8 +9,10 @@ AXE := tests/console/axe
 AXE_CORE := $(AXE)/node_modules/.package-lock.json
 QUIX := tests/compat/quix
 QUIX_VENV := .venv-quix
+READERS := tests/compat/readers
+READERS_VENV := .venv-readers
 
-.PHONY: help fairness run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client fuzz crash sim site clean
+.PHONY: help fairness run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client table-readers fuzz crash sim site clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -110,7 +112,15 @@ $(QUIX_VENV)/.ready: $(QUIX)/requirements.txt
 	@$(QUIX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(QUIX)/requirements.txt
 	@touch $@
 
-compat: $(READY) $(NODE_CLIENTS) quix-client
+# DuckDB's extensions are of an older DuckDB than the tests have, and the jar with Iceberg of an older Spark.
+table-readers: $(READERS_VENV)/.ready
+
+$(READERS_VENV)/.ready: $(READERS)/requirements.txt
+	@$(PYTHON) -m venv $(READERS_VENV)
+	@$(READERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(READERS)/requirements.txt
+	@touch $@
+
+compat: $(READY) $(NODE_CLIENTS) quix-client table-readers
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group compat
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite --three-brokers
@@ -140,4 +150,4 @@ sim: $(READY)
 	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
-	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(AXE)/node_modules $(QUIX_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(AXE)/node_modules $(QUIX_VENV) $(READERS_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -21,7 +21,9 @@ from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.record.builder import RecordBatchBuilder
 
 ROWS = 10_000_000
+MANY_ROWS = 100_000_000
 BATCH_ROWS = 1000
+SMALL_BATCH = 100_000
 TOPIC = "orders"
 MEGABYTE = 1 << 20
 LOOK_S = 0.1
@@ -98,6 +100,8 @@ def run(scale: Scale) -> Iterator[Report]:
         os.sync()  # So that the disk is not busy with the logs while the first load writes.
         yield _rates(scale, directory, count)
         yield _starts(scale, directory)
+        shutil.rmtree(directory / "log")
+        yield _many(scale, directory)
 
 
 def _rates(scale: Scale, directory: Path, count: int) -> Report:
@@ -142,6 +146,23 @@ def _starts(scale: Scale, directory: Path) -> Report:
     return report
 
 
+def _many(scale: Scale, directory: Path) -> Report:
+    """Memory where it would grow with the rows: small ones, so that there can be very many."""
+    count = scale.of(MANY_ROWS, 2000)
+    rows = {"few": count // 10, "many": count}
+    for name, wanted in rows.items():
+        _fill_small(directory / name, wanted)
+    runs = {name: _measured(LOCAL_CODE, directory / name, directory / "table") for name in rows}
+    peaks = {name: Samples((one.peak / MEGABYTE,)) for name, one in runs.items()}
+    report = figures_report(f"{count:,} records of 10 bytes, --engine local")
+    add_figure(report, "rows while writing", Samples((count / runs["many"].seconds,)), "rows/s")
+    add_figure(report, "maximum memory", peaks["many"], "MB")
+    add_figure(report, f"  of a load of {rows['few']:,}", peaks["few"], "MB")
+    growth = peaks["many"].over(peaks["few"])
+    add_figure(report, "  the one over the other", growth, "", GROWTH_TARGET)
+    return report
+
+
 def _of(runs: list[Run], figure: Callable[[Run], float]) -> Samples:
     return Samples(tuple(figure(one) for one in runs))
 
@@ -156,6 +177,14 @@ def _fill(path: Path, count: int) -> None:
                 value = b"%010d%s" % (number, FILLER.encode())
                 builder.append(b"%016d" % number, value, 1_700_000_000_000 + number, ())
             log.append_batch(TOPIC, 0, builder)
+
+
+def _fill_small(path: Path, count: int) -> None:
+    with ottla.open(path) as log:
+        log.create_topic(TOPIC)
+        for first in range(0, count, SMALL_BATCH):
+            last = min(first + SMALL_BATCH, count)
+            log.append_many(TOPIC, [b"%010d" % number for number in range(first, last)])
 
 
 def _measured(code: str, first: object, target: Path) -> Run:
