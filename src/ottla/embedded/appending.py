@@ -62,6 +62,7 @@ class ManyAppends:
             self._count = found.partition_count
             self._max_size = min(MAX_BATCH_SIZE, found.config.max_message_bytes)
         self._next_keyless = random.randrange(self._count)
+        self._kept: bytearray | None = None
         self.written: dict[int, OffsetRange] = {}
 
     def append(self, records: Any) -> None:
@@ -90,7 +91,6 @@ class ManyAppends:
         """Packs values, or pairs of keys and values, as columns; returns `False` for anything
         else.
         """
-        import numpy as np
         import pyarrow as pa
 
         kinds = set(map(type, part))
@@ -106,8 +106,7 @@ class ManyAppends:
         for start in range(0, len(part), step):
             value = pa.array(values[start : start + step], pa.binary())
             key = None if keys is None else pa.array(keys[start : start + step], pa.binary())
-            times = np.full(len(value), self._now_ms, np.int64)
-            self._append_packed(key, value, None, times, None)
+            self._append_packed(key, value, None, None, None)
         return True
 
     def _rows_at_once(self, size: int, row_count: int) -> int:
@@ -184,7 +183,7 @@ class ManyAppends:
         header = pa.struct([("key", pa.string()), ("value", pa.binary())])
         times = column("timestamp", pa.timestamp("ms"))
         milliseconds = (
-            np.full(batch.num_rows, self._now_ms, np.int64)
+            None
             if times is None
             else np.asarray(times.cast(pa.int64()).fill_null(self._now_ms), np.int64)
         )
@@ -214,16 +213,15 @@ class ManyAppends:
             key = None
         columns = RecordColumns(key=key, value=value, headers=headers, timestamp_ms=times)
         for packed in pack_records(columns, partitions, self._max_size):
-            assert packed.base_timestamp_ms is not None
-            assert packed.max_timestamp_ms is not None
             builder = RecordBatchBuilder(compression=self._compression)
+            base_ms, max_ms = packed.base_timestamp_ms, packed.max_timestamp_ms
             builder.append_packed(
                 packed.payload,
                 packed.count,
-                base_timestamp_ms=packed.base_timestamp_ms,
-                max_timestamp_ms=packed.max_timestamp_ms,
+                base_timestamp_ms=self._now_ms if base_ms is None else base_ms,
+                max_timestamp_ms=self._now_ms if max_ms is None else max_ms,
             )
-            data = builder.build_writable(last_offset=packed.count - 1)
+            data = builder.build_writable(last_offset=packed.count - 1, memory=self._memory())
             self._write(packed.partition, data, packed.count)
 
     def _partitions_of(self, key: Any, row_count: int) -> Any:
@@ -238,7 +236,13 @@ class ManyAppends:
         by_key = partitions_for_keys(key, self._count)
         return np.where(np.asarray(key.is_null()), sticky, by_key) if key.null_count else by_key
 
-    def _write(self, partition: int, data: bytearray, count: int) -> None:
+    def _memory(self) -> bytearray | None:
+        """For all batches after the first: each is written out when the next one is built."""
+        if self._kept is None and self.written:
+            self._kept = bytearray(self._max_size)
+        return self._kept
+
+    def _write(self, partition: int, data: bytearray | memoryview, count: int) -> None:
         first = self._log._append_own(self._topic, partition, BuiltBatch(data))
         known = self.written.get(partition)
         from_offset = first if known is None else known.from_offset

@@ -170,8 +170,11 @@ class RecordBatchBuilder:
         """
         return bytes(self.build_writable(last_offset=last_offset))
 
-    def build_writable(self, *, last_offset: int | None = None) -> bytearray:
-        """As `build`, for a log that writes its own offsets into the batch.
+    def build_writable(
+        self, *, last_offset: int | None = None, memory: bytearray | None = None
+    ) -> bytearray | memoryview:
+        """As `build`, for a log that writes its own offsets into the batch. It is in `memory` if
+        that is large enough: memory that is used again costs no page faults.
 
         >>> builder = ottla.RecordBatchBuilder()
         >>> builder.append(None, b"tea", 1_767_225_600_000)
@@ -200,7 +203,7 @@ class RecordBatchBuilder:
             self.base_sequence,
             self.record_count,
         )
-        batch = bytearray().join((header, payload))
+        batch = _joined(header, payload, memory)
         CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
         return batch
 
@@ -211,6 +214,16 @@ class RecordBatchBuilder:
         attributes |= CONTROL_BIT if self.is_control else 0
         attributes |= DELETE_HORIZON_BIT if self.delete_horizon_ms is not None else 0
         return attributes
+
+
+def _joined(header: bytes, payload: Buffer, memory: bytearray | None) -> bytearray | memoryview:
+    size = len(header) + len(payload)
+    if memory is None or size > len(memory):
+        return bytearray().join((header, payload))
+    batch = memoryview(memory)[:size]
+    batch[: len(header)] = header
+    batch[len(header) :] = memoryview(payload).cast("B")
+    return batch
 
 
 def single_record_batch(

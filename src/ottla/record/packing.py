@@ -74,14 +74,17 @@ def pack_records(
     """
     import numpy as np
 
-    rows = np.argsort(partitions, kind="stable")
-    if (np.diff(partitions) < 0).any():
+    rows: Integers | None = None
+    changes = np.diff(partitions)
+    if (changes < 0).any():
+        rows = np.argsort(partitions, kind="stable")
         columns, partitions = columns.take(rows), partitions[rows]
+        changes = np.diff(partitions)
     row_count = len(partitions)
     keys, values = _Field.of(columns.key, row_count), _Field.of(columns.value, row_count)
     tail, tail_sizes = _tail(columns.headers, row_count)
     body_sizes = keys.sizes + values.sizes + tail_sizes
-    starts = _batch_starts(partitions, body_sizes + MAX_RECORD_OVERHEAD, max_size - HEADER_SIZE)
+    starts = _batch_starts(changes, body_sizes + MAX_RECORD_OVERHEAD, max_size - HEADER_SIZE)
     counts = np.diff(np.append(starts, row_count))
     offset_delta = np.arange(row_count) - np.repeat(starts, counts)
     times = columns.timestamp_ms
@@ -93,7 +96,7 @@ def pack_records(
             partition=int(partitions[start]),
             count=int(count),
             payload=packed.between(int(start), int(start + count)),
-            first_row=int(rows[start]),
+            first_row=int(start if rows is None else rows[start]),
             base_timestamp_ms=None if times is None else int(times[start]),
             max_timestamp_ms=None if latest is None else int(latest[number]),
         )
@@ -118,9 +121,11 @@ class _Field:
         if array is None:
             nothing = np.zeros(row_count, np.int64)
             return _Field(None, nothing, nothing + _NULL)
-        sizes = pc.binary_length(array).fill_null(-1).to_numpy().astype(np.int64)
+        lengths = pc.binary_length(array)
         if not array.null_count:
+            sizes = lengths.to_numpy().astype(np.int64)
             return _Field(array, sizes, sizes * 2)
+        sizes = lengths.fill_null(-1).to_numpy().astype(np.int64)
         prefix = np.where(sizes < 0, _NULL, sizes * 2)
         return _Field(array.fill_null(b""), np.maximum(sizes, 0), prefix)
 
@@ -152,15 +157,19 @@ def _joined(
     time_delta: "Integers | None",
 ) -> _Strings:
     """Each record: size, attributes, two deltas, key, value, headers."""
-    import numpy as np
-
-    tail, body_sizes = rest
-    zero = np.zeros_like(offset_delta)
-    times = zero if time_delta is None else (time_delta << 1) ^ (time_delta >> 63)
-    fixed = (zero, times, offset_delta * 2, keys.prefix)
-    sizes = body_sizes + _varint_sizes(values.prefix) + sum(map(_varint_sizes, fixed))
-    start = _varints((sizes * 2, *fixed))
-    return _Strings.of(_join(start, keys.data, _varints((values.prefix,)), values.data, tail))
+    tail, sizes = rest
+    fields = [_NO_BITS, _NO_BITS, _Varint.of(offset_delta * 2), _Varint.of(keys.prefix)]
+    if time_delta is not None:
+        fields[1] = _Varint.of((time_delta << 1) ^ (time_delta >> 63))
+    value = _Varint.of(values.prefix)
+    for one in (*fields, value):
+        sizes = sizes + one.sizes
+    fields.insert(0, _Varint.of(sizes * 2))
+    if keys.data is None:  # Nothing stands between the two lengths.
+        start = _written([*fields, value], len(offset_delta))
+        return _Strings.of(_join(start, values.data, tail))
+    start, between = (_written(one, len(offset_delta)) for one in (fields, [value]))
+    return _Strings.of(_join(start, keys.data, between, values.data, tail))
 
 
 def _tail(headers: Any, row_count: int) -> tuple[Any, Integers]:
@@ -177,22 +186,20 @@ def _tail(headers: Any, row_count: int) -> tuple[Any, Integers]:
     if flat.null_count or names.null_count:
         raise ValueError("a header has no name")
     name, value = _Field.of(names, len(flat)), _Field.of(values, len(flat))
-    each = _Strings.of(
-        _join(_varints((name.prefix,)), name.data, _varints((value.prefix,)), value.data)
-    )
+    each = _Strings.of(_join(_varints(name.prefix), name.data, _varints(value.prefix), value.data))
     bounds = each.bounds[np.append(0, np.cumsum(counts))].astype(np.int32)
     of_rows = pa.BinaryArray.from_buffers(
         pa.binary(), row_count, [None, pa.py_buffer(bounds), pa.py_buffer(each.data)]
     )
-    return _join(_varints((counts * 2,)), of_rows), np.diff(bounds) + _varint_sizes(counts * 2)
+    return _join(_varints(counts * 2), of_rows), np.diff(bounds) + _varint_sizes(counts * 2)
 
 
-def _batch_starts(partitions: "NDArray[Any]", sizes: Integers, max_size: int) -> "NDArray[Any]":
+def _batch_starts(changes: "NDArray[Any]", sizes: Integers, max_size: int) -> "NDArray[Any]":
     """Where a batch begins: with each partition, and where the one before would grow too large."""
     import numpy as np
 
     ends = np.cumsum(sizes)
-    edges = [*(np.flatnonzero(np.diff(partitions)) + 1), len(partitions)]
+    edges = [*(np.flatnonzero(changes) + 1), len(sizes)]
     starts = []
     start = 0
     for edge in edges:
@@ -201,6 +208,44 @@ def _batch_starts(partitions: "NDArray[Any]", sizes: Integers, max_size: int) ->
             filled = np.searchsorted(ends, ends[start] - sizes[start] + max_size, "right")
             start = min(max(int(filled), start + 1), int(edge))
     return np.array(starts, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Varint:
+    """A number of each row, or one of all rows, with the bytes that its varint takes."""
+
+    values: "Integers | int"
+    sizes: "Integers | int"
+
+    @staticmethod
+    def of(values: Integers) -> "_Varint":
+        if not len(values):
+            return _Varint(values, values)
+        first = int(values[0])
+        if first == int(values[-1]) and bool((values == first).all()):
+            return _Varint(first, int(_varint_sizes(values[:1])[0]))
+        return _Varint(values, _varint_sizes(values))
+
+    def write(self, out: "NDArray[Any]", position: Integers) -> None:
+        """Writes the varint of each row at its position, and moves the positions behind it."""
+        import numpy as np
+
+        values, sizes = self.values, self.sizes
+        if isinstance(sizes, int):
+            for place in range(sizes):
+                last = place + 1 == sizes
+                if byte := (values >> (7 * place)) & 0x7F | (0 if last else 0x80):
+                    out[position + place] = byte
+        else:
+            assert not isinstance(values, int)
+            for place in range(int(sizes.max(initial=0))):
+                rows = np.flatnonzero(sizes > place) if place else slice(None)
+                more = (sizes[rows] > place + 1) << 7
+                out[position[rows] + place] = ((values[rows] >> (7 * place)) & 0x7F) | more
+        position += sizes
+
+
+_NO_BITS = _Varint(0, 1)
 
 
 def _varint_sizes(values: Integers) -> Integers:
@@ -214,24 +259,25 @@ def _varint_sizes(values: Integers) -> Integers:
     return sizes
 
 
-def _varints(fields: Sequence[Integers]) -> Any:
+def _varints(values: Integers) -> Any:
+    return _written([_Varint.of(values)], len(values))
+
+
+def _written(fields: "Sequence[_Varint]", row_count: int) -> Any:
     """Of each row the varints of all fields, joined, as a binary array."""
     import numpy as np
     import pyarrow as pa
 
-    sizes = [_varint_sizes(field) for field in fields]
-    bounds = np.append(0, np.cumsum(sum(sizes)))
-    out = np.empty(bounds[-1], np.uint8)
+    bounds = np.zeros(row_count + 1, np.int64)
+    bounds[1:] = sum(one.sizes for one in fields)
+    np.cumsum(bounds, out=bounds)
+    out = np.zeros(bounds[-1], np.uint8)
     position = bounds[:-1].copy()
-    for field, size in zip(fields, sizes, strict=True):
-        for place in range(int(size.max(initial=0))):
-            rows = np.flatnonzero(size > place) if place else slice(None)
-            more = (size[rows] > place + 1) << 7
-            out[position[rows] + place] = ((field[rows] >> (7 * place)) & 0x7F) | more
-        position += size
+    for one in fields:
+        one.write(out, position)
     return pa.BinaryArray.from_buffers(
         pa.binary(),
-        len(position),
+        row_count,
         [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(out)],
     )
 

@@ -246,3 +246,14 @@ def test_a_log_in_memory_keeps_nothing() -> None:
         assert log.topics() == {}
     with pytest.raises(UserError):
         ottla.open(":memory:", {"no.such.setting": 1})
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_batches_of_one_call_share_memory_and_nothing_else(log: Log, compression: str) -> None:
+    """Of different sizes, and one record that is larger than the memory for a batch."""
+    log.alter_topic("t", {"max.message.bytes": 4 << 20})
+    sent = [b"%d " % number * (number * 37 % 2000) for number in range(2000)]
+    sent[1000] = b"large " * 300_000
+    written = log.append_many("t", sent, partition=1, compression=compression)
+    assert written[1].count == len(sent)
+    assert [record.value for record in log.read("t", 1)] == sent
