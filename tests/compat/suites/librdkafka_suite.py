@@ -100,9 +100,6 @@ ADMIN_SUBTESTS = (
 )  # fmt: skip
 """Run one by one: the test as a whole ends with the first that fails."""
 
-NO_SHARE_GROUPS = "it needs share groups, which the broker does not have"
-KNOWN_GAPS = {f"{way} 0135_sasl_credentials": NO_SHARE_GROUPS for way in ("SCRAM-SHA-512", "PLAIN")}
-
 UNSTEADY = {
     "SSL 0097_ssl_verify": "it knows Java's alerts, 42 and 40, for a client's certificate that is "
     "not trusted; OpenSSL sends 48, and in TLS 1.3 after the client's handshake",
@@ -164,9 +161,10 @@ def main(words: Sequence[str]) -> int:
         outcomes = run_suite(suite, wanted, Path(scratch), is_cluster=is_cluster)
         if not is_cluster:
             outcomes |= run_secured(suite, wanted, Path(scratch))
-    gaps, unsteady = KNOWN_GAPS, UNSTEADY
+    gaps: dict[str, str] = {}
+    unsteady = UNSTEADY
     if os.environ.get("TEST_CONSUMER_GROUP_PROTOCOL") == "consumer":
-        gaps = {**gaps, **GAPS_OF_THE_NEW_PROTOCOL}
+        gaps = GAPS_OF_THE_NEW_PROTOCOL
         unsteady = {**unsteady, **UNSTEADY_WITH_THE_NEW_PROTOCOL}
     gaps, unsteady = (
         {title: why for title, why in reasons.items() if title in outcomes}
