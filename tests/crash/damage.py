@@ -202,6 +202,21 @@ def _delete_segment(_: random.Random, __: Path, path: Path) -> str | None:
     return f"deleted with all {len(files)} files of its segment"
 
 
+def _copy_segment(chance: random.Random, directory: Path, path: Path) -> str | None:
+    """To another name, in the same partition or another: as one who puts back the wrong files."""
+    if not path.name[:20].isdigit():
+        return None
+    base_offset, place = path.name[:20], chance.choice(partitions_of(directory))
+    shift = chance.choice([0, 1, 7, 50, 1000]) if place != path.parent else 1 + chance.randrange(50)
+    copied = 0
+    for one in sorted(path.parent.glob(f"{base_offset}*")):
+        new = place / f"{int(base_offset) + shift:020d}{one.name[20:]}"
+        if one.is_file() and not new.exists():
+            shutil.copyfile(one, new)
+            copied += 1
+    return f"its segment copied to {place.name} at {int(base_offset) + shift}" if copied else None
+
+
 def _unreadable(_: random.Random, __: Path, path: Path) -> str | None:
     if os.geteuid() == 0:  # who may read all the same
         return None
@@ -210,8 +225,9 @@ def _unreadable(_: random.Random, __: Path, path: Path) -> str | None:
 
 
 FILE_DEEDS: list[Deed] = [
-    _delete, _delete, _delete_segment, _swap_with_its_kind, _swap_with_any, _replace_by_copy,
-    _rename, _truncate, _truncate, _zero, _flip, _flip, _extend, _fifo, _link, _folder, _unreadable,
+    _delete, _delete, _delete_segment, _copy_segment, _swap_with_its_kind, _swap_with_any,
+    _replace_by_copy, _rename, _truncate, _truncate, _zero, _flip, _flip, _extend, _fifo, _link,
+    _folder, _unreadable,
 ]  # fmt: skip
 
 

@@ -37,9 +37,11 @@ from tests.crash.original import (
     SETTINGS,
     Content,
     Original,
+    Producer,
     Row,
     Stop,
     TopicPartition,
+    producers_of,
     what_is_kept,
 )
 from tests.support.brokers import at, open_broker
@@ -67,6 +69,7 @@ class Seen:
     rows: dict[TopicPartition, dict[int, Row]] = field(default_factory=dict)
     bounds: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     aborted: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    producers: dict[TopicPartition, dict[int, Producer]] = field(default_factory=dict)
     committed: dict[str, int | None] = field(default_factory=dict)
     overrides: dict[str, dict[str, str]] = field(default_factory=dict)
     kept: dict[str, object] = field(default_factory=dict)
@@ -78,6 +81,8 @@ class Seen:
 @dataclass(slots=True)
 class Verdict:
     faults: list[tuple[Fault, str]] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    """What was told as a command recovered the directory: a start does not say it again."""
 
     def add(self, fault: Fault, text: str) -> None:
         self.faults.append((fault, text))
@@ -201,6 +206,7 @@ def _judge_check(path: Path, verdict: Verdict) -> None:
 
 def _judge_broker(path: Path, original: Original, damaged: list[str], verdict: Verdict) -> None:
     first = see(path, original)
+    first.named += verdict.named
     Comparing("broker", original, first, damaged, verdict).run()
     second = see(path, original)
     # What the first start named and did is done; what it refused must not come back as empty.
@@ -236,6 +242,7 @@ def _look(broker: Broker, original: Original, seen: Seen) -> None:
             seen.bounds[key] = (log.log_start_offset, log.log_end_offset)
             found = log.reader.aborted_transactions(*seen.bounds[key])
             seen.aborted[key] = [(one.producer_id, one.first_offset) for one in found]
+            seen.producers[key] = producers_of(log)
         except (ApiError, StorageError, CorruptionError) as error:
             seen.named.append(f"{key[0]}-{key[1]}: {error}" if _is_ours(error) else str(error))
             seen.refused.add(key)
@@ -355,6 +362,10 @@ class Comparing:
         aborted = self.seen.aborted[key]
         if content.aborted and not is_torn and aborted != content.aborted:
             self.verdict.add(Fault.WRONG, f"{self.where}: {key} has {aborted} as aborted")
+        producers = self.seen.producers[key]
+        if not is_torn and producers != content.producers:
+            text = f"{self.where}: {key} has the producers {producers} and not {content.producers}"
+            self.verdict.add(Fault.WRONG, text)
 
     def compare_committed(self) -> None:
         is_named = CONSUMER_OFFSETS in self.told or self.is_named((CONSUMER_OFFSETS, 0))

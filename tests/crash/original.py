@@ -40,12 +40,15 @@ from ottla.coordinator.transaction.requests import InitRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.runtime.cleaning import Cleaning, ThreadEngine
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing.clock import FakeClock
 from tests.support.brokers import NOW_MS, at, open_broker
 from tests.support.logs import read_all
 
 TopicPartition = tuple[str, int]
+Producer = tuple[int, int, int | None]
+"""A producer's epoch, its last sequence number, and where its open transaction began."""
 
 SMALL = {
     "segment.bytes": "900",
@@ -100,6 +103,8 @@ class Content:
     rows: dict[int, Row] = field(default_factory=dict)
     bounds: tuple[int, int] = (0, 0)
     aborted: list[tuple[int, int]] = field(default_factory=list)
+    producers: dict[int, Producer] = field(default_factory=dict)
+    """By id: what a retry, and the next batch, is compared with."""
     recovery_point: int = 0
     """Up to where a killed broker has flushed it: what follows may be torn."""
 
@@ -219,6 +224,7 @@ def build(path: Path, stop: Stop) -> Original:
             content = original.partitions.setdefault((topic.name, index), Content())
             content.recovery_point = log.offsets.recovery_point
             content.bounds = (log.log_start_offset, log.log_end_offset)
+            content.producers = producers_of(log)
             if topic.is_internal:
                 rows = (
                     Row(one.offset, one.timestamp_ms, one.key, one.value) for one in read_all(log)
@@ -251,6 +257,14 @@ def _administer(broker: Broker) -> None:
     broker.security.create_acls([ACL])
     broker.security.put_token(TOKEN)
     broker.adoption.hold("moved", "nobody knows its settings")
+
+
+def producers_of(log: PartitionLog) -> dict[int, Producer]:
+    found = log.producers.entries
+    return {
+        number: (one.epoch, one.last_sequence, one.transaction_first_offset)
+        for number, one in found.items()
+    }
 
 
 def what_is_kept(broker: Broker) -> dict[str, object]:

@@ -7,7 +7,7 @@ What one prints without a warning, with exit code 0, must be what the original h
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -38,6 +38,8 @@ class Printed:
     told: str
     is_committed: bool
     """Whether records of aborted transactions are left out."""
+    recovery: str = ""
+    """What was said as the command recovered the directory, if it was killed: that is said once."""
 
 
 def exported(path: Path, place: Path) -> Iterator[Printed]:
@@ -69,7 +71,7 @@ def mirrored(path: Path, place: Path) -> Iterator[Printed]:
 
 def snapped(path: Path, place: Path) -> Iterator[Printed]:
     made = run("snapshot", "create", str(path), "one", "--in", str(place))
-    return _read_copy(place / "one", made)
+    return (replace(one, recovery=made[2]) for one in _read_copy(place / "one", made))
 
 
 def _read_copy(copy: Path, made: tuple[int, str, str]) -> Iterator[Printed]:
@@ -110,6 +112,7 @@ def _judge_rows(
     place = path.parent / "elsewhere"
     place.mkdir(exist_ok=True)
     for one in read(path, place):
+        verdict.named.append(one.recovery)
         where = f"{read.__name__} {one.topic}"
         if one.code:
             if not one.told.strip():

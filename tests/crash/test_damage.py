@@ -124,6 +124,10 @@ def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogReader, "aborted_transactions", lambda *_: [])
 
 
+def forget_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "producers_of", lambda _: {})
+
+
 def lose_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it had never been there: nothing is refused, and an empty one is made."""
     monkeypatch.setattr(opening, "find_lost", lambda *_: set())
@@ -168,6 +172,7 @@ def wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         (cut_what_clients_read, Fault.LOST),
         (change_what_was_committed, Fault.LOST),
         (forget_what_was_aborted, Fault.WRONG),
+        (forget_producers, Fault.WRONG),
         (lose_a_partition, Fault.UNNAMED),
         (forget_quotas, Fault.LOST),
         (forget_users, Fault.LOST),

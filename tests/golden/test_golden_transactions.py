@@ -81,7 +81,7 @@ def test_producer_snapshots_hold_what_kafka_says(case: str) -> None:
     for golden in golden_files(case, "*.snapshot"):
         if golden.path.parent.name.startswith("__cluster_metadata"):
             continue
-        entries = read_snapshot(FILES, str(golden.path))
+        entries, _ = read_snapshot(FILES, str(golden.path))
         disk = FakeFileSystem()
         write_snapshot(disk, "copy", entries)
         assert read_file(disk, "copy") == golden.content

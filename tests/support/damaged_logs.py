@@ -12,6 +12,7 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.record.layout import ATTRIBUTES_POSITION, BASE_OFFSET, CRC_POSITION
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import (
+    INTEGRITY,
     log_file_name,
     offset_index_file_name,
     producer_snapshot_file_name,
@@ -338,7 +339,20 @@ def snapshot_checksum(files: Files) -> Place:
     return files.newest_snapshot, 2
 
 
+def another_snapshot(files: Files) -> Place:
+    files[files.newest_snapshot][:] = format_snapshot([])
+    return files.newest_snapshot, 2
+
+
+def forget_checksums(files: Files) -> None:
+    """As where Kafka has taken the snapshots."""
+    lines = files[f"{PARTITION}/{INTEGRITY}"]
+    kept = [one for one in lines.splitlines(keepends=True) if not one.startswith(b"snapshot")]
+    lines[:] = b"".join(kept)
+
+
 def snapshot_content(files: Files) -> Place:
+    forget_checksums(files)
     name = files.newest_snapshot
     entries = parse_snapshot(name, bytes(files[name]))
     entries[-1] = replace(entries[-1], last_sequence=entries[-1].last_sequence + 1)
@@ -448,6 +462,7 @@ DERIVED_CASES = [
     Case(transaction_index_field, FindingKind.TRANSACTION_INDEX, "is not what the log says"),
     Case(cut_transaction_index, FindingKind.TRANSACTION_INDEX, "no entry"),
     Case(snapshot_checksum, FindingKind.PRODUCER_SNAPSHOT, "checksum"),
+    Case(another_snapshot, FindingKind.PRODUCER_SNAPSHOT, "not the one that was taken here"),
     Case(snapshot_content, FindingKind.PRODUCER_SNAPSHOT, "last sequence"),
     Case(snapshot_beyond_log, FindingKind.PRODUCER_SNAPSHOT, "after the log's end"),
     Case(epochs_garbled, FindingKind.LEADER_EPOCHS, "line 4"),

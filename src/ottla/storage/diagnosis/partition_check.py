@@ -376,10 +376,12 @@ class _PartitionCheck:
         """That of the log's first offset, and the newest one; unreadable ones are findings."""
         start: list[ProducerSnapshotEntry] | None = None
         newest: SnapshotToCheck | None = None
+        integrity = self._report.integrity
+        checksums = {} if integrity is None else integrity.snapshots
         for offset in self._offsets(Role.PRODUCER_SNAPSHOT):
             path = self._at(filenames.producer_snapshot_file_name(offset))
             try:
-                entries = read_snapshot(self._files, path)
+                entries, _ = read_snapshot(self._files, path, checksums.get(offset))
             except CorruptionError as error:
                 self._add(iter([_snapshot_finding(path, error.position, error.reason)]))
                 continue

@@ -83,7 +83,7 @@ def replay_partition(file_system: FileSystem, directory: str) -> Replayed:
     path = join(directory, filenames.producer_snapshot_file_name(first))
     if file_system.status(path) is not None:
         try:
-            start = read_snapshot(file_system, path)
+            start, _ = read_snapshot(file_system, path)
         except CorruptionError:
             start = None
     result = Replayed(ProducerReplay(first, start, None), EpochCheck())

@@ -13,7 +13,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import islice
+from itertools import islice, takewhile
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import (
@@ -36,14 +36,15 @@ logger = logging.getLogger(__name__)
 VERSION = "0"
 UNKNOWN = "-"
 INDEXED = "indexed"
-WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,)}
+WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,), "snapshot": (3,)}
 """Words of each kind of line, without the checksum; earlier versions wrote no size of a segment."""
 
 NEIGHBOURS_ASKED = 100
 """So many logs beside one are looked at, to see whether Kafka has been there."""
 
 WASTE_ALLOWED = 100
-"""So many lines that no longer count may be there before the file is written again."""
+"""So many more lines that no longer count than lines that do may be there before the file is
+written again."""
 
 Checksum = tuple[int, int]
 """A size, and the CRC-32C of so many bytes."""
@@ -104,6 +105,8 @@ class Integrity:
     """Retention has taken segments before this one."""
     segments: Mapping[int, SegmentFacts] = field(default_factory=dict)
     """By base offset; also of segments that have gone since."""
+    snapshots: Mapping[int, int] = field(default_factory=dict)
+    """By offset: the checksums of producer snapshots, also of those that have gone since."""
     line_count: int = 0
     """0 where there is no file."""
     is_whole: bool = True
@@ -143,14 +146,26 @@ class Integrity:
 class IntegrityFile:
     """The file of an open log, which is changed before what it says is no longer so."""
 
-    __slots__ = ("_directory", "_file_system", "_line_count", "_segments", "known", "tight_from")
+    __slots__ = (
+        "_directory",
+        "_file_system",
+        "_line_count",
+        "_noted_snapshots",
+        "_segments",
+        "known",
+        "snapshots",
+        "tight_from",
+    )
 
     def __init__(self, file_system: FileSystem, directory: str, found: Integrity | None) -> None:
         self._file_system = file_system
         self._directory = directory
         self.known = found or Integrity()
-        """All but the segments as they are by now."""
+        """All but the segments and snapshots as they are by now."""
         self._segments = dict(self.known.segments)
+        self.snapshots = dict(self.known.snapshots)
+        """As they are by now; `SnapshotFiles` adds to them what it takes."""
+        self._noted_snapshots = dict(self.known.snapshots)
         self._line_count = self.known.line_count
         self.tight_from = self.known.gap_checkpoint or 0
         """The gap checkpoint as it is so; `known` has the recorded one."""
@@ -160,7 +175,7 @@ class IntegrityFile:
 
     def now(self) -> Integrity:
         """The current content of the file."""
-        return replace(self.known, segments=self._segments)
+        return replace(self.known, segments=self._segments, snapshots=self.snapshots)
 
     # Loading
 
@@ -195,6 +210,7 @@ class IntegrityFile:
         lines = [segment_line(*one) for one in sorted(changed.items())]
         if found is None or log_line(found) != log_line(loaded):
             lines.insert(0, log_line(loaded))
+        lines += self._snapshot_lines()
         self.known = loaded
         self._segments.update(changed)
         if found is None:
@@ -220,11 +236,13 @@ class IntegrityFile:
         )
 
     def ended(self, base_offset: int, index_path: str, size: int | None = None) -> None:
-        """A segment's transaction index is complete, for now; with `size` its log file is too."""
+        """A segment's transaction index is complete, for now; with `size` its log file is too. A
+        snapshot was taken where it ends.
+        """
         facts = self.of_segment(base_offset)
         aborted = checksum_of(self._file_system, index_path)
         size = facts.size if size is None else size
-        self._note(base_offset, replace(facts, aborted=aborted, size=size))
+        self._note(base_offset, replace(facts, aborted=aborted, size=size), self._snapshot_lines())
 
     def split(self, base_offset: int) -> None:
         """A segment is about to be cut into several, of which the first keeps its name."""
@@ -245,12 +263,24 @@ class IntegrityFile:
         else:
             self._append([_start_line(offset)])
 
-    def _note(self, base_offset: int, facts: SegmentFacts) -> None:
+    def _note(self, base_offset: int, facts: SegmentFacts, others: Sequence[bytes] = ()) -> None:
+        lines = list(others)
         if facts != self.of_segment(base_offset):
             self._segments[base_offset] = facts
-            self._append([segment_line(base_offset, facts)])
+            lines.append(segment_line(base_offset, facts))
+        if lines:
+            self._append(lines)
+
+    def _snapshot_lines(self) -> list[bytes]:
+        """Of those that were taken since, which are the last: a roll must not look at all."""
+        noted = self._noted_snapshots
+        newest_first = reversed(self.snapshots.items())
+        taken = list(takewhile(lambda one: noted.get(one[0]) != one[1], newest_first))
+        noted.update(taken)
+        return [_snapshot_line(*one) for one in taken]
 
     def _forget(self, base_offset: int) -> bool:
+        self.snapshots.pop(base_offset, None)
         return self._segments.pop(base_offset, None) is not None
 
     # Gaps, cuts and aborts
@@ -294,6 +324,8 @@ class IntegrityFile:
         self.tight_from = tight_from
         for base_offset in [one for one in self._segments if one >= end_offset]:
             self._forget(base_offset)
+        for offset in [one for one in self.snapshots if one > end_offset]:
+            del self.snapshots[offset]
         for base_offset, facts in self._segments.items():
             self._segments[base_offset] = replace(facts, aborted=None, size=None)
         gapless_from = known.gapless_from
@@ -311,7 +343,8 @@ class IntegrityFile:
 
     @property
     def _is_wasteful(self) -> bool:
-        return self._line_count > len(self._segments) + WASTE_ALLOWED
+        counting = len(self._segments) + len(self.snapshots)
+        return self._line_count - counting > counting + WASTE_ALLOWED
 
     def _append(self, lines: list[bytes]) -> None:
         try:
@@ -344,6 +377,7 @@ class IntegrityFile:
 
     def _text(self) -> bytes:
         content = integrity_text(self.now())
+        self._noted_snapshots = dict(self.snapshots)
         self._line_count = content.count(b"\n")
         return content
 
@@ -459,6 +493,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
     """
     found: Integrity | None = None
     segments: dict[int, SegmentFacts] = {}
+    snapshots: dict[int, int] = {}
     start_offset = count = position = 0
     is_whole = True
     for line in content.splitlines(keepends=True):
@@ -470,6 +505,8 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
                 raise CorruptionError(path, position, "it does not begin with the log's line")
             elif words[0] == "segment":
                 segments[int(words[1])] = _parse_segment(words)
+            elif words[0] == "snapshot":
+                snapshots[int(words[1])] = int(words[2], 16)
             else:
                 start_offset = int(words[1])
         except CorruptionError as error:
@@ -486,6 +523,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
         found,
         start_offset=start_offset,
         segments=segments,
+        snapshots=snapshots,
         line_count=count,
         is_whole=is_whole,
     )
@@ -533,6 +571,7 @@ def integrity_text(known: Integrity) -> bytes:
     if known.start_offset:
         lines.append(_start_line(known.start_offset))
     lines += [segment_line(*one) for one in sorted(known.segments.items())]
+    lines += [_snapshot_line(*one) for one in sorted(known.snapshots.items())]
     return b"".join(lines)
 
 
@@ -558,6 +597,10 @@ def segment_line(base_offset: int, facts: SegmentFacts) -> bytes:
 
 def _start_line(offset: int) -> bytes:
     return _line("start", str(offset))
+
+
+def _snapshot_line(offset: int, checksum: int) -> bytes:
+    return _line("snapshot", str(offset), f"{checksum:08x}")
 
 
 def _line(*words: str) -> bytes:

@@ -53,27 +53,43 @@ class ProducerSnapshotEntry:
     transaction_first_offset: int | None
 
 
-def read_snapshot(file_system: FileSystem, path: str) -> list[ProducerSnapshotEntry]:
-    """The entries in the file's order. Raises `CorruptionError`, `FileNotFoundError`."""
-    return parse_snapshot(path, read_file(file_system, path))
+def read_snapshot(
+    file_system: FileSystem, path: str, expected: int | None = None
+) -> tuple[list[ProducerSnapshotEntry], int]:
+    """The entries in the file's order, and its checksum, which may be known from elsewhere: a whole
+    snapshot may be another log's. Raises `CorruptionError`, `FileNotFoundError`.
+    """
+    content = read_file(file_system, path)
+    entries, checksum = parse_snapshot(path, content), checksum_of(content)
+    if expected not in (None, checksum):
+        raise CorruptionError(path, 2, "it is whole, but not the one that was taken here")
+    return entries, checksum
+
+
+def checksum_of(content: bytes) -> int:
+    """What a snapshot states as its checksum."""
+    _, checksum, _ = HEADER.unpack_from(content)
+    assert isinstance(checksum, int)
+    return checksum
 
 
 def newest_snapshot(
     file_system: FileSystem,
     snapshots: Mapping[int, str],
     *,
+    checksums: Mapping[int, int],
     log_start_offset: int,
     until_offset: int,
 ) -> tuple[int, list[ProducerSnapshotEntry]] | None:
     """The newest readable one in an offset range, with its offset; `None` where there is none.
 
-    `snapshots` are the paths of those that there are, by their offset.
+    `snapshots` are the paths of those that there are, `checksums` those that are known, by offset.
     """
     for offset, path in sorted(snapshots.items(), reverse=True):
         if not log_start_offset <= offset <= until_offset:
             continue
         try:
-            return offset, read_snapshot(file_system, path)
+            return offset, read_snapshot(file_system, path, checksums.get(offset))[0]
         except (CorruptionError, FileNotFoundError):
             continue
     return None
@@ -85,9 +101,13 @@ def write_snapshot(
     entries: Sequence[ProducerSnapshotEntry],
     *,
     durably: bool = True,
-) -> None:
-    """Writes the entries in the order given; Kafka's is that of a hash table."""
-    replace_file(file_system, path, format_snapshot(entries), durably=durably)
+) -> int:
+    """Writes the entries in the order given; Kafka's is that of a hash table. Returns the file's
+    checksum.
+    """
+    content = format_snapshot(entries)
+    replace_file(file_system, path, content, durably=durably)
+    return checksum_of(content)
 
 
 def format_snapshot(entries: Sequence[ProducerSnapshotEntry]) -> bytes:

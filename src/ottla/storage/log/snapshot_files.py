@@ -28,11 +28,17 @@ HASH_TABLE_MIN_SIZE = 16
 
 
 class SnapshotFiles:
-    """The offsets that have a snapshot; replay starts at the newest."""
+    """The offsets that have a snapshot; replay starts at the newest.
 
-    def __init__(self, file_system: FileSystem, directory: str) -> None:
+    `checksums` are those that are known, by offset, to which others are added.
+    """
+
+    def __init__(
+        self, file_system: FileSystem, directory: str, checksums: dict[int, int] | None = None
+    ) -> None:
         self._file_system = file_system
         self._directory = directory
+        self._checksums = {} if checksums is None else checksums
         self._known_without = 0
         self.offsets: list[int] = sorted(
             parsed.offset
@@ -67,7 +73,10 @@ class SnapshotFiles:
         if newest >= offset:
             return
         entries = [snapshot_entry(state.entries[key]) for key in hash_table_order(state.entries)]
-        write_snapshot(self._file_system, self.path(offset), entries, durably=durably)
+        self._checksums.pop(offset, None)  # so that the newest is the last
+        self._checksums[offset] = write_snapshot(
+            self._file_system, self.path(offset), entries, durably=durably
+        )
         self.offsets.append(offset)
 
     def load_newest(self, state: ProducerState, *, log_start_offset: int) -> None:
@@ -75,11 +84,14 @@ class SnapshotFiles:
         while self.offsets:
             offset = self.offsets[-1]
             try:
-                entries = read_snapshot(self._file_system, self.path(offset))
+                entries, checksum = read_snapshot(
+                    self._file_system, self.path(offset), self._checksums.get(offset)
+                )
             except CorruptionError as error:
                 logger.warning("%s; it is removed and an older one used", error)
                 self.remove(offset)
                 continue
+            self._checksums[offset] = checksum
             state.load((producer_entry(entry) for entry in entries), offset)
             return
         state.clear(log_start_offset)
@@ -88,6 +100,7 @@ class SnapshotFiles:
     def remove(self, offset: int) -> None:
         remove_if_present(self._file_system, self.path(offset))
         self.offsets.remove(offset)
+        self._checksums.pop(offset, None)
 
     def retire(self, offset: int) -> str | None:
         """Forgets a snapshot that somebody else removes; its path, or `None` if there is none."""
@@ -95,6 +108,7 @@ class SnapshotFiles:
         if self.offsets[index : index + 1] != [offset]:
             return None
         del self.offsets[index]
+        self._checksums.pop(offset, None)
         return self.path(offset)
 
     def remove_outside(self, first_offset: int, last_offset: int) -> None:

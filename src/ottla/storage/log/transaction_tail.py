@@ -6,14 +6,13 @@ the batches from the newest snapshot at or before that point. Kafka's counterpar
 `UnifiedLog.rebuildProducerState`, as far as it concerns transactions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from ottla.base.files import FileSystem
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch
 from ottla.record.control import parse_end_transaction_marker
-from ottla.storage.index.producer_snapshot import newest_snapshot
+from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 
@@ -38,19 +37,10 @@ class TransactionTail:
     @classmethod
     def from_snapshot(
         cls,
-        file_system: FileSystem,
-        snapshots: Mapping[int, str],
-        *,
+        newest: tuple[int, list[ProducerSnapshotEntry]] | None,
         log_start_offset: int,
-        until_offset: int,
     ) -> "TransactionTail":
-        """Begins with the newest readable snapshot in an offset range, or at the log's start.
-
-        `snapshots` are the paths of those that there are, by their offset.
-        """
-        newest = newest_snapshot(
-            file_system, snapshots, log_start_offset=log_start_offset, until_offset=until_offset
-        )
+        """Begins with a snapshot and its offset, or at the log's start."""
         if newest is None:
             return cls(log_start_offset)
         offset, entries = newest

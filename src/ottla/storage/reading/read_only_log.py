@@ -267,10 +267,7 @@ class ReadOnlyLog:
     def _transaction_tail(self) -> TransactionTail:
         self._identity = self._identity_now()  # before anything is read
         tail = self._tail_before or TransactionTail.from_snapshot(
-            self._file_system,
-            self._segments.files.snapshots,
-            log_start_offset=self.log_start_offset,
-            until_offset=self.recovery_point,
+            self.newest_snapshot(), self.log_start_offset
         )
         for batch in self._headers(tail.next_offset):
             tail.take(batch)
@@ -281,6 +278,7 @@ class ReadOnlyLog:
         return newest_snapshot(
             self._file_system,
             self._segments.files.snapshots,
+            checksums=self._integrity.snapshots if self._integrity else {},
             log_start_offset=self.log_start_offset,
             until_offset=self.recovery_point,
         )

@@ -128,7 +128,8 @@ class OpenedLog:
 
     def snapshot_files(self) -> SnapshotFiles:
         """The producer snapshots that there are now."""
-        return SnapshotFiles(self.request.file_system, self.request.directory)
+        request = self.request
+        return SnapshotFiles(request.file_system, request.directory, self.integrity.snapshots)
 
     def rebuild_producers(
         self, producers: ProducerState, snapshots: SnapshotFiles, until_offset: int

@@ -45,8 +45,8 @@ def is_flipped_offset(batch: Batch, due_offset: int) -> bool:
 
 
 def warn_of_gap(log: LogFile, position: int, due_offset: int, base_offset: int) -> None:
-    """A gap before the last batch of a log may be that, or a base offset that has changed."""
+    """Offsets may be missing before a batch, or its base offset has changed."""
     logger.warning(
-        "%s at byte %d: offsets %d to %d are missing before the last batch",
+        "%s at byte %d: offsets %d to %d are missing",
         log.path, position, due_offset, base_offset - 1,
     )  # fmt: skip

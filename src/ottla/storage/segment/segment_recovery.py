@@ -29,10 +29,10 @@ def recover(
     """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
 
     `on_batch` sees each valid batch in order (for producer state and epochs), all before
-    `limit`. From `gapless_from` on each must begin where the one before it ends, and one that
-    does not by one bit is given its offset back. Gaps before `cleaned_until` are compaction's,
-    whatever the topic's policy is by now. What lies after them is for the caller to cut
-    off, once the segments after this one are gone. Raises `OffsetOverflowError`: it must be
+    `limit`. From `gapless_from` on each must begin where the one before it ends: one that does not
+    by one bit is given its offset back, and any other gap is named. Gaps before `cleaned_until` are
+    compaction's, whatever the topic's policy is by now. What lies after them is for the caller to
+    cut off, once the segments after this one are gone. Raises `OffsetOverflowError`: it must be
     split.
     """
     segment.begin_indexes_again()
@@ -78,7 +78,8 @@ def _recover_batches(
         if is_gap and is_misplaced(batch, next_offset, limit, view):
             break
         is_known = may_have_gaps or next_offset < cleaned_until
-        if is_gap and end == len(view) and not is_known:
+        is_told = end == len(view) or next_offset >= gapless_from
+        if is_gap and is_told and not is_known:
             warn_of_gap(log, position, next_offset, batch.base_offset)
         if last_offset > max_offset:
             raise OffsetOverflowError(log, segment.base_offset, position, last_offset)

@@ -35,6 +35,7 @@ from tests.support.logs import (
     NOW_MS,
     SMALL,
     TOPIC_ID,
+    append,
     batch,
     fill,
     open_directory,
@@ -81,6 +82,7 @@ FACTS = {0: SegmentFacts(7, (68, 99)), 147013: SegmentFacts(0xFFFFFFFF), 200000:
         Integrity(topic_id=TOPIC_ID, partition=TopicPartition("a-b.c", 4), gapless_from=0),
         Integrity(gapless_from=4711, gap_checkpoint=9, aborts_are_indexed=True),
         Integrity(partition=TopicPartition("t", 0), start_offset=40, segments=FACTS),
+        Integrity(segments=FACTS, snapshots={147013: 0xFFFFFFFF, 200041: 0}),
     ],
 )
 def test_what_is_written_is_read_back(known: Integrity) -> None:
@@ -308,6 +310,30 @@ def test_a_partition_has_one_file_of_ottlas_whatever_is_done_to_its_log() -> Non
     assert own_files(disk) == [INTEGRITY]
     open_log(disk)
     assert own_files(disk) == [INTEGRITY]
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["a kill", "a stop"])
+def test_a_snapshot_of_another_log_is_not_believed(
+    is_killed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FakeFileSystem()
+    directory = open_directory(disk, SMALL)
+    log, other = (directory.create_log(name, 0, TOPIC_ID) for name in ("t", "u"))
+    for number in range(20):
+        append(log, b"x", producer_id=7, producer_epoch=0, base_sequence=number)
+        append(other, b"x", producer_id=8, producer_epoch=0, base_sequence=number)
+    for one in (log, other):
+        one.writer.roll(NOW_MS)
+        one.writer.flush()
+    directory.checkpoints.write()
+    if not is_killed:
+        directory.close()
+    disk = kill(disk)
+    path = f"{20:020d}.snapshot"
+    replace_file(disk, join(PARTITION, path), read_file(disk, join("data/u-0", path)))
+    log = open_directory(disk, SMALL).logs["t", 0]
+    assert {key: one.last_sequence for key, one in log.producers.entries.items()} == {7: 19}
+    assert "it is whole, but not the one that was taken here" in caplog.text
 
 
 def test_an_append_never_waits_for_the_file() -> None:

@@ -10,6 +10,7 @@ from ottla.codec.crc32c import crc32c
 from ottla.storage.index.producer_snapshot import (
     HEADER,
     ProducerSnapshotEntry,
+    newest_snapshot,
     read_snapshot,
     write_snapshot,
 )
@@ -53,7 +54,7 @@ def written(entries: list[ProducerSnapshotEntry]) -> bytes:
 def read(content: bytes) -> list[ProducerSnapshotEntry]:
     disk = FakeFileSystem()
     disk.open(PATH, create=True).pwrite(content, 0)
-    return read_snapshot(disk, PATH)
+    return read_snapshot(disk, PATH)[0]
 
 
 def checksummed(version: int, body: bytes) -> bytes:
@@ -75,8 +76,22 @@ def test_an_entry_has_46_bytes() -> None:
 @given(ENTRIES)
 def test_entries_are_read_back_in_their_order(entries: list[ProducerSnapshotEntry]) -> None:
     disk = FakeFileSystem()
-    write_snapshot(disk, PATH, entries)
-    assert read_snapshot(disk.crash(), PATH) == entries
+    checksum = write_snapshot(disk, PATH, entries)
+    assert read_snapshot(disk.crash(), PATH, checksum) == (entries, checksum)
+
+
+def test_a_whole_snapshot_that_is_not_the_expected_one_is_refused() -> None:
+    disk = FakeFileSystem()
+    expected = write_snapshot(disk, PATH, [ENTRY])
+    write_snapshot(disk, PATH, [])
+    with pytest.raises(CorruptionError, match="it is whole, but not the one that was taken here"):
+        read_snapshot(disk, PATH, expected)
+    assert (
+        newest_snapshot(
+            disk, {9: PATH}, checksums={9: expected}, log_start_offset=0, until_offset=20
+        )
+        is None
+    )
 
 
 def test_a_missing_file_is_an_error() -> None:

@@ -139,7 +139,7 @@ def test_the_flush_after_a_roll_makes_its_producer_snapshot_durable() -> None:
     plan.carry_out(file_system)
     after = file_system.crash(CrashMode.STRICT)
     for offset in taken:
-        (entry,) = read_snapshot(after, log.snapshots.path(offset))
+        (entry,), _ = read_snapshot(after, log.snapshots.path(offset))
         assert entry.producer_id == 7
 
 
@@ -153,7 +153,7 @@ def test_a_snapshot_of_a_roll_right_after_a_flush_is_durable_with_the_next_one()
     fill(log, 1)
     log.writer.flush()
     after = file_system.crash(CrashMode.STRICT)
-    assert read_snapshot(after, log.snapshots.path(4)) == []
+    assert read_snapshot(after, log.snapshots.path(4))[0] == []
 
 
 def test_a_snapshot_that_a_power_failure_took_is_made_again_from_the_log() -> None:

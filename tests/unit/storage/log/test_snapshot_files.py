@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.base.files import replace_file
+from ottla.base.files import read_file, replace_file
 from ottla.storage.log.producer_state import ProducerEntry, ProducerState
 from ottla.storage.log.snapshot_files import SnapshotFiles, hash_table_order
 from ottla.testing import FakeFileSystem
@@ -45,6 +45,21 @@ def test_the_newest_that_can_be_read_is_loaded(
     assert {key: one.epoch for key, one in loaded.entries.items()} == {5: 3}
     assert disk.status(files.path(9)) is None
     assert "it is removed and an older one used" in caplog.text
+
+
+def test_a_whole_one_of_another_log_is_passed_over(disk: FakeFileSystem) -> None:
+    checksums: dict[int, int] = {}
+    files = SnapshotFiles(disk, "t-0", checksums)
+    files.take(state(5, 5))
+    files.take(state(9, 9))
+    assert checksums.keys() == {5, 9}
+    disk.make_directory("other-0")
+    other = SnapshotFiles(disk, "other-0")
+    other.take(state(9, 1))
+    replace_file(disk, files.path(9), read_file(disk, other.path(9)))
+    loaded = ProducerState()
+    files.load_newest(loaded, log_start_offset=0)
+    assert (loaded.entries.keys(), checksums.keys()) == ({5}, {5})
 
 
 def test_without_any_the_state_begins_at_the_logs_start_and_needs_none_there(

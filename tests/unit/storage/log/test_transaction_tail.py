@@ -2,7 +2,11 @@
 
 import pytest
 
-from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, write_snapshot
+from ottla.storage.index.producer_snapshot import (
+    ProducerSnapshotEntry,
+    newest_snapshot,
+    write_snapshot,
+)
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.transaction_tail import TransactionTail, overlapping
 from ottla.testing import FakeFileSystem
@@ -67,12 +71,17 @@ def snapshots() -> tuple[FakeFileSystem, dict[int, str]]:
     return disk, paths
 
 
+def tail_until(disk: FakeFileSystem, paths: dict[int, str], until: int) -> TransactionTail:
+    newest = newest_snapshot(disk, paths, checksums={}, log_start_offset=0, until_offset=until)
+    return TransactionTail.from_snapshot(newest, 0)
+
+
 @pytest.mark.parametrize(("until", "begins"), [(30, 20), (19, 9), (8, 5), (4, 0)])
 def test_a_reader_begins_with_the_newest_snapshot_that_is_not_too_new(
     snapshots: tuple[FakeFileSystem, dict[int, str]], until: int, begins: int
 ) -> None:
     disk, paths = snapshots
-    tail = TransactionTail.from_snapshot(disk, paths, log_start_offset=0, until_offset=until)
+    tail = tail_until(disk, paths, until)
     assert tail.next_offset == begins
     assert tail.first_open_offset == (begins - 1 if begins else None)
 
@@ -84,7 +93,7 @@ def test_a_snapshot_that_is_damaged_or_gone_is_passed_over(
     disk.open("twenty", writable=True).pwrite(b"\xff", 0)
     disk.open("twenty", writable=True).truncate(5)
     disk.remove("nine")
-    tail = TransactionTail.from_snapshot(disk, paths, log_start_offset=0, until_offset=99)
+    tail = tail_until(disk, paths, 99)
     assert tail.next_offset == 5
 
 

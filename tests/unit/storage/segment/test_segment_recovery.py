@@ -61,6 +61,26 @@ def test_recovery_says_how_much_is_sound(disk: FakeFileSystem, segment: Segment)
     found.close_files()
 
 
+def test_a_batch_that_is_gone_is_named_where_there_are_no_gaps(
+    disk: FakeFileSystem, segment: Segment, caplog: pytest.LogCaptureFixture
+) -> None:
+    size = len(content_of(0))
+    segment.sync()
+    file = disk.open(segment.log.path, writable=True)
+    rest = file.pread(file.size() - 2 * size, 2 * size)
+    file.pwrite(rest, size)
+    file.truncate(size + len(rest))
+    file.close()
+    found = opened(disk)
+    recover(found, lambda one: None)
+    assert caplog.text == ""
+    found.close_files()
+    found = opened(disk)
+    assert recover(found, lambda one: None, gapless_from=BASE) == found.size
+    assert f"at byte {size}: offsets {BASE + 1} to {BASE + 1} are missing" in caplog.text
+    found.close_files()
+
+
 def test_the_last_entries_of_an_ended_segment_end_as_its_log_does(
     disk: FakeFileSystem, segment: Segment
 ) -> None:
