@@ -18,7 +18,7 @@ from benchmarks.report import Report, Target, add_figure, figures_report
 
 COUNT = 10_000_000
 TINY = 20_000
-STEPS = 20
+STEPS = 40
 VALUE = bytes(range(100))
 PLACE = ottla.TopicPartition("records", 0)
 SETTINGS = {"log.segment.bytes": 64 << 20, "log.segment.delete.delay.ms": 0}
