@@ -51,9 +51,14 @@ class ScreenContext(click.Context):
 
 @contextmanager
 def hinted() -> Iterator[None]:
-    """Adds to the error of an option that another tool has what to use instead."""
+    """Adds to the error of an option that another tool has what to use instead, and calls a number
+    a number.
+    """
     try:
         yield
+    except click.BadParameter as error:
+        error.message = error.message.replace("a valid integer range", "a whole number")
+        raise
     except click.NoSuchOption as error:
         from ottla.cli.foreign import HINTS
 

@@ -89,6 +89,14 @@ def test_an_option_of_another_tool_is_answered_with_ours(line: str, hint: str) -
     assert "Did you mean" not in result.output
 
 
+def test_a_number_that_is_none_is_answered_in_plain_words() -> None:
+    result = CliRunner().invoke(cli, ["topics", "create", "data", "orders", "-p", "x"])
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        2,
+        "Error: Invalid value for '--partitions' / '-p': 'x' is not a whole number.",
+    )
+
+
 def test_options_that_hints_of_other_tools_name_exist() -> None:
     ours = {one for name in COMMANDS for param in COMMANDS[name].params for one in param.opts}
     for hint in HINTS.values():

@@ -284,12 +284,17 @@ def _csv_records(path: Path) -> Iterator[NewRecord]:
     csv.field_size_limit(MAX_CSV_FIELD_SIZE)
     with path.open(newline="", encoding="utf-8") as file:
         lines = _ReadLines(file)
-        reader = csv.DictReader(lines)
+        reader = csv.DictReader(lines, strict=True)
         try:
             names = reader.fieldnames or ()
             _check_columns(path, names)
             lines.taken()
             for row in reader:
+                if None in row or None in row.values():
+                    raise UserError(
+                        f"{path}, line {reader.line_num}: the number of columns differs from the "
+                        f"headings"
+                    )
                 empty = _quoted_empty(lines.taken(), names)
                 yield _parsed(path, reader.line_num, _fields_of(row) | empty)
         except (csv.Error, UnicodeDecodeError) as error:
@@ -332,7 +337,7 @@ def _quoted_empty(row: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _fields_of(row: dict[str, str]) -> dict[str, Any]:
-    fields: dict[str, Any] = {name: text for name, text in row.items() if name and text}
+    fields: dict[str, Any] = {name: text for name, text in row.items() if text}
     for name in ("partition", "timestamp"):
         if name in fields and fields[name].isdigit():
             fields[name] = int(fields[name])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ottla.base.errors import UserError
 from ottla.cli.records.arrow_export import export_schema
 from ottla.cli.records.file_formats import open_writer, read_file
 from ottla.cli.records.new_record import NewRecord
@@ -104,3 +105,20 @@ def test_files_of_other_programs_are_read(text: str, found: list[Any], tmp_path:
     path.write_text(text, newline="")
     read = [(one.key, one.value) for one in read_file("csv", path, None)]
     assert read == [one if isinstance(one, tuple) else (None, one) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("key,value\na,b\nc,d,e\n", "line 3: the number of columns differs from the headings"),
+        ("key,value\na\n", "line 2: the number of columns differs from the headings"),
+        ('value\na\n"b', "unexpected end of data"),
+        ('value\n"a"b\n', "after line 1: ',' expected after '\"'"),
+    ],
+)
+def test_a_row_that_is_cut_or_has_too_much_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"in\.csv") as caught:
+        list(read_file("csv", path, None))
+    assert str(caught.value).endswith(told)
