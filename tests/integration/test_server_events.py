@@ -88,3 +88,23 @@ def test_requests_are_logged_with_their_durations_sizes_and_errors(
     (line,) = caplog.messages
     assert line.startswith("Fetch v11 of test on 127.0.0.1, correlation id 2: ")
     assert line.endswith("UNKNOWN_TOPIC_OR_PARTITION (1)")
+
+
+def test_the_first_errors_of_an_api_are_logged_where_its_request_is_answered_in_turns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.requests")
+    broker = open_broker(
+        [str(tmp_path)], {"listeners": "PLAINTEXT://127.0.0.1:0"}, clock=SystemClock()
+    )
+    topics = [
+        CreatableTopic(name=f"no name {number}", num_partitions=1, replication_factor=1)
+        for number in range(5000)
+    ]
+    with (
+        serving(broker, logged=parse_filter("errors")) as server,
+        WireClient(server.address) as client,
+    ):
+        client.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 5)
+    (line,) = caplog.messages
+    assert line.endswith("INVALID_TOPIC_EXCEPTION (5000)")

@@ -153,7 +153,8 @@ class LoggingDispatcher(Dispatcher):
         if not isinstance(logged, LoggedRequest):
             return super().finish(later, output)
         later.logged = None  # What takes long is finished once more, in turns.
-        size, errors = output.size, logged.before or self._errors_of(logged)
+        size = output.size
+        errors = self._errors_of(logged) if logged.before is None else logged.before
         further = super().finish(later, output)
         return self._note(logged, further, output.size - size, errors)
 
