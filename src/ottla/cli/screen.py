@@ -57,8 +57,10 @@ def hinted() -> Iterator[None]:
     try:
         yield
     except click.BadParameter as error:
-        error.message = error.message.replace("a valid integer range", "a whole number")
-        raise
+        message = error.message.replace("a valid integer range", "a whole number")
+        if message == error.message:
+            raise
+        raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
     except click.NoSuchOption as error:
         from ottla.cli.foreign import HINTS
 

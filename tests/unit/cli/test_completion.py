@@ -1,8 +1,14 @@
 """Completion as shells ask for it."""
 
+import fcntl
+import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +17,7 @@ from click.testing import CliRunner
 import ottla
 from ottla.cli.main import cli
 from tests.integration.cli.support import ENVIRONMENT
+from tests.support.patience import PATIENCE_S
 from tests.unit.cli.administered import Administered
 
 
@@ -75,6 +82,56 @@ complete --do-complete "ottla topics cr"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("words", "setup"),
+    [
+        ("bash --norc -i", "source <(ottla completion bash)"),
+        (
+            "zsh -f -i",
+            "autoload -Uz compinit && compinit -u -D; source <(ottla completion zsh)",
+        ),
+        ("fish --no-config -i", "ottla completion fish | source"),
+    ],
+)
+def test_a_tab_completes_a_command_at_a_terminal(tmp_path: Path, words: str, setup: str) -> None:
+    shell, *options = words.split()
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    ours, theirs = pty.openpty()
+    path = f"{program_in(tmp_path)}:{ENVIRONMENT['PATH']}"
+    with subprocess.Popen(
+        [shell, *options],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**ENVIRONMENT, "PATH": path, "TERM": "dumb"}, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as typed_at:  # fmt: skip
+        os.write(ours, f'{setup}; echo RE""ADY\n'.encode())
+        read_until(ours, b"READY")
+        os.write(ours, b"ottla topics cre\t")
+        read_until(ours, b"ottla topics create ")
+        typed_at.kill()
+    os.close(ours)
+    os.close(theirs)
+
+
+def program_in(folder: Path) -> Path:
+    """A folder with the command `ottla`."""
+    program = folder / "ottla"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+def read_until(terminal: int, wanted: bytes) -> None:
+    seen = b""
+    deadline = time.monotonic() + PATIENCE_S
+    while wanted not in seen:
+        ready, _, _ = select.select([terminal], [], [], max(0, deadline - time.monotonic()))
+        assert ready, f"{wanted!r} is not in {seen!r}"
+        seen += os.read(terminal, 65536)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("shell", "options", "script", "expected"),
     [
         ("bash", ["--norc", "-c"], BASH, "topics"),
@@ -87,10 +144,7 @@ def test_the_script_works_in_the_shell(
 ) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    program = tmp_path / "ottla"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
-    program.chmod(0o755)
-    environment = {**ENVIRONMENT, "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
+    environment = {**ENVIRONMENT, "PATH": f"{program_in(tmp_path)}:{ENVIRONMENT['PATH']}"}
     name = [] if shell == "fish" else [shell]  # What `$0` is has no place among fish's words.
     done = subprocess.run(
         [shell, *options, script, *name, sys.executable],
