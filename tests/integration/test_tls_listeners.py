@@ -502,13 +502,22 @@ def test_a_client_is_served_among_a_thousand_handshakes_that_go_no_further(tmp_p
 def test_the_thread_of_handshakes_rests_after_each_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two steps: the client's first message, and what it answers to the broker's."""
+    steps: list[handshakes.Handshake] = []
     pauses: list[float] = []
+    carry_on = handshakes.Handshake.carry_on
+
+    def counted(handshake: handshakes.Handshake) -> None:
+        steps.append(handshake)
+        carry_on(handshake)
+
+    monkeypatch.setattr(handshakes.Handshake, "carry_on", counted)
     monkeypatch.setattr(handshakes, "sleep", pauses.append)
-    with serving(tls_broker(tmp_path)) as server:
-        with WireClient(of_tls(server), trusting()) as client:
-            assert client.ask(VERSIONS, 0).error_code == 0
-        wait_until(lambda: len(pauses) >= 2)
+    with (
+        serving(tls_broker(tmp_path)) as server,
+        WireClient(of_tls(server), trusting()) as client,
+    ):
+        assert client.ask(VERSIONS, 0).error_code == 0
+        wait_until(lambda: steps and len(pauses) == len(steps))
     assert set(pauses) == {handshakes.PAUSE_S}
 
 

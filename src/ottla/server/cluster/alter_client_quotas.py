@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.registered import entity_path, with_limits
 from ottla.controller.settings import Change, Refusals
@@ -36,11 +36,15 @@ def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Pendin
             places.append(error.without_traceback())
 
     def answered(refusals: Refusals) -> AlterClientQuotasResponse:
-        errors = (one if isinstance(one, ApiError) else refusals[one] for one in places)
+        freed_in_turns(changes)
+        freed_in_turns(refusals)
+        errors = (
+            one if isinstance(one, ApiError) else refusals[one] for one in freed_in_turns(places)
+        )
         return answer(request, errors)
 
     waiting = membership_of(context).change_settings(changes, validate_only=request.validate_only)
-    return PendingAnswer(waiting, answered)
+    return PendingAnswer(waiting, answered, takes_long=True)
 
 
 def _path_of(alteration: QuotaAlteration) -> str:
