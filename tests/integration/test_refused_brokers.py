@@ -11,15 +11,15 @@ import ottla
 from ottla.cli.main import cli
 from ottla.registries import paths
 from tests.support.ports import free_port
-from tests.support.running_cluster import RunningBroker
-from tests.support.zookeeper_server import TICK_MS, TIMEOUT_S, ZooKeeper
+from tests.support.running_cluster import MAX_TICKS, RunningBroker
+from tests.support.zookeeper_server import TIMEOUT_S, ZooKeeper
 
 kazoo_client = pytest.importorskip("kazoo.client")
 
 pytestmark = pytest.mark.slow
 
 OTHER_CLUSTER = "I_0MTxdmTk-RWI-AxmfAIg"
-SHORT_MS = 2000
+SHORT_MS = 4000
 ALONE = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -32,7 +32,7 @@ Files = dict[str, bytes]
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    with ZooKeeper(tmp_path_factory.mktemp("zookeeper"), TICK_MS) as running:
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper"), SHORT_MS // MAX_TICKS) as running:
         yield running
 
 

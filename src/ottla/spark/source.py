@@ -17,7 +17,7 @@ from ottla.sources.options import ReadOptions, parse_options
 from ottla.sources.pruning import Condition, prune, read_filters
 from ottla.sources.ranges import resolve_ranges
 from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, split_options
-from ottla.spark.worker import quieten
+from ottla.spark.worker import hang_up_quietly_in_daemon, quieten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +33,9 @@ NO_TABLE = (
 )
 
 _FILTERING_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
+
+# Every process that plans imports this module first, and Java may close its pipe at any time.
+hang_up_quietly_in_daemon()
 
 
 class OttlaSource(DataSource):  # type: ignore[misc]

@@ -44,16 +44,11 @@ def each_number(
 
 @cache
 def quieten() -> None:
-    """Makes a process of Spark's report once what concerns a whole job, and nothing about a
-    closed pipe.
-    """
+    """Makes a process of Spark's report once what concerns a whole job."""
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     if scratch:
         # It lasts as long as Spark runs, and all its processes of Python have the same one.
         options_logger.addFilter(lambda record: _is_first(scratch, record.getMessage()))
-    started = getattr(sys.modules["__main__"], "__spec__", None)
-    if getattr(started, "name", "") == _DAEMON:
-        hang_up_quietly()
 
 
 def _is_first(directory: str, message: str) -> bool:
@@ -66,6 +61,13 @@ def _is_first(directory: str, message: str) -> bool:
     except OSError:
         pass
     return True
+
+
+def hang_up_quietly_in_daemon() -> None:
+    """For a child of Spark's own daemon, which plans: it takes no daemon of ours."""
+    started = getattr(sys.modules["__main__"], "__spec__", None)
+    if getattr(started, "name", "") == _DAEMON:
+        hang_up_quietly()
 
 
 def hang_up_quietly() -> None:

@@ -71,3 +71,20 @@ def stderr_after_a_hang_up(module: str) -> str:
             (second,) = struct.unpack(">i", java.recv(4, socket.MSG_WAITALL))
             os.kill(second, signal.SIGKILL)
         return daemon.communicate()[1].decode()
+
+
+def test_a_process_that_plans_says_nothing_of_java_that_hung_up() -> None:
+    """Spark takes no daemon of ours for it; the source's module is what such a process imports."""
+    program = (
+        "import importlib.util, sys, traceback\n"
+        "sys.modules['__main__'].__spec__ = importlib.util.find_spec('pyspark.daemon')\n"
+        "import pyspark_ottla\n"
+        "for error in BrokenPipeError, ValueError:\n"
+        "    try:\n"
+        "        raise error\n"
+        "    except error:\n"
+        "        traceback.print_exc()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stderr=PIPE, text=True, check=True)
+    assert "BrokenPipeError" not in done.stderr
+    assert "ValueError" in done.stderr
