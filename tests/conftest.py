@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -41,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """All of the broker's modules are compiled or none, as setup.py sees to."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # All that a shell starts in the background ignores Ctrl-C, which some tests send.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--compiled"):
         found = find_spec("ottla.server.listener")
         if found is None or not str(found.origin).endswith(tuple(EXTENSION_SUFFIXES)):

@@ -23,7 +23,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from tests.support.threaded_server import ThreadedServer
 
 USER, PASSWORD = "ana, of =tea", "pot & kettle"
-SALT, ITERATIONS = b"sea salt", 4096
+SALT, ITERATIONS = b"salt of the sea", 4096
 
 Login = Callable[[bytes], bytes | None]
 """Takes a client's token; `None` refuses it."""

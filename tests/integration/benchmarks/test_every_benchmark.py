@@ -22,7 +22,7 @@ SHOWN = {
     "connections": "idle connections",
     "console": "all on a page",
     "dispatch": "fetch, 1 MB",
-    "tls": "beside over alone",
+    "tls": "beside them, over alone",
     "authorization": "with over without",
     "fairness": "DESCRIBE_GROUPS of empty names",
     "partitions": "A broker of 6 partitions",
