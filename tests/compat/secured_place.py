@@ -14,18 +14,10 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
+from ottla.broker.security.acls import Operation, PatternType, ResourceType
 from ottla.broker.topics.topics import NewTopic
 from tests.support.certificates import Authority, pkcs12_store
-from tests.support.logins import PASSWORD, SASL, USER, login_broker
+from tests.support.logins import PASSWORD, SASL, USER, login_broker, rule
 from tests.support.serving import serving
 
 TOPIC, HIDDEN, GROUP = "orders", "secrets", "billing"
@@ -136,23 +128,11 @@ def secured_place(folder: Path) -> Iterator[SecuredPlace]:
         broker.create_topic(NewTopic(name=name, partition_count=1))
     broker.security.create_acls(
         [
-            _rule(ResourceType.TOPIC, TOPIC, Operation.READ),
-            _rule(ResourceType.TOPIC, TOPIC, Operation.WRITE),
-            _rule(ResourceType.GROUP, GROUP, Operation.READ, PatternType.PREFIXED),
+            rule(ResourceType.TOPIC, TOPIC, Operation.READ),
+            rule(ResourceType.TOPIC, TOPIC, Operation.WRITE),
+            rule(ResourceType.GROUP, GROUP, Operation.READ, pattern=PatternType.PREFIXED),
         ]
     )
     with serving(broker) as server:
         ports = dict(zip(PROTOCOLS, (port for _, port in server.addresses), strict=True))
         yield SecuredPlace(ports=ports, folder=folder)
-
-
-def _rule(
-    kind: ResourceType,
-    name: str,
-    operation: Operation,
-    pattern: PatternType = PatternType.LITERAL,
-) -> Acl:
-    return Acl(
-        ResourcePattern(kind, pattern, name),
-        Entry(f"User:{USER}", "*", operation, Permission.ALLOW),
-    )

@@ -14,18 +14,10 @@ from aiokafka.errors import (
     TransactionalIdAuthorizationFailed,
 )
 
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
+from ottla.broker.security.acls import Operation, Permission, ResourceType
 from ottla.broker.topics.topics import NewTopic
 from ottla.server.listener import Server
-from tests.support.logins import PASSWORD, USER, login_broker
+from tests.support.logins import PASSWORD, USER, login_broker, rule
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import serving
 
@@ -54,11 +46,10 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-def rule(server: Server, permission: Permission, operation: Operation, kind: ResourceType) -> None:
-    pattern = ResourcePattern(kind, PatternType.LITERAL, NAMES[kind])
+def add(server: Server, permission: Permission, operation: Operation, kind: ResourceType) -> None:
     with server.lock:
-        entry = Entry(f"User:{USER}", "*", operation, permission)
-        server._broker.security.create_acls([Acl(pattern, entry)])
+        added = rule(kind, NAMES[kind], operation, permission=permission)
+        server._broker.security.create_acls([added])
 
 
 class Client:
@@ -120,7 +111,7 @@ async def is_denied_in_the_midst_of_a_transaction(client: Client) -> None:
     async with client.producer(TRANSACTIONAL_ID) as producer:
         await producer.begin_transaction()
         await producer.send_and_wait(TOPIC, b"tea", partition=0)
-        rule(client.server, Permission.DENY, Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+        add(client.server, Permission.DENY, Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
         await producer.send_and_wait(TOPIC, b"cake", partition=1)
 
 
@@ -160,11 +151,11 @@ def test_a_right_that_is_denied_is_the_clients_own_error(
     error: type[Exception],
 ) -> None:
     """All else is allowed: without the denial the client would do what it does."""
-    rule(server, Permission.ALLOW, Operation.ALL, kind)
+    add(server, Permission.ALLOW, Operation.ALL, kind)
     if does is not is_denied_in_the_midst_of_a_transaction:
         asyncio.run(asyncio.wait_for(produces(Client(server)), PATIENCE_S))
         asyncio.run(asyncio.wait_for(does(Client(server)), PATIENCE_S))
     if operation is not None:
-        rule(server, Permission.DENY, operation, kind)
+        add(server, Permission.DENY, operation, kind)
     with pytest.raises(error):
         asyncio.run(asyncio.wait_for(does(Client(server)), PATIENCE_S))

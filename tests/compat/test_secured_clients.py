@@ -29,18 +29,11 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-)
+from ottla.broker.security.acls import Operation, PatternType
 from ottla.broker.security.acls import ResourceType as Kind
 from ottla.broker.topics.topics import NewTopic
 from tests.support.certificates import Authority
-from tests.support.logins import PASSWORD, SASL, USER, login_broker
+from tests.support.logins import PASSWORD, SASL, USER, login_broker, rule
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import serving
 
@@ -109,7 +102,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         [
             rule(Kind.TOPIC, TOPIC, Operation.READ),
             rule(Kind.TOPIC, TOPIC, Operation.WRITE),
-            rule(Kind.GROUP, GROUP, Operation.READ, PatternType.PREFIXED),
+            rule(Kind.GROUP, GROUP, Operation.READ, pattern=PatternType.PREFIXED),
         ]
     )
     with serving(broker) as server:
@@ -118,15 +111,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             for protocol, address in zip(PROTOCOLS, server.addresses, strict=True)
         }
         yield Secured(addresses, authority.write(directory / "ca.pem"))
-
-
-def rule(
-    kind: Kind, name: str, operation: Operation, pattern: PatternType = PatternType.LITERAL
-) -> Acl:
-    return Acl(
-        ResourcePattern(kind, pattern, name),
-        Entry(f"User:{USER}", "*", operation, Permission.ALLOW),
-    )
 
 
 each_login = pytest.mark.parametrize(

@@ -7,21 +7,13 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
+from ottla.broker.security.acls import Operation, ResourceType
 from ottla.broker.topics.topics import NewTopic
 from ottla.server.listener import Server
 from ottla.testing.clock import FakeClock
 from tests.compat.java import kafka, needs_java_client, properties, wait
 from tests.compat.java_clients import COMMON, closing, named, producer, record
-from tests.support.logins import PASSWORD, USER, login_broker
+from tests.support.logins import PASSWORD, USER, login_broker, rule
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import serving
 
@@ -52,19 +44,14 @@ def server(tmp_path: Path, clock: FakeClock) -> Iterator[Server]:
         broker.create_topic(NewTopic(name=name, partition_count=1))
     broker.security.create_acls(
         [
-            allowed(Operation.WRITE, ResourceType.TOPIC, OWN),
-            allowed(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, OWN),
-            allowed(Operation.READ, ResourceType.GROUP, OWN),
-            allowed(Operation.READ, ResourceType.TOPIC, OWN),
+            rule(ResourceType.TOPIC, OWN, Operation.WRITE),
+            rule(ResourceType.TRANSACTIONAL_ID, OWN, Operation.WRITE),
+            rule(ResourceType.GROUP, OWN, Operation.READ),
+            rule(ResourceType.TOPIC, OWN, Operation.READ),
         ]
     )
     with serving(broker, clock) as server:
         yield server
-
-
-def allowed(operation: Operation, kind: ResourceType, name: str) -> Acl:
-    pattern = ResourcePattern(kind, PatternType.LITERAL, name)
-    return Acl(pattern, Entry(f"User:{USER}", "*", operation, Permission.ALLOW))
 
 
 def address_of(server: Server) -> str:

@@ -8,7 +8,6 @@ import json
 import subprocess
 from pathlib import Path
 from shutil import which
-from typing import Any
 
 import pytest
 
@@ -24,20 +23,11 @@ from ottla.loading.rerun_plan import rerun_range
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.support.grown_values import SCHEMAS, VALUES
 from tests.support.patience import PATIENCE_S
 
 READERS = Path(__file__).parent / "readers"
 PYTHON = READERS.parents[2] / ".venv-readers" / "bin" / "python"
-SCHEMAS = [
-    "id int, who struct<name: string, ages: array<int>>",
-    "id int, who struct<name: string, ages: array<int>>, note string",
-    "note string, id bigint, who struct<name: string, ages: array<bigint>>, tags array<string>",
-]
-VALUES: list[dict[str, Any]] = [
-    {"id": 1, "who": {"name": "a", "ages": [1, None]}},
-    {"id": 2, "who": {"name": "b", "ages": []}, "note": "n"},
-    {"id": 2**40, "who": {"name": "c", "ages": [2**40]}, "note": None, "tags": ["x", "y"]},
-]
 CONDITIONS = {
     "offset >= 0": [0, 1, 2, 3, 4, 5],
     "offset > 2": [3, 4, 5],

@@ -5,6 +5,15 @@ from typing import Any
 
 from ottla.base.scram import CODES_OF_MECHANISMS, salt_password
 from ottla.broker.broker import Broker
+from ottla.broker.security.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from ottla.broker.security.users import ScramUpsertion
 from ottla.client.scram import ScramClient
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -28,6 +37,20 @@ SASL = {
     "ottla_authentication_timeout_ms": str(PATIENCE_S * 1000),
 }
 """Settings with `_` for `.`: names and passwords of PLAIN are above."""
+
+
+def rule(
+    kind: ResourceType,
+    name: str,
+    operation: Operation,
+    *,
+    pattern: PatternType = PatternType.LITERAL,
+    permission: Permission = Permission.ALLOW,
+) -> Acl:
+    """A rule about the user `USER`, on any host."""
+    return Acl(
+        ResourcePattern(kind, pattern, name), Entry(f"User:{USER}", "*", operation, permission)
+    )
 
 
 def login_broker(directory: Path, **settings: str) -> Broker:

@@ -1,6 +1,5 @@
 """The option `--engine` of commands whose work is cut into tasks, and the engine that it names."""
 
-import gc
 import sys
 from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
@@ -17,8 +16,6 @@ SPARK = "spark"
 LOCAL = "local"
 
 WITHOUT_SPARK = "add --engine local to do without Spark"
-
-_OBJECTS_UNTIL_COLLECTION = 50_000
 
 engine_option = click.option(
     "--engine",
@@ -63,8 +60,6 @@ def quicken(name: str) -> None:
     begun = getattr(sys.modules["__main__"], "main", None)
     is_own = getattr(begun, "__module__", None) == "ottla.cli.main"
     if name == LOCAL and is_own and "pyarrow" not in sys.modules:
-        # Imports create many objects that stay, which the garbage collector would search in vain.
-        gc.set_threshold(_OBJECTS_UNTIL_COLLECTION)
         _keep_pandas_out()
 
 

@@ -1,6 +1,5 @@
 """Mistakes in calls of our clients are answered with one line that names the fix."""
 
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,24 +7,11 @@ import numpy as np
 import pytest
 
 import ottla
+from tests.support.mistakes import Call, check_unknown_argument, open_log, refusal
+
+__all__ = ["open_log"]
 
 T0 = ("orders", 0)
-Call = Callable[[Any], object]
-
-
-@pytest.fixture
-def log() -> Iterator[ottla.Log]:
-    with ottla.open(":memory:") as opened:
-        opened.create_topic("orders", partitions=2)
-        opened.append("orders", b"tea", partition=0)
-        yield opened
-
-
-def refusal(call: Call, client: Any) -> str:
-    with pytest.raises(ottla.UserError) as refused:
-        call(client)
-    (line,) = str(refused.value).splitlines()
-    return line
 
 
 PLACE = 'a partition is (TOPIC, NUMBER), such as ("orders", 0)'
@@ -210,9 +196,7 @@ KEYWORDS: list[tuple[Call, str]] = [
 def test_arguments_of_other_clients_are_answered_with_ours(
     log: ottla.Log, call: Call, answer: str
 ) -> None:
-    with pytest.raises(TypeError) as unknown:
-        call(log)
-    assert answer in str(unknown.value)
+    check_unknown_argument(call, log, answer)
 
 
 def test_a_consumer_that_is_closed_refuses_every_call(log: ottla.Log) -> None:

@@ -1,7 +1,7 @@
 """Mistakes in calls of a log are answered with one line that names the fix."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 
 import ottla
+from tests.support.mistakes import Call, check_unknown_argument, open_log, refusal
 
-Call = Callable[[Any], object]
+__all__ = ["open_log"]
+
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture
-def log() -> Iterator[ottla.Log]:
-    with ottla.open(":memory:") as opened:
-        opened.create_topic("orders", partitions=2)
-        opened.append("orders", b"tea", partition=0)
-        yield opened
 
 
 @pytest.fixture
@@ -30,13 +24,6 @@ def followed(tmp_path: Path) -> Iterator[ottla.FollowedLog]:
         writer.append("orders", b"tea", partition=0)
     with ottla.open(tmp_path, read_only=True) as opened:
         yield opened
-
-
-def refusal(call: Call, log: Any) -> str:
-    with pytest.raises(ottla.UserError) as refused:
-        call(log)
-    (line,) = str(refused.value).splitlines()
-    return line
 
 
 TOPIC = "a topic's name is a str, not int"
@@ -238,9 +225,7 @@ KEYWORDS: list[tuple[Call, str]] = [
 def test_an_unknown_argument_is_answered_with_the_one_that_was_meant(
     log: ottla.Log, call: Call, answer: str
 ) -> None:
-    with pytest.raises(TypeError) as unknown:
-        call(log)
-    assert answer in str(unknown.value)
+    check_unknown_argument(call, log, answer)
 
 
 def test_names_of_clients_are_answered_with_those_of_a_log(log: ottla.Log) -> None:

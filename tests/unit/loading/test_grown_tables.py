@@ -17,21 +17,12 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.support.grown_values import SCHEMAS, VALUES
 
 deltalake = pytest.importorskip("deltalake")
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-SCHEMAS = [
-    "id int, who struct<name: string, ages: array<int>>",
-    "id int, who struct<name: string, ages: array<int>>, note string",
-    "note string, id bigint, who struct<name: string, ages: array<bigint>>, tags array<string>",
-]
-VALUES: list[dict[str, Any]] = [
-    {"id": 1, "who": {"name": "a", "ages": [1, None]}},
-    {"id": 2, "who": {"name": "b", "ages": []}, "note": "n"},
-    {"id": 2**40, "who": {"name": "c", "ages": [2**40]}, "note": None, "tags": ["x", "y"]},
-]
 GROWN = [{"note": None, "tags": None, **value} for value in VALUES]
 Rows = list[dict[str, Any]]
 
