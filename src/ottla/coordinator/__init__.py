@@ -1,5 +1,6 @@
-"""Coordinators of groups and transactions: machines that turn requests into records and replies.
+"""The group and transaction coordinators: state machines that turn requests into records and
+replies.
 
 May import `record` and below; never `protocol`, `storage` or `broker`. Start at `decision.py`, then
-`group/machine.py`.
+`shard.py` for groups and `transaction/machine.py` for transactions.
 """

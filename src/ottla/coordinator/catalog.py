@@ -8,7 +8,7 @@ from ottla.config.group import GroupConfig
 
 
 class CatalogTopic(Protocol):
-    """A topic, reduced to what groups need."""
+    """The fields of a topic that groups need."""
 
     name: str
     topic_id: Uuid
@@ -20,7 +20,7 @@ class TopicCatalog(Protocol):
 
     @property
     def revision(self) -> int:
-        """Increases whenever a topic is created, deleted or extended."""
+        """A number that increases whenever a topic is created, deleted or extended."""
 
     def __iter__(self) -> Iterator[CatalogTopic]: ...
 
@@ -28,4 +28,5 @@ class TopicCatalog(Protocol):
 
 
 GroupConfigLookup = Callable[[str], GroupConfig]
-"""The settings of a group, by its id; looked up for each heartbeat, since clients change them."""
+"""Returns the settings of a group id. Called for each heartbeat, because clients change settings.
+"""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Due(Enum):
-    """What a deadline of a group is for."""
+    """The kinds of deadlines of groups."""
 
     SESSION = "a member's session"
     REVOCATION = "a member's giving up of partitions"
@@ -13,7 +13,7 @@ class Due(Enum):
     SYNC = "their syncing"
     EXPIRY = "looking for expired offsets"
 
-    __hash__ = object.__hash__  # that of `Enum` is a function of Python, called by each look-up
+    __hash__ = object.__hash__  # each look-up hashes a key, and `Enum.__hash__` is slow
 
 
 class TimerKey(NamedTuple):

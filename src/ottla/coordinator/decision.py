@@ -1,7 +1,7 @@
 """The decision of a coordinator's operation: records to append, and responses.
 
-An operation changes nothing. Its caller appends the records, replays them, and only then lets the
-rest of the decision take effect. Kafka's counterpart: `CoordinatorResult`.
+An operation does not change state. Its caller appends the records, replays them, and then applies
+the rest of the decision. Kafka's counterpart: `CoordinatorResult`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,10 +17,10 @@ from ottla.codec.schema import Message
 
 
 class Answer(Protocol):
-    """The answer to a request."""
+    """A response to a request."""
 
     def refused(self, code: ErrorCode) -> Self:
-        """The answer in its place when the records cannot be appended."""
+        """The response to send if the records could not be appended."""
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -28,7 +28,7 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRecord:
-    """A record of an internal topic; without a value it is a tombstone."""
+    """A record of an internal topic; a tombstone if `value` is `None`."""
 
     key: Message
     value: Message | None
@@ -36,24 +36,25 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a request that has waited; the pending_id is the one that came with it."""
+    """A delayed response; `pending_id` is the one passed with the request."""
 
     pending_id: Hashable
     answer: Answer
 
 
 Deadlines = Mapping[Hashable, float | None]
-"""Deadlines to set, on the monotonic clock, and with `None` to cancel, by key."""
+"""Deadlines on the monotonic clock in milliseconds, by key; `None` cancels a deadline."""
 
 
 class Decision(NamedTuple, Generic[AnswerT]):
-    """`key` chooses the partition of the internal topic: the id of the group or transaction.
+    """The result of an operation.
 
-    `answer` is for the request at hand; `None` means that it comes later, under its pending_id.
-    `deadlines` and `group`, the group as the decision leaves it, take effect once the records are
-    appended. `None` leaves the group as the records do. `producer` is the id and epoch in whose
-    transaction the records are, and `too_large` what to answer when they do not fit. `events` are
-    reported once the decision has taken effect.
+    `key` is the id of the group or transaction; it selects the partition of the internal topic.
+    `answer` is the response, `None` if it follows later under the request's pending id. `deadlines`
+    and `group`, the group after the decision, take effect once the records are appended; if `group`
+    is `None`, only the records change the group. `producer` is the id and epoch in whose
+    transaction the records are written, `too_large` the error if they exceed the record size.
+    `events` are reported once the decision has taken effect.
     """
 
     key: str
@@ -69,7 +70,7 @@ class Decision(NamedTuple, Generic[AnswerT]):
 
 @dataclass(slots=True)
 class Draft:
-    """A decision in the making, at one moment."""
+    """A decision under construction, at a single point in time."""
 
     key: str
     at: Timestamps
@@ -82,7 +83,7 @@ class Draft:
         self.records.append(CoordinatorRecord(key, value))
 
     def reply(self, pending_id: Hashable, answer: Answer) -> None:
-        """Answers a pending_id; none is answered twice."""
+        """Adds a delayed response; each pending id is answered once."""
         assert pending_id not in self.replies
         self.replies[pending_id] = answer
 

@@ -1,6 +1,4 @@
-"""Events that a coordinator reports with a decision: members that join and leave, and
-rebalances.
-"""
+"""Events reported with a decision: changes of members, rebalances and timeouts."""
 
 from ottla.base.values import dataclass
 
@@ -43,7 +41,7 @@ class RebalanceBegan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceCompleted:
-    """Of a consumer group (KIP-848) the generation is the group's epoch, and members follow."""
+    """In a consumer group (KIP-848) `generation` is the group epoch; members reconcile later."""
 
     group: str
     generation: int

@@ -11,7 +11,7 @@ INT32_MIN: Final = -(2**31)
 
 
 def java_hash(text: str) -> int:
-    """What Java calls the hash of a string: over its UTF-16 code units, as a signed int32."""
+    """Java's `String.hashCode`: a hash of the UTF-16 code units, as a signed int32."""
     value = 0
     for (unit,) in iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")):
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -20,6 +20,6 @@ def java_hash(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def partition_for(key: str, partition_count: int) -> int:
-    """Kafka's choice, so that it finds what Ottla has written, and the other way round."""
+    """The partition that Kafka uses, so that Kafka and Ottla find each other's records."""
     value = java_hash(key)
     return 0 if value == INT32_MIN else abs(value) % partition_count

@@ -1,8 +1,8 @@
-"""A decision about a group, while it is being made.
+"""A decision about a group, under construction.
 
-A plan works on a copy of the group, made at its first change. Every record that it writes is
-replayed into the copy at once, so each step sees the decisions of earlier steps, and the group
-itself is unchanged until the records are in the log.
+A plan works on a copy of the group, made at its first change. Every record is replayed into the
+copy at once, so that later steps see earlier ones. The group itself is unchanged until the records
+are in the log.
 """
 
 from typing import Generic, TypeVar
@@ -16,7 +16,7 @@ GroupT = TypeVar("GroupT", bound=Group)
 
 
 class Plan(Generic[GroupT]):
-    """`group` is the group as it will be."""
+    """`group` is the group with the changes planned so far."""
 
     def __init__(self, group: GroupT, draft: Draft) -> None:
         self.group = group
@@ -24,7 +24,7 @@ class Plan(Generic[GroupT]):
         self._is_copy = False
 
     def change(self) -> GroupT:
-        """The group, to be changed."""
+        """Returns the copy of the group, which may be changed."""
         if not self._is_copy:
             self.group = self.group.copy()
             self._is_copy = True

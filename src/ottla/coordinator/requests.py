@@ -6,18 +6,18 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.values import dataclass
 
 UNKNOWN_MEMBER: Final = ""
-"""The member id of a member that has none yet."""
+"""The member id of a client that has none yet."""
 
 NO_GENERATION: Final = -1
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
-"""The group protocols by the names that settings and clients have for them."""
+"""The names of the group protocols in settings and requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """Done, or why not."""
+    """A response with only an error code."""
 
     error: ErrorCode = ErrorCode.NONE
 
@@ -27,10 +27,10 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberClaim:
-    """The member that a client claims to be, in which generation of which group.
+    """The group, member and generation that a client claims.
 
-    `instance_id` is the name of a static member (KIP-345). In the consumer protocol the generation
-    is the member's epoch.
+    `instance_id` identifies a static member (KIP-345). In the consumer protocol the generation is
+    the member's epoch.
     """
 
     group_id: str
@@ -41,7 +41,7 @@ class MemberClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """One line of the list of all groups; `group_type` is the protocol's name."""
+    """A group's entry in the list of groups; `group_type` is the name of the protocol."""
 
     group_id: str
     state: str

@@ -1,12 +1,13 @@
-"""All groups of both protocols over the same group ids and committed offsets: a machine.
+"""The group coordinator: a state machine of classic and consumer groups and committed offsets.
 
-Operations take values and a moment, and return a `Decision`, which has changed nothing yet. The
-caller appends its records to `__consumer_offsets`, hands the decision to `adopt`, also where it has
-no records, and only then answers. A decision whose records cannot be appended goes to `refused`,
-and what that returns takes its place. At start the caller replays the log and calls `loaded`.
+Operations take values and a time, and return a `Decision` without changing state. The caller
+appends its records to `__consumer_offsets`, passes the decision to `adopt`, even if it has no
+records, and only then responds. If the records cannot be appended, the caller passes the decision
+to `refused` and uses the returned decision instead. At start the caller replays the log and calls
+`loaded`.
 
-A group id belongs to one protocol at a time. A group without members goes over to the other
-protocol with the first member that speaks it, and keeps its offsets; a group with members does not.
+A group id belongs to one protocol at a time. A group without members changes protocol with the
+first member that uses the other one, and keeps its offsets; a group with members does not change.
 Kafka's counterparts: `GroupCoordinatorShard`, `GroupMetadataManager`.
 """
 
@@ -66,11 +67,11 @@ from ottla.coordinator.requests import (
 AnyGroup = ClassicGroup | ConsumerGroup
 
 RETRY_MS = 500
-"""How soon a deadline comes again whose decision could not be appended, as in Kafka."""
+"""The delay before a deadline is retried if its records could not be appended, as in Kafka."""
 
 
 class GroupCoordinatorShard:
-    """`groups` is for looking at; pending ids are the caller's, and hashable."""
+    """`groups` is read-only for callers. Pending ids are chosen by the caller and hashable."""
 
     def __init__(
         self,
@@ -81,8 +82,9 @@ class GroupCoordinatorShard:
         timers: Timers[Hashable],
         refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE,
     ) -> None:
-        """`refusal` says of a group why it cannot be known here, or NONE: what the log keeps of it
-        could not be read, is still being read, or is kept by another broker."""
+        """`refusal` returns the error for a group id that is not available here, or NONE: its
+        partition is unreadable, still loading, or led by another broker.
+        """
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = CommittedOffsets()
         self._config = config
@@ -105,9 +107,9 @@ class GroupCoordinatorShard:
         *,
         producer_id: int | None = None,
     ) -> None:
-        """Takes in a record of `__consumer_offsets`.
+        """Applies a record of `__consumer_offsets`.
 
-        `producer_id` is for records of a transaction that is still open.
+        `producer_id` is set for records of an open transaction.
         """
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
@@ -139,12 +141,12 @@ class GroupCoordinatorShard:
             self._remove(group)
 
     def loaded(self, at: Timestamps) -> None:
-        """Everything is replayed: the members have a session from now on to show up."""
+        """Call after the replay: every member gets a full session timeout."""
         for _ in self.loaded_in_steps(lambda: at):
             pass
 
     def loaded_in_steps(self, at: Callable[[], Timestamps]) -> Iterator[None]:
-        """As `loaded`, in short steps."""
+        """Like `loaded`, in short steps."""
         for number, group in enumerate(list(self.groups.values()), 1):
             self._watch(group, at())
             if not number % PART_SIZE:
@@ -160,8 +162,9 @@ class GroupCoordinatorShard:
         self.adopt(plan.decide())
 
     def give_up(self, code: ErrorCode) -> Iterator[list[Reply]]:
-        """Another coordinator has the groups: members that wait here are refused, and everything
-        is forgotten, in short steps."""
+        """Another coordinator has taken over: yields error replies to waiting members and drops all
+        state, in short steps.
+        """
         while self.groups or self.offsets.forget_some(PART_SIZE):
             replies: list[Reply] = []
             for _ in range(min(PART_SIZE, len(self.groups))):
@@ -185,9 +188,9 @@ class GroupCoordinatorShard:
         *,
         producer_id: int | None = None,
     ) -> None:
-        """The decision takes effect; its records, if it has any, are at `first_offset`.
+        """Applies a decision; its records begin at `first_offset`.
 
-        The plan has replayed the records of a group already that it brings.
+        If the decision contains a group, the plan has already replayed the group's records into it.
         """
         group = decision.group
         assert group is None or isinstance(group, AnyGroup)
@@ -219,9 +222,9 @@ class GroupCoordinatorShard:
     def refused(
         self, decision: Decision[AnswerT], code: ErrorCode, at: Timestamps
     ) -> Decision[AnswerT]:
-        """The decision in place of one whose records could not be appended.
+        """Returns the decision to use if the records of `decision` could not be appended.
 
-        A classic generation that cannot be written down is given up, and its members join again.
+        A classic generation whose record cannot be written is given up, and its members rejoin.
         """
         draft = Draft(decision.key, at)
         for reply in decision.replies:
@@ -245,11 +248,11 @@ class GroupCoordinatorShard:
         return plan.decide(answer)
 
     def _find(self, group_id: str) -> AnyGroup | None:
-        """The group, if there is one; raises `ApiError` for one of which nothing is known.
+        """Returns the group, `None` if there is none; raises `ApiError` if its state is not
+        available.
 
-        To make up such a group would lose what it has committed. Clients then look for the
-        coordinator, and again until there is one. Kafka's counterpart: a `CoordinatorContext` that
-        has failed to load.
+        Creating such a group would lose its committed offsets. Clients look up the coordinator
+        again until there is one. Kafka's counterpart: a `CoordinatorContext` that failed to load.
         """
         if code := self.refusal(group_id):
             raise ApiError(code)
@@ -260,7 +263,7 @@ class GroupCoordinatorShard:
     def join(
         self, request: JoinRequest, pending_id: Hashable, at: Timestamps
     ) -> Decision[JoinAnswer]:
-        """Enters a group, or joins it again; the answer comes when all others have joined."""
+        """Handles JoinGroup; the response may wait until all members have joined."""
         draft = Draft(request.group_id, at)
         try:
             self._check_session(request)
@@ -293,7 +296,7 @@ class GroupCoordinatorShard:
     def sync(
         self, request: SyncRequest, pending_id: Hashable, at: Timestamps
     ) -> Decision[SyncAnswer]:
-        """Fetches an assignment; the answer comes when the leader has made it."""
+        """Handles SyncGroup; the response may wait for the leader's assignment."""
         draft = Draft(request.claim.group_id, at)
         try:
             plan = Rebalance(self._classic_group(request.claim.group_id), draft, self._config)
@@ -312,7 +315,7 @@ class GroupCoordinatorShard:
     def leave(
         self, group_id: str, leaving: Sequence[Leaving], at: Timestamps
     ) -> Decision[LeaveAnswer]:
-        """Members of a consumer group do not leave in this way: each is unknown."""
+        """Handles LeaveGroup; in a consumer group every member is unknown to this request."""
         draft = Draft(group_id, at)
         if isinstance(self.groups.get(group_id), ConsumerGroup):
             errors = (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)
@@ -336,7 +339,7 @@ class GroupCoordinatorShard:
     def consumer_heartbeat(
         self, request: HeartbeatRequest, at: Timestamps
     ) -> Decision[HeartbeatAnswer]:
-        """Enters, stays in or leaves a group."""
+        """Handles ConsumerGroupHeartbeat: a member joins, stays or leaves."""
         draft = Draft(request.group_id, at)
         try:
             check_heartbeat(request, self._config.group_consumer_assignors)
@@ -387,10 +390,10 @@ class GroupCoordinatorShard:
     def fetch_offsets(
         self, claim: MemberClaim, wanted: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, FetchedOffset]:
-        """The committed offsets of some partitions, or with `None` of all that the group has.
+        """The committed offsets of the wanted partitions, or of all partitions if `None`.
 
-        Raises `ApiError` for a client that is no longer a member of a consumer group, and for a
-        group of which nothing is known.
+        Raises `ApiError` for a client that is not a current member of a consumer group, and for a
+        group that is not available here.
         """
         group = self._find(claim.group_id)
         if group is not None:
@@ -408,7 +411,7 @@ class GroupCoordinatorShard:
         return draft.decide(PartitionErrors(partitions=errors))
 
     def forget_topics(self, topics: Iterable[str], at: Timestamps) -> list[Decision[Answer]]:
-        """The topics were deleted, and with them the offsets that any group has committed there."""
+        """Deletes all committed offsets of deleted topics."""
         gone = frozenset(topics)
         decisions: list[Decision[Answer]] = []
         for group_id in self.offsets.group_ids():
@@ -421,21 +424,21 @@ class GroupCoordinatorShard:
     # Groups
 
     def describe(self, group_id: str) -> GroupDescription | None:
-        """A classic group as administrators see it; `None` when there is none of that id."""
+        """Describes a classic group; `None` if there is none with this id."""
         group = self.groups.get(group_id)
         if group is None and group_id in self.offsets:
             group = ClassicGroup(group_id)
         return group.describe() if isinstance(group, ClassicGroup) else None
 
     def describe_consumer(self, group_id: str) -> ConsumerGroupDescription | None:
-        """A consumer group as administrators see it; `None` when there is none of that id."""
+        """Describes a consumer group; `None` if there is none with this id."""
         group = self.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return None
         return group.describe(self._config.group_consumer_assignors)
 
     def list_groups(self) -> list[GroupListing]:
-        """All groups, those included that have only committed offsets."""
+        """Lists all groups, including those that only have committed offsets."""
         return [
             (self.groups.get(group_id) or ClassicGroup(group_id)).listing()
             for group_id in self._group_ids()
@@ -457,9 +460,9 @@ class GroupCoordinatorShard:
     # Time
 
     def advance(self, at: Timestamps) -> Decision[Answer] | None:
-        """The effect of time on one group; to be called until it returns `None`.
+        """Handles one expired deadline; call until it returns `None`.
 
-        One at a time, since each must be adopted before the next can be decided.
+        Each decision must be adopted before the next one can be made.
         """
         if self._to_look_through:
             group_id = self._to_look_through.popleft()

@@ -1,7 +1,7 @@
-"""Messages between consumers, passed on by the coordinator: subscriptions and assignments.
+"""Subscriptions and assignments: messages between consumers that the coordinator passes on.
 
-JoinGroup and SyncGroup carry these as opaque bytes. The broker reads them to know which topics a
-group subscribes to, and to show assignments. Kafka's counterpart: `ConsumerProtocol`.
+JoinGroup and SyncGroup carry these messages as opaque bytes. The broker decodes them to know which
+topics a group subscribes to, and to show assignments. Kafka's counterpart: `ConsumerProtocol`.
 """
 
 from ottla.base.files import Buffer
@@ -10,7 +10,7 @@ from ottla.codec.schema import Message, Struct
 from ottla.codec.versioned import decode_versioned, encode_versioned
 
 PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose metadata is in this format; Connect has its own."""
+"""The protocol type of groups whose members use this format; Kafka Connect has its own format."""
 
 
 class TopicPartition(Struct):
@@ -21,10 +21,10 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """What a member wants to read.
+    """The subscription of a member.
 
-    Version 1 adds what it owns (KIP-429), 2 the generation it owns it from (KIP-792), 3 its rack
-    (KIP-881).
+    Version 1 adds the owned partitions (KIP-429), version 2 the generation in which they were
+    assigned (KIP-792), version 3 the rack (KIP-881).
     """
 
     topics: list[str] = array(string, "0+")
@@ -35,7 +35,7 @@ class ConsumerProtocolSubscription(Message, versions="0-3"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
-    """What a member is to read. Its versions differ in number only."""
+    """The assignment of a member. All versions have the same fields."""
 
     assigned_partitions: list[TopicPartition] = array(TopicPartition, "0+")
     user_data: bytes | None = binary("0+", default=None, nullable="0+")
@@ -49,7 +49,10 @@ def encode_subscription(
 
 
 def decode_subscription(buffer: Buffer) -> ConsumerProtocolSubscription:
-    """Raises `ProtocolError`; a version newer than ours is read as ours, as Kafka does."""
+    """Decodes a subscription; a version newer than ours is read as ours, as in Kafka.
+
+    Raises `ProtocolError` if the bytes are not a subscription.
+    """
     return decode_versioned(ConsumerProtocolSubscription, buffer, newer_is_newest=True)
 
 
@@ -61,5 +64,8 @@ def encode_assignment(
 
 
 def decode_assignment(buffer: Buffer) -> ConsumerProtocolAssignment:
-    """Raises `ProtocolError`; a version newer than ours is read as ours, as Kafka does."""
+    """Decodes an assignment; a version newer than ours is read as ours, as in Kafka.
+
+    Raises `ProtocolError` if the bytes are not an assignment.
+    """
     return decode_versioned(ConsumerProtocolAssignment, buffer, newer_is_newest=True)

@@ -1,7 +1,7 @@
-"""A classic group: its members and where they stand in a rebalance.
+"""A classic group: its members and the state of a rebalance.
 
-`stored` is the group as its last record has it. Everything else runs ahead of it during a
-rebalance, and the next record catches up; after a crash the group is what the record says.
+`stored` is the group as of its last record. During a rebalance all other fields are ahead of that
+record until the next record is written. After a crash the group is restored from the record.
 Kafka's counterpart: `ClassicGroup`.
 """
 
@@ -26,9 +26,9 @@ from ottla.coordinator.requests import UNKNOWN_MEMBER, GroupListing, MemberClaim
 
 
 class ClassicGroup:
-    """Members are values: a change puts another one in place of the old.
+    """A classic group. `Member` is immutable: a changed member replaces the old one.
 
-    `initial_wait_ms`: the rest of the time for which the first rebalance may be put off.
+    `initial_wait_ms` is the remaining time by which the first rebalance may be delayed.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -61,7 +61,7 @@ class ClassicGroup:
     # Records
 
     def replay(self, key: Message, value: Message | None) -> None:
-        """The group is what its record says; members that stay keep what only they have said."""
+        """Applies a group record. Members that stay keep state that is not in the record."""
         assert isinstance(key, GroupMetadataKey)
         assert isinstance(value, GroupMetadataValue)
         self.stored = value
@@ -85,7 +85,9 @@ class ClassicGroup:
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
 
     def to_record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataValue:
-        """The present generation with what its members are assigned, by member id."""
+        """The record of the current generation. `assignments` maps member ids to encoded
+        assignments.
+        """
         protocol = self.protocol
         assert protocol is not None
         return GroupMetadataValue(
@@ -101,7 +103,7 @@ class ClassicGroup:
         )
 
     def to_empty_record(self, now_ms: int) -> GroupMetadataValue:
-        """The next generation, without members."""
+        """The record of the next generation, without members."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation + 1,
@@ -115,7 +117,7 @@ class ClassicGroup:
         if self.stored is not None:
             yield GroupMetadataKey(group=self.group_id)
 
-    # As any group
+    # Interface of `Group`
 
     @property
     def is_empty(self) -> bool:
@@ -132,9 +134,10 @@ class ClassicGroup:
         yield TimerKey(Due.SYNC, self.group_id)
 
     def admit_commit(self, claim: MemberClaim, draft: Draft, *, is_transactional: bool) -> None:
-        """A simple consumer, without a member id, may commit while the group has no members.
+        """Raises `ApiError` unless the client may commit; extends the member's session.
 
-        In a transaction it always may: old producers do not say for which member (KIP-447).
+        A client without a member id may commit while the group has no members. In a transaction it
+        may always commit, because old producers do not send a member id (KIP-447).
         """
         if self.is_empty and claim.generation < 0:
             return
@@ -149,7 +152,7 @@ class ClassicGroup:
         if is_transactional:
             return
         if self.state is GroupState.COMPLETING_REBALANCE:
-            # The member knows of the generation; its partitions are about to change.
+            # The member has the new generation, but its partitions are about to change.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         key = TimerKey(Due.SESSION, self.group_id, member.member_id)
         draft.deadlines[key] = draft.at.monotonic_ms + member.session_timeout_ms
@@ -158,7 +161,9 @@ class ClassicGroup:
         """Any client may see the offsets of a classic group."""
 
     def check_offset_deletion(self) -> None:
-        """Only of consumers is it known what they read."""
+        """Raises `ApiError` for a group with members of another type than consumer: their topics
+        are unknown.
+        """
         if self.members and self.protocol_type != PROTOCOL_TYPE:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -170,11 +175,11 @@ class ClassicGroup:
         try:
             found = [decode_subscription(one.subscription) for one in self.stored.members]
         except ProtocolError:
-            return None  # a client's own format under the consumers' name
+            return None  # not Kafka's format, although the protocol type is "consumer"
         return frozenset(topic for one in found for topic in one.topics)
 
     def expiry(self, now_ms: int, retention_ms: int) -> Expiry | None:
-        """An empty group keeps its offsets from when its last member left (KIP-211)."""
+        """The retention time of an empty group starts when its last member left (KIP-211)."""
         if self.is_empty and self.protocol_type is not None and self.stored is not None:
             since_ms = self.stored.current_state_timestamp_ms
             base_ms = None if since_ms == -1 else since_ms
@@ -192,7 +197,7 @@ class ClassicGroup:
         )
 
     def describe(self) -> GroupDescription:
-        """The group as administrators see it; what members read shows only while it is stable."""
+        """Describes the group. Metadata and assignments are included only while it is stable."""
         protocol = self.protocol if self.state is GroupState.STABLE else None
         return GroupDescription(
             group_id=self.group_id,
@@ -215,7 +220,7 @@ class ClassicGroup:
     # Members
 
     def put(self, member: Member) -> None:
-        """A member as it is now."""
+        """Adds or replaces a member."""
         self.members[member.member_id] = member
 
     def add(self, member: Member, protocol_type: str) -> None:
@@ -228,7 +233,7 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member: Member) -> None:
-        """Takes a member out; after a leader the member leads that has been there longest."""
+        """Removes a member. The oldest remaining member succeeds a removed leader."""
         del self.members[member.member_id]
         self.pending_syncs.discard(member.member_id)
         if member.instance_id is not None:
@@ -237,7 +242,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Puts a static member that has come back under a new id in its own place."""
+        """Replaces a static member that rejoined under a new member id; its position is kept."""
         members = (new if one is old else one for one in self.members.values())
         self.members = {one.member_id: one for one in members}
         self.pending_syncs.discard(old.member_id)
@@ -247,7 +252,7 @@ class ClassicGroup:
         self.static_ids[new.instance_id] = new.member_id
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of that id; raises `ApiError` when it is none, or another has its name."""
+        """Returns the member; raises `ApiError` if it is unknown or fenced by its instance id."""
         if instance_id is not None:
             known_id = self.static_ids.get(instance_id)
             if known_id is not None and known_id != member_id:
@@ -260,7 +265,9 @@ class ClassicGroup:
         return member
 
     def check_claim(self, claim: MemberClaim) -> Member:
-        """The member that a client claims to be, in this generation; raises `ApiError`."""
+        """Returns the claimed member; raises `ApiError` unless member, instance and generation
+        match.
+        """
         member = self.check_member(claim.member_id, claim.instance_id)
         if claim.generation != self.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
@@ -268,7 +275,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the most patient member may take to join."""
+        """The largest rebalance timeout of all members."""
         return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
 
     @property
@@ -277,11 +284,11 @@ class ClassicGroup:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all members have joined that are to."""
+        """Whether all members have joined and no assigned member id is still unused."""
         return not self.pending_joins and all(one.has_joined for one in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Makes a member lead that has joined; `False` when none has."""
+        """Ensures that the leader has joined; returns `False` if no member has."""
         if self.leader is None:
             return False
         if self.members[self.leader].has_joined:
@@ -294,7 +301,7 @@ class ClassicGroup:
         return True
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """What the leader needs to assign."""
+        """The members with their metadata, from which the leader computes the assignment."""
         assert self.protocol is not None
         return tuple(
             JoinedMember(
@@ -308,7 +315,7 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
-        """Whether a client with these protocols can be a member."""
+        """Whether a client with these protocols can join."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
@@ -318,13 +325,13 @@ class ClassicGroup:
 
 
 def candidate_protocols(members: Iterable[Member]) -> set[str]:
-    """The protocols that all members can use."""
+    """The protocols that all members support."""
     offers = [set(one.protocols) for one in members]
     return set.intersection(*offers) if offers else set()
 
 
 def select_protocol(members: Iterable[Member]) -> str:
-    """Each votes for what it prefers of what all can use; the first wins among equals."""
+    """Selects a protocol by vote among those that all members support; the first wins a tie."""
     voters = list(members)
     candidates = candidate_protocols(voters)
     votes = Counter(one.vote(candidates) for one in voters)

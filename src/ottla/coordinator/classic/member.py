@@ -10,10 +10,12 @@ from ottla.coordinator.offsets.records import GroupMetadataValue, MemberMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """`protocols` are the ones it can use with its metadata for each, the preferred one first.
+    """A member of a classic group.
 
-    `is_new`: it has not been through a rebalance yet, and so knows no id to send heartbeats with.
-    The pending ids are those of its join and its sync that wait for an answer.
+    `protocols` maps each supported protocol to the member's metadata, preferred protocol first.
+    `is_new` is true until the member's first rebalance is complete; until then its client has no
+    member id and sends no heartbeats. `pending_join` and `pending_sync` identify requests that
+    await a response.
     """
 
     member_id: str
@@ -42,7 +44,7 @@ class Member:
 
     @classmethod
     def from_record(cls, record: MemberMetadata, group: GroupMetadataValue) -> "Member":
-        """A member as its group was written down; only the chosen protocol is known."""
+        """Restores a member from its group's record, which contains only the selected protocol."""
         rebalance_timeout_ms = record.rebalance_timeout_ms
         return cls(
             member_id=record.member_id,
@@ -58,7 +60,7 @@ class Member:
         )
 
     def with_request(self, request: JoinRequest, pending_id: Hashable) -> "Member":
-        """The member as its new join describes it."""
+        """The member with the values of a new JoinGroup request."""
         return replace(
             self,
             protocols=dict(request.protocols),
@@ -85,21 +87,22 @@ class Member:
 
     @property
     def has_joined(self) -> bool:
-        """Whether it takes part in the present rebalance."""
+        """Whether the member has joined the current rebalance."""
         return self.pending_join is not None
 
     @property
     def is_excused(self) -> bool:
-        """Whether it need send no heartbeat, since it waits for the coordinator.
+        """Whether the session may expire without removing the member, which awaits a response.
 
-        A new member must: nothing else would show that its client has gone.
+        A new member is not excused: it sends no heartbeats, so the expiry of its join is the only
+        sign that its client has gone.
         """
         return not self.is_new and (self.pending_join is not None or self.pending_sync is not None)
 
     def offers(self, protocols: Mapping[str, bytes]) -> bool:
-        """Whether these are its protocols, in the same order and with the same metadata."""
+        """Whether the member has exactly these protocols, in this order and with this metadata."""
         return list(self.protocols.items()) == list(protocols.items())
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it prefers."""
+        """The candidate that the member prefers."""
         return next(name for name in self.protocols if name in candidates)

@@ -1,8 +1,8 @@
-"""A rebalance of a classic group: members join, a generation begins, they sync, or time out.
+"""The rebalance of a classic group: members join, a generation begins, members sync or time out.
 
-Each operation is decided on a copy of the group. Only two of its steps write a record: the leader's
-assignment, and the loss of the last member. Kafka's counterparts: the classic half of
-`GroupMetadataManager`, `classicGroupJoin` and what it calls.
+Each operation is decided on a copy of the group. A record is written for the leader's assignment,
+for a static member that replaces itself, and when the last member has gone. Kafka's counterparts:
+the classic half of `GroupMetadataManager`, `classicGroupJoin` and what it calls.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -30,12 +30,13 @@ from ottla.coordinator.plan import Plan
 from ottla.coordinator.requests import UNKNOWN_MEMBER, Acknowledgement, MemberClaim
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long the join of a new member may wait. The member sends no heartbeats yet, so without a
-bound a client that has gone would stay in the group forever."""
+"""How long the join of a new member may wait. A new member sends no heartbeats, so without this
+limit a client that has gone would stay in the group forever.
+"""
 
 
 class Rebalance(Plan[ClassicGroup]):
-    """One decision about a classic group."""
+    """A decision about a classic group."""
 
     def __init__(self, group: ClassicGroup, draft: Draft, config: GroupCoordinatorConfig) -> None:
         super().__init__(group, draft)
@@ -46,8 +47,9 @@ class Rebalance(Plan[ClassicGroup]):
     def join(
         self, request: JoinRequest, pending_id: Hashable, new_id: Callable[[], Uuid]
     ) -> JoinAnswer | None:
-        """Returns the response, or `None` if it comes with the new generation; raises
-        `ApiError`.
+        """Handles JoinGroup; returns `None` if the response must wait for the new generation.
+
+        Raises `ApiError`.
         """
         self.change()
         if not self._has_room(request.member_id):
@@ -63,10 +65,10 @@ class Rebalance(Plan[ClassicGroup]):
         return answer
 
     def _has_room(self, member_id: str) -> bool:
-        """Whether a member can come in, or come back, under `group.max.size`.
+        """Whether `group.max.size` allows the member to join or rejoin.
 
-        During a rebalance only members count that have joined: the last to come are left out should
-        the limit have been lowered.
+        During a rebalance only joined members count: if the limit has been lowered, the last to
+        join are rejected.
         """
         group, limit = self.group, self._config.group_max_size
         known = group.members.get(member_id)
@@ -118,15 +120,15 @@ class Rebalance(Plan[ClassicGroup]):
         if self._knows_all(member, request):
             self.draft.reply(pending_id, self._join_answer(member))
             return
-        # A join that the client has given up on is answered first.
+        # Answer the previous JoinGroup, which the client has given up.
         member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
         self.group.put(member.with_request(request, pending_id))
         self._go_on(f"{member_id} rejoined: {_reason(request)}")
 
     def _knows_all(self, member: Member, request: JoinRequest) -> bool:
-        """Whether a member only missed the answer to its last join, and can have it once more.
+        """Whether the member only missed the last JoinGroup response, which can be repeated.
 
-        A leader that joins a stable group again wants a rebalance: the topics may have changed.
+        A leader that rejoins a stable group requests a rebalance, because topics may have changed.
         """
         match self.group.state:
             case GroupState.COMPLETING_REBALANCE:
@@ -139,7 +141,7 @@ class Rebalance(Plan[ClassicGroup]):
     def _replace_static(
         self, old: Member, member_id: str, request: JoinRequest, pending_id: Hashable
     ) -> None:
-        """A static member has restarted: it gets a new id, and the old one is fenced (KIP-345)."""
+        """A restarted static member gets a new member id; the old id is fenced (KIP-345)."""
         group = self.group
         new = replace(Member.from_request(member_id, request), assignment=old.assignment)
         former_leader = group.leader
@@ -158,10 +160,11 @@ class Rebalance(Plan[ClassicGroup]):
     def _take_over(
         self, new: Member, former_leader: str, request: JoinRequest, pending_id: Hashable
     ) -> None:
-        """The assignment stays as it is, so no other member need know.
+        """Keeps the assignment, so that other members need not rejoin.
 
-        A leader that does not understand `skip_assignment` gets its former id as the leader's,
-        so that it does not assign with what little it knows.
+        A leader that does not support `skip_assignment` (KIP-814) is sent its former member id as
+        the leader's id, so that it does not compute an assignment without the other members'
+        metadata.
         """
         group = self.group
         shows_leader = group.leader == new.member_id and request.can_skip_assignment
@@ -182,8 +185,9 @@ class Rebalance(Plan[ClassicGroup]):
     # SyncGroup
 
     def sync(self, request: SyncRequest, pending_id: Hashable) -> SyncAnswer | None:
-        """Returns the response, or `None` if it comes with the leader's assignment; raises
-        `ApiError`.
+        """Handles SyncGroup; returns `None` if the response must wait for the leader's assignment.
+
+        Raises `ApiError`.
         """
         member = self.group.check_claim(request.claim)
         _check_protocol(self.group, request)
@@ -218,7 +222,7 @@ class Rebalance(Plan[ClassicGroup]):
                 self._extend_session(member)
 
     def _synced(self, member: Member) -> None:
-        """A member has asked for its assignment."""
+        """Notes that a member has requested its assignment."""
         if member.member_id in self.group.pending_syncs:
             self.change().pending_syncs.discard(member.member_id)
         if not self.group.pending_syncs:
@@ -234,7 +238,7 @@ class Rebalance(Plan[ClassicGroup]):
     # Heartbeat and LeaveGroup
 
     def heartbeat(self, claim: MemberClaim) -> Acknowledgement:
-        """A sign of life, answered with REBALANCE_IN_PROGRESS when the member is to join again.
+        """Extends the session; REBALANCE_IN_PROGRESS requests the member to rejoin.
 
         Raises `ApiError`.
         """
@@ -244,9 +248,9 @@ class Rebalance(Plan[ClassicGroup]):
         return Acknowledgement()
 
     def leave(self, leaving: Sequence[Leaving]) -> list[ErrorCode]:
-        """One error code for each leaving member; the others rebalance once for all of them.
+        """Removes members with at most one rebalance; returns an error code for each.
 
-        Different from Kafka: a client that was given a member id and never joined leaves without
+        Different from Kafka: a client that received a member id but never joined leaves without
         disturbing a stable group.
         """
         self.change()
@@ -276,14 +280,14 @@ class Rebalance(Plan[ClassicGroup]):
     # Time
 
     def watch(self) -> None:
-        """After a start the members have a session from now on to show up."""
+        """After a start, gives all members a full session timeout."""
         for member in self.group.members.values():
             self._extend_session(member)
         if len(self.group.members) > self._config.group_max_size:
             self._prepare("group.max.size is less")
 
     def come_due(self, key: TimerKey) -> None:
-        """A deadline has passed."""
+        """Handles an expired deadline."""
         self.change()
         match key.due:
             case Due.SESSION:
@@ -318,7 +322,7 @@ class Rebalance(Plan[ClassicGroup]):
             self._complete()
 
     def _end_syncing(self) -> None:
-        """Members that have not fetched their assignment in time are out."""
+        """Removes members that did not request their assignment in time."""
         group = self.group
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return
@@ -331,9 +335,9 @@ class Rebalance(Plan[ClassicGroup]):
     # When the log takes no records
 
     def give_up(self, answered: Collection[Hashable]) -> None:
-        """A generation that cannot be written down: its members join again.
+        """Gives up a generation whose record could not be written; its members join again.
 
-        The members whose pending ids are `answered` know already.
+        Members whose pending ids are in `answered` have received a response already.
         """
         for member in list(self.change().members.values()):
             if member.pending_join in answered or member.pending_sync in answered:
@@ -344,14 +348,14 @@ class Rebalance(Plan[ClassicGroup]):
     # From one generation to the next
 
     def _go_on(self, reason: str) -> None:
-        """The members have changed: rebalance, or see whether a rebalance can be completed."""
+        """Begins a rebalance after a change of members, or completes the current one."""
         if self.group.state is GroupState.PREPARING_REBALANCE:
             self._complete_if_joined()
         else:
             self._prepare(reason)
 
     def _prepare(self, reason: str) -> None:
-        """Calls all members together. Members that wait for an assignment must join again."""
+        """Begins a rebalance. Members that wait for an assignment must rejoin."""
         group = self.change()
         self.draft.events.append(
             RebalanceBegan(
@@ -382,7 +386,7 @@ class Rebalance(Plan[ClassicGroup]):
                 self._extend_session(member)
 
     def _put_off(self, delay_ms: int) -> None:
-        """Lets the first members wait for more, but no longer than they are ready to."""
+        """Delays the first rebalance for further members, limited by the rebalance timeout."""
         group = self.group
         assert group.initial_wait_ms is not None
         delay_ms = min(delay_ms, group.initial_wait_ms)
@@ -393,14 +397,16 @@ class Rebalance(Plan[ClassicGroup]):
             self.set_timer(Due.JOIN, delay_ms)
 
     def _complete_if_joined(self) -> None:
-        """The first rebalance of a group waits for its time; others only for their members."""
+        """Completes the rebalance if all members have joined; the first one always waits for its
+        delay.
+        """
         group = self.group
         is_first = group.initial_wait_ms is not None
         if group.state is GroupState.PREPARING_REBALANCE and not is_first and group.is_complete:
             self._complete()
 
     def _complete(self) -> None:
-        """Begins a generation with the members that have joined; static ones keep their place."""
+        """Begins a generation with the joined members. Static members that did not join stay."""
         group = self.group
         self.cancel_timer(Due.JOIN)
         group.initial_wait_ms = None
@@ -411,7 +417,7 @@ class Rebalance(Plan[ClassicGroup]):
             record = group.to_empty_record(self.draft.at.now_ms)
             self.record(GroupMetadataKey(group=group.group_id), record)
         elif not group.elect_joined_leader():
-            # Only static members are left, and all of them are away: they may have their time.
+            # Only static members are left, and none has joined: wait for another rebalance timeout.
             self.set_timer(Due.JOIN, group.rebalance_timeout_ms)
         else:
             self._begin_generation()
@@ -437,7 +443,7 @@ class Rebalance(Plan[ClassicGroup]):
         self.set_timer(Due.SYNC, group.rebalance_timeout_ms)
 
     def _join_answer(self, member: Member) -> JoinAnswer:
-        """The answer to a member of the present generation."""
+        """The JoinGroup response for a member of the current generation."""
         group = self.group
         is_leader = group.leader == member.member_id
         return JoinAnswer(
@@ -452,23 +458,23 @@ class Rebalance(Plan[ClassicGroup]):
     # Members
 
     def _extend_session(self, member: Member) -> None:
-        """A sign of life: the session begins again."""
+        """Restarts the member's session timeout."""
         self.set_timer(Due.SESSION, member.session_timeout_ms, member.member_id)
 
     def _remove_pending(self, member_id: str) -> None:
-        """A client does not come back with the member id it was given."""
+        """Removes an assigned member id with which the client has not joined."""
         self.group.pending_joins.discard(member_id)
         self.cancel_timer(Due.SESSION, member_id)
 
     def _remove(self, member: Member, reason: str) -> None:
-        """Takes a member out, with an answer should it be waiting; `_go_on` is to follow."""
+        """Removes a member and answers its pending requests. The caller then calls `_go_on`."""
         group_id = self.group.group_id
         self.draft.events.append(MemberLeft(group=group_id, member=member.member_id, reason=reason))
         self.cancel_timer(Due.SESSION, member.member_id)
         self.group.remove(self._dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID))
 
     def _dismiss(self, member: Member, code: ErrorCode) -> Member:
-        """Ends the waits of a member in an error; the member without them."""
+        """Answers a member's pending requests with an error; returns the member without them."""
         if not (member.has_joined or member.pending_sync is not None):
             return member
         if member.pending_join is not None:
@@ -482,7 +488,7 @@ class Rebalance(Plan[ClassicGroup]):
 
 
 def waiting(group: ClassicGroup) -> dict[Hashable, JoinAnswer | SyncAnswer]:
-    """The pending ids that the group has yet to answer, each with a blank answer."""
+    """The pending ids that still need a response, each with a template for it."""
     found: dict[Hashable, JoinAnswer | SyncAnswer] = {}
     for member in group.members.values():
         if member.pending_join is not None:
@@ -493,7 +499,7 @@ def waiting(group: ClassicGroup) -> dict[Hashable, JoinAnswer | SyncAnswer]:
 
 
 def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
-    """A member's idea of the protocol must be right, if it says so (KIP-559)."""
+    """Raises `ApiError` if the protocol that the member names is not the group's (KIP-559)."""
     for claimed, known in (
         (request.protocol_type, group.protocol_type),
         (request.protocol, group.protocol),
@@ -503,7 +509,7 @@ def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
 
 
 def _new_member_id(request: JoinRequest, uuid: Uuid) -> str:
-    """With an id in the shape of Java's `UUID.randomUUID` at its end, as Kafka's member ids."""
+    """A member id as Kafka forms it: a prefix and an id in the format of Java's `UUID`."""
     digits = uuid.hex()
     parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
     return f"{request.instance_id or request.client_id}-{'-'.join(parts)}"

@@ -1,7 +1,6 @@
-"""Requests of a classic group's members to the coordinator, and its responses: plain values.
+"""Requests of a classic group's members and the coordinator's responses, as plain values.
 
-Handlers convert them from and to requests of the wire; nothing here depends on versions of
-messages.
+Handlers convert them from and to wire messages. Nothing here depends on message versions.
 """
 
 from collections.abc import Mapping
@@ -15,11 +14,10 @@ from ottla.coordinator.requests import NO_GENERATION, UNKNOWN_MEMBER, MemberClai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """Somebody wants in. `protocols` are the assignors they can use, the preferred one first.
+    """A request to join. `protocols` maps assignors to metadata, preferred assignor first.
 
-    `requires_member_id`: a new member without an instance id first gets its id (KIP-394).
-    `can_skip_assignment`: a static leader that comes back understands that it need not assign
-    (KIP-814).
+    `requires_member_id`: a new member without an instance id first receives a member id (KIP-394).
+    `can_skip_assignment`: a returning static leader supports `skip_assignment` (KIP-814).
     """
 
     group_id: str
@@ -38,7 +36,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """A member as the leader sees it when it assigns."""
+    """A member as sent to the leader, which computes the assignment."""
 
     member_id: str
     instance_id: str | None
@@ -47,7 +45,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAnswer:
-    """The generation that was joined; only the leader gets the `members`."""
+    """The response to JoinGroup; only the leader gets `members`."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = UNKNOWN_MEMBER
@@ -64,7 +62,7 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A member fetches its assignment; the leader brings `assignments`, by member id."""
+    """A request for the member's assignment; the leader sends `assignments`, by member id."""
 
     claim: MemberClaim
     protocol_type: str | None = None
@@ -85,7 +83,7 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """A member that leaves; an administrator may name a static member by its instance id alone."""
+    """A member that leaves; an administrator may identify a static member by instance id alone."""
 
     member_id: str = UNKNOWN_MEMBER
     instance_id: str | None = None
@@ -94,7 +92,7 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswer:
-    """`errors` are in the order of those who leave, empty when the group itself is in error."""
+    """`errors` are in the order of the leaving members; empty if the whole request failed."""
 
     error: ErrorCode = ErrorCode.NONE
     errors: tuple[ErrorCode, ...] = ()
@@ -105,7 +103,9 @@ class LeaveAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """Metadata and assignment are shown while the group is stable."""
+    """A member as administrators see it; metadata and assignment are empty unless the group is
+    stable.
+    """
 
     member_id: str
     instance_id: str | None

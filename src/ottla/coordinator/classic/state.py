@@ -1,4 +1,4 @@
-"""The states of a classic group, and which may follow which.
+"""The states of a classic group and their transitions.
 
 Kafka's counterpart: `ClassicGroupState`.
 """
@@ -8,19 +8,19 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """The values are the names that clients see."""
+    """The values are the names in responses to clients."""
 
     EMPTY = "Empty"
-    """No members; perhaps committed offsets."""
+    """No members; may have committed offsets."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members must join; late ones are removed."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """All have joined, and wait for the assignment that the leader makes."""
+    """All members have joined and wait for the leader's assignment."""
 
     STABLE = "Stable"
-    """All members have, or can fetch, an assignment."""
+    """The members have, or can fetch, their assignment."""
 
     DEAD = "Dead"
     """Removed; never visible again."""
@@ -42,7 +42,7 @@ PREVIOUS_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
         }
     ),
 }
-"""From which states each can be reached. A group that is loaded begins as Empty or Stable."""
+"""The allowed predecessors of each state. A group is loaded as Empty or Stable."""
 
 
 def may_follow(state: GroupState, previous: GroupState) -> bool:

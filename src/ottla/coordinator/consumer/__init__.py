@@ -1,5 +1,5 @@
-"""Consumer groups (KIP-848): the coordinator assigns, and members follow step by step.
+"""Consumer groups (KIP-848): the coordinator assigns partitions, and members follow step by step.
 
-May import what `coordinator` may, `offsets`, and of `classic` the consumers' protocol. Start at
+May import what `coordinator` may, `offsets`, and `classic/consumer_protocol.py`. Start at
 `group.py`, then `heartbeats.py`.
 """

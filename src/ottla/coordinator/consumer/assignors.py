@@ -1,9 +1,9 @@
-"""The assignors of the new protocol: which member gets which partitions, from values alone.
+"""The assignors of consumer groups: pure functions from subscriptions to assignments.
 
 *range* gives each member contiguous partitions of every topic, the same ones in topics of equal
 size. *uniform* balances the number of partitions with as few moves as possible. Both process
-members in a fixed order, where Kafka has that of a hash table: the member that gets the odd
-partition may differ, never the number of partitions. Kafka's counterparts: `RangeAssignor`,
+members in a fixed order, Kafka in the order of a hash table: a different member may get the odd
+partition, but the numbers of partitions are the same. Kafka's counterparts: `RangeAssignor`,
 `UniformAssignor`.
 """
 
@@ -14,12 +14,12 @@ from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 
 Topic = TypeVar("Topic", Uuid, str)
-"""How a topic is named: by its id here, by its name among the members of a classic group."""
+"""The key of a topic: its id in consumer groups, its name in classic groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber(Generic[Topic]):
-    """A member as an assignor sees it: the topics it reads, and what it was to have so far."""
+    """A member as an assignor sees it: its topics and its previous target assignment."""
 
     instance_id: str | None = None
     topics: frozenset[Topic]
@@ -37,7 +37,7 @@ Every topic that a member subscribes to has a count.
 def assign_range(
     subscribers: Mapping[str, Subscriber[Topic]], counts: Mapping[Topic, int]
 ) -> Assignment[Topic]:
-    """Ranges of every topic in turn; static members come first, so that they keep theirs."""
+    """Assigns ranges of each topic; static members come first, so that they keep their ranges."""
     order = sorted(subscribers, key=lambda one: _range_order(one, subscribers[one]))
     assigned: dict[str, set[tuple[Topic, int]]] = {member_id: set() for member_id in order}
     for topic_id in {topic for one in subscribers.values() for topic in one.topics}:
@@ -59,7 +59,7 @@ def _range_order(member_id: str, subscriber: Subscriber[Topic]) -> tuple[bool, s
 def assign_uniform(
     subscribers: Mapping[str, Subscriber[Topic]], counts: Mapping[Topic, int]
 ) -> Assignment[Topic]:
-    """As many partitions for one as for another, as far as they read the same topics."""
+    """Balances the number of partitions between members, as far as their subscriptions allow."""
     topics = {one.topics for one in subscribers.values()}
     if len(topics) <= 1:
         return _deal(subscribers, _all_partitions(next(iter(topics), frozenset()), counts))
@@ -80,7 +80,7 @@ def _all_partitions(
 def _deal(
     subscribers: Mapping[str, Subscriber[Topic]], free: dict[tuple[Topic, int], None]
 ) -> Assignment[Topic]:
-    """All read the same topics: members above their share give up the rest, others get it."""
+    """For equal subscriptions: takes partitions from members above their share for the others."""
     kept: dict[str, list[tuple[Topic, int]]] = {}
     for member_id in sorted(subscribers):
         target = sorted(subscribers[member_id].target)
@@ -88,7 +88,7 @@ def _deal(
         for one in kept[member_id]:
             del free[one]
     least, odd = divmod(len(free) + sum(map(len, kept.values())), max(1, len(kept)))
-    # The odd partitions stay with those who have so many already.
+    # The odd partitions go to the members that have the most already.
     order = sorted(kept, key=lambda member_id: -len(kept[member_id]))
     shares = {member_id: least + (number < odd) for number, member_id in enumerate(order)}
     for member_id, partitions in kept.items():
@@ -102,7 +102,7 @@ def _deal(
 
 
 class _Balance(Generic[Topic]):
-    """Members that read different topics: filled from the least loaded, then evened out."""
+    """For different subscriptions: assigns to the least loaded members, then evens out."""
 
     def __init__(
         self, subscribers: Mapping[str, Subscriber[Topic]], counts: Mapping[Topic, int]
@@ -120,7 +120,7 @@ class _Balance(Generic[Topic]):
         self._loads = dict.fromkeys(sorted(subscribers), 0)
 
     def _order(self, partition: tuple[Topic, int], count: int) -> tuple[float, int, int, Topic]:
-        """Topics with many partitions for each reader first, since they are hardest to place."""
+        """Topics with many partitions per reader come first, because they are hardest to place."""
         readers = len(self._readers[partition[0]])
         return (-count / readers, readers, partition[1], partition[0])
 
@@ -135,7 +135,7 @@ class _Balance(Generic[Topic]):
         return min(self._readers[topic], key=lambda one: (self._loads[one], one))
 
     def keep(self) -> None:
-        """Everybody keeps what they have and still read."""
+        """Members keep the assigned partitions of topics that they still read."""
         known = frozenset(self._partitions)
         for member_id in self._loads:
             subscriber = self._subscribers[member_id]
@@ -144,15 +144,15 @@ class _Balance(Generic[Topic]):
                     self._give(one, member_id)
 
     def fill(self) -> None:
-        """Partitions without a member go to the members that have the fewest."""
+        """Assigns free partitions to the members with the fewest."""
         for one in self._partitions:
             if one not in self._owners:
                 self._give(one, self._least_loaded(one[0]))
 
     def even_out(self) -> None:
-        """Moves partitions to those with two less, until there is none to move.
+        """Moves partitions to members that have at least two fewer, until none can be moved.
 
-        It ends, since every move makes the sum of the squared loads smaller.
+        Terminates because every move reduces the sum of the squared loads.
         """
         has_moved = True
         while has_moved:

@@ -1,7 +1,7 @@
-"""A consumer group (KIP-848): exactly what its records say, in whatever order they come.
+"""A consumer group (KIP-848): the state that its records describe, in any order.
 
-A compacted log brings them in the order in which each was last written, so a member's assignment
-may come before the member. Kafka's counterpart: `ConsumerGroup`.
+A compacted log holds the records in the order of their last writes, so the assignment of a member
+may precede the member. Kafka's counterpart: `ConsumerGroup`.
 """
 
 import copy
@@ -45,19 +45,19 @@ from ottla.coordinator.requests import CONSUMER, GroupListing, MemberClaim
 
 
 class ConsumerGroupState(Enum):
-    """The values are the names that clients see."""
+    """The values are the names in responses to clients."""
 
     EMPTY = "Empty"
     """No members."""
 
     ASSIGNING = "Assigning"
-    """Something has changed, and a new target is to be made."""
+    """The group changed; a new target assignment must be computed."""
 
     RECONCILING = "Reconciling"
-    """The target is made, and not all members have what it gives them."""
+    """The target assignment is computed, but not all members have theirs."""
 
     STABLE = "Stable"
-    """Everybody has what they shall have."""
+    """All members have their target assignment."""
 
     DEAD = "Dead"
     """Removed."""
@@ -72,15 +72,15 @@ RECORD_KEYS = (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupRegularExpressionKey,
 )
-"""The kinds of record that make up a group."""
+"""The keys of the records of a consumer group."""
 
 
 class ConsumerGroup:
-    """`topics` are the subscribed ones as they were last seen, by name; `targets` by member id.
+    """`topics` are the subscribed topics as last seen, by name; `targets` are by member id.
 
-    Changed by `replay` alone, but for `revision`: that of the catalog when the topics were last
-    looked at, and `regex_revisions`: those of the catalog and of what was visible when an
-    expression was last resolved. A restart does not bring them back.
+    Only `replay` changes a group, except for two fields that a restart clears: `revision`, the
+    catalog's revision when the topics were last looked up, and `regex_revisions`, the revisions of
+    the catalog and of the visible topics when each expression was last resolved.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -111,7 +111,7 @@ class ConsumerGroup:
     # Replay
 
     def replay(self, key: Message, value: Message | None) -> None:
-        """Takes in one of its records; without a value, what the record said is forgotten."""
+        """Applies one of the group's records; a tombstone removes what the record described."""
         match key:
             case ConsumerGroupMetadataKey():
                 assert isinstance(value, ConsumerGroupMetadataValue | None)
@@ -205,7 +205,7 @@ class ConsumerGroup:
         yield ConsumerGroupPartitionMetadataKey(group_id=self.group_id)
         yield ConsumerGroupMetadataKey(group_id=self.group_id)
 
-    # As any group
+    # Interface of `Group`
 
     @property
     def is_empty(self) -> bool:
@@ -221,9 +221,10 @@ class ConsumerGroup:
             yield TimerKey(Due.REVOCATION, self.group_id, member_id)
 
     def admit_commit(self, claim: MemberClaim, draft: Draft, *, is_transactional: bool) -> None:
-        """Without members any client may commit; in a transaction also one that is anonymous.
+        """Without members any client may commit; in a transaction also a client without a member
+        id.
 
-        Old producers do not say for which member they commit (KIP-447).
+        Old producers do not send a member id (KIP-447). Raises `ApiError`.
         """
         if claim.generation < 0 and not self.members:
             return
@@ -232,7 +233,7 @@ class ConsumerGroup:
             self._check_epoch(claim)
 
     def check_fetch(self, claim: MemberClaim) -> None:
-        """A client that does not say who it is may see all offsets."""
+        """A client without a member id may fetch all offsets; a member needs its current epoch."""
         if claim.generation >= 0 or claim.member_id:
             self._check_epoch(claim)
 
@@ -241,7 +242,7 @@ class ConsumerGroup:
             raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_offset_deletion(self) -> None:
-        """It is always known what the members read."""
+        """Always allowed: the subscribed topics are known."""
 
     def subscribed_topics(self) -> frozenset[str]:
         return frozenset(name for one in self.members.values() for name in self.topics_of(one))
@@ -258,7 +259,7 @@ class ConsumerGroup:
         )
 
     def describe(self, assignors: tuple[str, ...]) -> ConsumerGroupDescription:
-        """The group as administrators see it; `assignors` are those that the broker knows."""
+        """Describes the group; `assignors` are the broker's assignors, the default first."""
         return ConsumerGroupDescription(
             group_id=self.group_id,
             state=self.state.value,
@@ -312,11 +313,11 @@ class ConsumerGroup:
         return self.targets.get(member_id, NOTHING)
 
     def is_free_for(self, member_id: str, partition: TopicIdPartition) -> bool:
-        """Whether nobody but a member holds a partition."""
+        """Whether no other member holds the partition."""
         return self.owners.get(partition, member_id) == member_id
 
     def topics_of(self, member: Member) -> frozenset[str]:
-        """The names that a member subscribes to, those included that its expression matched."""
+        """The subscribed topic names, including those that the member's expression matched."""
         if not member.topic_regex:
             return member.topic_names
         return member.topic_names | self.regexes.get(member.topic_regex, frozenset())
@@ -325,7 +326,7 @@ class ConsumerGroup:
         return frozenset(one.topic_regex for one in self.members.values() if one.topic_regex)
 
     def assignor(self, known: Iterable[str]) -> str:
-        """What most members ask for, or else the first that is known."""
+        """The known assignor that most members request, or else the first known one."""
         names = list(known)
         votes = Counter(one.server_assignor for one in self.members.values())
         wanted = [name for name in names if votes[name]]

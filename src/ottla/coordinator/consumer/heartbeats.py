@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member is described, the target is made, and it takes its next step.
+"""ConsumerGroupHeartbeat: updates the member and the target assignment, then reconciles the member.
 
 Kafka's counterpart: `GroupMetadataManager.consumerGroupHeartbeat`.
 """
@@ -45,7 +45,7 @@ class Heartbeats:
         self._new_id = new_id
 
     def heartbeat(self, plan: ConsumerPlan, request: HeartbeatRequest) -> HeartbeatAnswer:
-        """The answer to a member; raises `ApiError`, after which the plan must be thrown away."""
+        """Handles a heartbeat; if it raises `ApiError`, the caller must discard the plan."""
         self._check_room(plan.group, request.member_id)
         if not request.member_id:
             request = replace(request, member_id=uuid_text(self._new_id()))
@@ -72,10 +72,10 @@ class Heartbeats:
                 f"The consumer group has reached its maximum capacity of {most} members.",
             )
 
-    # Who it is
+    # The member
 
     def _find(self, plan: ConsumerPlan, request: HeartbeatRequest) -> Member:
-        """The member as it was, new if it enters."""
+        """The member before this heartbeat; a new `Member` if it joins."""
         if request.instance_id is not None:
             return self._find_static(plan, request, request.instance_id)
         member = plan.group.members.get(request.member_id)
@@ -89,9 +89,10 @@ class Heartbeats:
     def _find_static(
         self, plan: ConsumerPlan, request: HeartbeatRequest, instance_id: str
     ) -> Member:
-        """Different from Kafka: a member that was fenced or missed its first answer may join again.
+        """Finds a static member by its instance id.
 
-        Kafka answers that its name is taken until its own session is over.
+        Different from Kafka: a member that was fenced or missed its first response may join again.
+        Kafka rejects it until its own session has expired.
         """
         member = plan.group.static_member(instance_id)
         if request.epoch != JOIN_EPOCH:
@@ -106,7 +107,7 @@ class Heartbeats:
         return self._replace(plan, member, request.member_id)
 
     def _replace(self, plan: ConsumerPlan, old: Member, member_id: str) -> Member:
-        """A static member comes back under a new id, to all that it had and was to have."""
+        """A static member returned under a new id and keeps its current and target assignments."""
         target = plan.group.target_of(old.member_id)
         new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
         plan.remove_member(old.member_id)
@@ -116,10 +117,10 @@ class Heartbeats:
         self._sessions.drop(plan, old.member_id)
         return new
 
-    # What it reads
+    # Its subscription
 
     def _describe(self, plan: ConsumerPlan, before: Member, request: HeartbeatRequest) -> Member:
-        """Writes down what is new of what a member says of itself."""
+        """Records changes of a member's metadata."""
         member = _with_news(before, request)
         if member.topic_regex and member.topic_regex != before.topic_regex:
             compile_regex(member.topic_regex)
@@ -130,7 +131,7 @@ class Heartbeats:
     def _follow_topics(
         self, plan: ConsumerPlan, before: Member, member: Member, visible: VisibleTopics
     ) -> None:
-        """Raises the group's epoch if what its members read is not what it was."""
+        """Raises the group epoch if the subscribed topics or the members changed."""
         group = plan.group
         reads_other = (member.topic_names, member.topic_regex or "") != (
             before.topic_names,
@@ -153,7 +154,7 @@ class Heartbeats:
                 )
             )
 
-    # What it gets
+    # Its assignment
 
     def _move(self, plan: ConsumerPlan, member: Member, request: HeartbeatRequest) -> Member:
         group = plan.group
@@ -187,7 +188,7 @@ def _with_news(member: Member, request: HeartbeatRequest) -> Member:
 
 
 def make_target(plan: ConsumerPlan, assignors: tuple[str, ...]) -> None:
-    """What each member shall have from the group's epoch on; only what is new is written."""
+    """Computes the target assignment of the group epoch; writes only targets that changed."""
     group = plan.group
     subscribers = {
         member.member_id: Subscriber(

@@ -1,4 +1,4 @@
-"""One member of a group of the new protocol: what it said of itself, and how far it has come.
+"""A member of a consumer group: its metadata and its current assignment.
 
 Kafka's counterparts: `ConsumerGroupMember`, `MemberState`.
 """
@@ -20,28 +20,28 @@ from ottla.coordinator.offsets.records import (
 )
 
 JOIN_EPOCH: Final = 0
-"""The epoch of a member that joins, or joins again with nothing."""
+"""The epoch of a member that joins, or rejoins without partitions."""
 
 LEAVE_EPOCH: Final = -1
 
 LEAVE_STATIC_EPOCH: Final = -2
-"""Of a static member that has gone and is expected back."""
+"""The epoch of a static member that left and is expected to return."""
 
 
 class MemberState(IntEnum):
-    """Where a member stands on its way to the target; the numbers are in its record."""
+    """A member's reconciliation state; the numbers are stored in its record."""
 
     STABLE = 0
-    """It has what it is to have, as far as it has been assigned."""
+    """The member has its target assignment of its epoch."""
 
     UNREVOKED_PARTITIONS = 1
-    """It has been asked to give up partitions, and has not said yet that it did."""
+    """The member was asked to revoke partitions and has not confirmed it."""
 
     UNRELEASED_PARTITIONS = 2
-    """Partitions that it is to have are still with others."""
+    """Other members still hold partitions of the member's target assignment."""
 
     UNKNOWN = 127
-    """Written by a Kafka that is newer than this code."""
+    """A state written by a newer Kafka."""
 
 
 STATES: Final = {int(state): state for state in MemberState}
@@ -49,9 +49,10 @@ STATES: Final = {int(state): state for state in MemberState}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """`assigned` is what it may read; `pending_revocation` is what it has yet to give up.
+    """`assigned` are the partitions the member may read; `pending_revocation` are those to be
+    revoked.
 
-    `topic_regex` is empty, not null, once a member has given its expression up.
+    `topic_regex` is empty, not null, after a member has removed its expression.
     """
 
     member_id: str
@@ -70,12 +71,12 @@ class Member:
     pending_revocation: Assignment = NOTHING
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has all that the target of an epoch gives it."""
+        """Whether the member has its whole target assignment of the epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     @property
     def holds(self) -> Assignment:
-        """What nobody else may have yet."""
+        """The partitions that no other member may have yet."""
         return self.assigned | self.pending_revocation
 
     def at_epoch(self, epoch: int) -> "Member":
@@ -110,7 +111,7 @@ class Member:
         )
 
     def take_current(self, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> "Member":
-        """Without a record, the member is as one that has just come."""
+        """The member with the state of a record; a tombstone resets it to that of a new member."""
         if value is None:
             return replace(
                 self,

@@ -1,4 +1,4 @@
-"""Members that leave, by request or because their session timed out.
+"""Members that leave, on request or because a deadline expired.
 
 Kafka's counterparts: `GroupMetadataManager.consumerGroupLeave`, `consumerGroupFenceMember` and the
 timers there.
@@ -22,13 +22,13 @@ from ottla.coordinator.events import MemberLeft
 
 
 class Sessions:
-    """The deadlines of members, as long as each group's settings say."""
+    """The session and revocation deadlines of members, from the group's settings."""
 
     def __init__(self, configs: GroupConfigLookup) -> None:
         self._configs = configs
 
     def heartbeat_interval_ms(self, group: ConsumerGroup) -> int:
-        """How often members are to extend their session."""
+        """The interval at which members must send heartbeats."""
         return self._configs(group.group_id).consumer_heartbeat_interval_ms
 
     def extend(self, plan: ConsumerPlan, member: Member) -> None:
@@ -36,7 +36,7 @@ class Sessions:
         plan.set_timer(Due.SESSION, timeout_ms, member.member_id)
 
     def watch_revocation(self, plan: ConsumerPlan, member: Member) -> None:
-        """A member that is to give up partitions has its rebalance timeout for that."""
+        """Sets the revocation deadline to the member's rebalance timeout while it must revoke."""
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             plan.set_timer(Due.REVOCATION, member.rebalance_timeout_ms, member.member_id)
         else:
@@ -47,7 +47,7 @@ class Sessions:
             plan.cancel_timer(due, member_id)
 
     def watch(self, plan: ConsumerPlan) -> None:
-        """Sets all deadlines of a group after a start."""
+        """Sets the deadlines of all members after a start."""
         for member in plan.group.members.values():
             self.extend(plan, member)
             self.watch_revocation(plan, member)
@@ -59,7 +59,10 @@ class Membership:
         self._sessions = sessions
 
     def leave(self, plan: ConsumerPlan, request: HeartbeatRequest) -> HeartbeatAnswer:
-        """Raises `ApiError`. A static member may say that it will be back, and keeps its part."""
+        """Handles a leaving member; a static member that will return keeps its assignment.
+
+        Raises `ApiError`.
+        """
         group = plan.group
         if request.instance_id is None:
             member = group.member(request.member_id)
@@ -72,7 +75,7 @@ class Membership:
         return HeartbeatAnswer(member_id=request.member_id, epoch=request.epoch)
 
     def come_due(self, plan: ConsumerPlan, key: TimerKey) -> None:
-        """A deadline has passed."""
+        """Removes the member whose deadline expired."""
         member = plan.group.members.get(key.member_id)
         if member is None:
             return

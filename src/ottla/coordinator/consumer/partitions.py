@@ -1,4 +1,4 @@
-"""Sets of partitions by topic id, as assignments have them, and as records list them."""
+"""Sets of partitions by topic id, converted from and to lists in records."""
 
 from collections.abc import Iterable
 

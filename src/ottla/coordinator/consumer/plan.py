@@ -1,4 +1,4 @@
-"""A decision about a consumer group: its records, each replayed into a copy at once."""
+"""A decision about a consumer group; each record is replayed into a copy of the group at once."""
 
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import Member
@@ -22,17 +22,17 @@ from ottla.coordinator.plan import Plan
 
 
 class ConsumerPlan(Plan[ConsumerGroup]):
-    """The records of a consumer group, by what they are for."""
+    """Writes the records of a consumer group, with one method for each kind."""
 
     def describe_member(self, member: Member) -> None:
-        """What it has said of itself."""
+        """Writes the member's metadata."""
         key = ConsumerGroupMemberMetadataKey(
             group_id=self.group.group_id, member_id=member.member_id
         )
         self.record(key, member.metadata_record())
 
     def move_member(self, member: Member) -> None:
-        """How far it has come."""
+        """Writes the member's epoch and current assignment."""
         key = ConsumerGroupCurrentMemberAssignmentKey(
             group_id=self.group.group_id, member_id=member.member_id
         )
@@ -77,15 +77,17 @@ class ConsumerPlan(Plan[ConsumerGroup]):
         self.record(key, None)
 
     def raise_epoch(self) -> None:
-        """The members or their topics have changed: a new target is due."""
+        """Raises the group epoch, so that a new target assignment is computed."""
         key = ConsumerGroupMetadataKey(group_id=self.group.group_id)
         self.record(key, ConsumerGroupMetadataValue(epoch=self.group.epoch + 1))
 
     def look(self, revision: int) -> None:
-        """The topics were looked at, as they are at this revision of the catalog."""
+        """Notes the revision of the catalog at which the topics were looked up."""
         if self.group.revision != revision:
             self.change().revision = revision
 
     def resolved(self, regex: str, revisions: tuple[int, int]) -> None:
-        """An expression was looked at, as topics and what is visible are at these revisions."""
+        """Notes the revisions of the catalog and of the visible topics at which a regex was
+        resolved.
+        """
         self.change().regex_revisions[regex] = revisions

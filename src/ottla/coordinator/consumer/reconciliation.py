@@ -1,8 +1,9 @@
-"""A member's next step from its current to its target assignment. Pure.
+"""The next step of a member from its current to its target assignment. Pure.
 
-First it gives up partitions that it should no longer have, and stays in its epoch until it confirms
-that. Then it takes the target's epoch with the free partitions, and gets the rest as others release
-them. So a partition never has two owners. Kafka's counterpart: `CurrentAssignmentBuilder`.
+First the member revokes partitions outside its target, and stays in its epoch until it confirms
+that. Then it advances to the target's epoch with the free partitions, and gets the others when
+their owners release them. So a partition never has two owners. Kafka's counterpart:
+`CurrentAssignmentBuilder`.
 """
 
 from collections.abc import Callable
@@ -22,10 +23,10 @@ def reconcile(
     owned: Assignment | None,
     is_free: Callable[[TopicIdPartition], bool],
 ) -> Member:
-    """The member one step further, or as it is when it has to wait.
+    """Returns the member after its next step, or unchanged if it must wait.
 
-    `owned` is what the member says that it has, `None` when it says nothing. `is_free` says
-    whether nobody else holds a partition. Raises `ApiError` for a state that nobody knows.
+    `owned` are the partitions that the member reports, `None` if it reports none. `is_free` returns
+    whether no other member holds a partition. Raises `ApiError` if the member's state is unknown.
     """
     match member.state:
         case MemberState.STABLE:
@@ -44,7 +45,7 @@ def reconcile(
 
 
 def _still_owns(owned: Assignment | None, revoked: Assignment) -> bool:
-    """A member that does not say what it owns may own everything."""
+    """A member that does not report its partitions may own any of them."""
     return owned is None or bool(owned & revoked)
 
 

@@ -1,4 +1,4 @@
-"""Requests of members and administrators to groups of the new protocol, and the answers."""
+"""Requests of members and administrators to consumer groups, and the responses."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Self
@@ -9,7 +9,7 @@ from ottla.coordinator.consumer.partitions import Assignment
 
 
 class VisibleTopics(NamedTuple):
-    """The topics that a member's expression may find; `revision` rises when others may be."""
+    """The topics that a client may describe; `revision` rises when they may have changed."""
 
     may_describe: Callable[[str], bool]
     revision: int
@@ -20,10 +20,10 @@ EVERY_TOPIC: Final = VisibleTopics(lambda _: True, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
-    """A sign of life. `None`, and -1 for the timeout, say that nothing has changed.
+    """A heartbeat. `None`, and -1 for the timeout, mean that the value has not changed.
 
-    `epoch` is 0 to enter, -1 to leave, -2 to leave and come back as the same static member.
-    `owned` is what the member has. `must_bring_id`: the client makes up its own id (KIP-1082).
+    `epoch` is 0 to join, -1 to leave, -2 to leave and return as the same static member. `owned` are
+    the member's partitions. `must_bring_id`: the client chooses its member id (KIP-1082).
     """
 
     group_id: str
@@ -43,7 +43,7 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is complete, as from a member that joins or that missed an answer."""
+        """Whether all fields are set, as by a member that joins or that missed a response."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.epoch == 0 or (
             self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
@@ -52,7 +52,7 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatAnswer:
-    """`assigned` is `None` when the member knows it already."""
+    """`assigned` is `None` if the member's assignment has not changed."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -81,7 +81,7 @@ class ConsumerMemberDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupDescription:
-    """`state` is the state's name."""
+    """`state` is the name of the state."""
 
     group_id: str
     state: str

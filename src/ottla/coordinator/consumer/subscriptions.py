@@ -1,4 +1,4 @@
-"""The subscriptions of a group's members, matched against the existing topics.
+"""Matches the subscriptions of a group with the existing topics.
 
 Kafka's counterparts: `GroupMetadataManager.updateSubscriptionMetadata`, `TopicRegexResolver`.
 """
@@ -17,7 +17,7 @@ from ottla.coordinator.offsets.records import TopicMetadata
 
 @lru_cache(maxsize=1024)
 def compile_regex(text: str) -> TopicRegex:
-    """Raises `ApiError(INVALID_REGULAR_EXPRESSION)`."""
+    """Compiles an expression; raises `ApiError(INVALID_REGULAR_EXPRESSION)`."""
     try:
         return TopicRegex(text)
     except RegexError as error:
@@ -28,7 +28,7 @@ def compile_regex(text: str) -> TopicRegex:
 
 
 def matching_topics(regex: str, catalog: TopicCatalog, visible: VisibleTopics) -> frozenset[str]:
-    """The visible topics whose whole name an expression matches; raises `ApiError`."""
+    """The visible topics whose full name matches the expression; raises `ApiError`."""
     compiled, may_describe = compile_regex(regex), visible.may_describe
     return frozenset(
         topic.name for topic in catalog if compiled.matches(topic.name) and may_describe(topic.name)
@@ -38,10 +38,12 @@ def matching_topics(regex: str, catalog: TopicCatalog, visible: VisibleTopics) -
 def resolve(
     plan: ConsumerPlan, regex: str | None, catalog: TopicCatalog, visible: VisibleTopics
 ) -> bool:
-    """Looks up what a member's expression matches, where that may have changed; whether it has.
+    """Resolves a member's expression if topics may have changed; returns whether the result
+    changed.
 
-    Each expression for a member that uses it: others may see other topics. Kafka resolves those of
-    the whole group for the member whose heartbeat comes first.
+    Only the member's own expression is resolved, because members may see different topics. Kafka
+    resolves all expressions of the group with the rights of the first member that sends a
+    heartbeat.
     """
     revisions = (catalog.revision, visible.revision)
     if not regex or plan.group.regex_revisions.get(regex) == revisions:
@@ -55,7 +57,7 @@ def resolve(
 
 
 def refresh(plan: ConsumerPlan, catalog: TopicCatalog) -> bool:
-    """Looks at the topics again; whether anything is different for the group."""
+    """Looks up the subscribed topics again; returns whether they changed for the group."""
     has_changed = False
     for regex in sorted(plan.group.regexes.keys() - plan.group.used_regexes()):
         plan.forget_regex(regex)

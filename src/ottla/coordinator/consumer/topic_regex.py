@@ -1,22 +1,22 @@
-"""Expressions that name topics, in RE2's syntax and, like there, in linear time.
+"""Expressions that select topics, in RE2's syntax and matched in linear time.
 
-A client chooses the expression and one thread serves all clients, so an expression that backtracks
-for hours must not be possible. Kafka's counterpart: RE2/J, in `TopicRegexResolver`.
+Clients choose the expression and one thread serves all clients, so an expression must not be able
+to backtrack for hours. Kafka's counterpart: RE2/J, in `TopicRegexResolver`.
 """
 
 
 class RegexError(ValueError):
-    """Not a valid expression; the text says why."""
+    """The expression is invalid; the text says why."""
 
 
 class TopicRegex:
     """A compiled expression; raises `RegexError`."""
 
     def __init__(self, text: str) -> None:
-        import re2  # only groups that subscribe by expression need it, and start-up counts
+        import re2  # slow to import, and only needed for subscriptions by expression
 
         options = re2.Options()
-        options.log_errors = False  # on stderr, which is the broker's
+        options.log_errors = False  # RE2 would write them to the broker's stderr
         try:
             self._compiled = re2.compile(text, options)
         except re2.error as error:
@@ -26,5 +26,5 @@ class TopicRegex:
             raise RegexError("not valid Unicode text") from error
 
     def matches(self, name: str) -> bool:
-        """Whether it matches a whole name."""
+        """Whether the full name matches."""
         return self._compiled.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""Which heartbeats make sense at all, and which epochs are accepted.
+"""Checks of heartbeats: their fields and their member epochs.
 
 Kafka's counterparts: `throwIfConsumerGroupHeartbeatRequestIsInvalid`,
 `throwIfConsumerGroupMemberEpochIsInvalid`.
@@ -64,10 +64,10 @@ def is_leaving(request: HeartbeatRequest) -> bool:
 
 
 def check_epoch(member: Member, request: HeartbeatRequest) -> None:
-    """Raises `ApiError(FENCED_MEMBER_EPOCH)`; the member must give up everything and rejoin.
+    """Raises `ApiError(FENCED_MEMBER_EPOCH)`; the member must abandon its partitions and rejoin.
 
-    The epoch before is accepted from who owns nothing else than it may: the answer with the new one
-    may have been lost. So is 0, with which somebody enters again.
+    Epoch 0 is accepted: the member rejoins. The previous epoch is accepted if the member owns only
+    partitions assigned to it, because the response with the new epoch may have been lost.
     """
     if request.epoch in (JOIN_EPOCH, member.epoch):
         return
@@ -84,7 +84,7 @@ def check_epoch(member: Member, request: HeartbeatRequest) -> None:
 
 
 def check_instance(member: Member | None, request: HeartbeatRequest) -> Member:
-    """The static member that a request names; raises `ApiError` when it is another's name."""
+    """Returns the static member; raises `ApiError` if it is unknown or has another member id."""
     if member is None:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown."
@@ -99,7 +99,7 @@ def check_instance(member: Member | None, request: HeartbeatRequest) -> Member:
 
 
 def check_released(member: Member, request: HeartbeatRequest) -> None:
-    """Raises `ApiError(UNRELEASED_INSTANCE_ID)` while another member has the name."""
+    """Raises `ApiError(UNRELEASED_INSTANCE_ID)` unless the static member has left."""
     if member.epoch != LEAVE_STATIC_EPOCH:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetDelete, and expired offsets: all that ends in records of offsets.
+"""OffsetCommit, OffsetDelete and the expiry of offsets.
 
 Kafka's counterpart: `OffsetMetadataManager`.
 """
@@ -23,9 +23,10 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """`retention_ms` is from old clients, which choose how long an offset is kept.
+    """An OffsetCommit request.
 
-    `producer` is the id and epoch in whose transaction the offsets are committed.
+    `retention_ms` is sent by old clients, which choose how long an offset is kept. `producer` is
+    the id and epoch of the transaction in which the offsets are committed.
     """
 
     claim: MemberClaim
@@ -36,13 +37,13 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionErrors:
-    """An error code for each partition, and one for the group as a whole."""
+    """An error code for each partition, and one for the group."""
 
     error: ErrorCode = ErrorCode.NONE
     partitions: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
     def refused(self, code: ErrorCode) -> Self:
-        """The partitions that were in order are now in this error."""
+        """The same response, with `code` for the partitions that had no error."""
         return replace(
             self,
             partitions={
@@ -52,7 +53,7 @@ class PartitionErrors:
 
 
 class Commits:
-    """Each method writes records into a draft. A group of `None` has no members, only offsets."""
+    """Writes records into a draft. A group of `None` has no members, only offsets."""
 
     def __init__(self, config: GroupCoordinatorConfig, offsets: CommittedOffsets) -> None:
         self._config = config
@@ -61,7 +62,7 @@ class Commits:
     def commit(
         self, group: Group | None, request: CommitRequest, draft: Draft
     ) -> dict[TopicPartition, ErrorCode]:
-        """Writes offsets down, with an error code for each; raises `ApiError` when none may be."""
+        """Writes offsets; returns an error code for each partition. Raises `ApiError`."""
         claim = request.claim
         if group is not None:
             group.admit_commit(claim, draft, is_transactional=request.producer is not None)
@@ -80,7 +81,7 @@ class Commits:
     def delete(
         self, group: Group | None, group_id: str, wanted: Iterable[TopicPartition], draft: Draft
     ) -> dict[TopicPartition, ErrorCode]:
-        """Forgets offsets of topics that no member reads (KIP-496); raises `ApiError`."""
+        """Deletes offsets of topics that no member reads (KIP-496); raises `ApiError`."""
         self._check_exists(group, group_id)
         if group is not None:
             group.check_offset_deletion()
@@ -96,7 +97,7 @@ class Commits:
         return errors
 
     def delete_group(self, group: Group | None, group_id: str, draft: Draft) -> None:
-        """Removes a group without members and its offsets (KIP-229); raises `ApiError`."""
+        """Deletes a group without members and its offsets (KIP-229); raises `ApiError`."""
         self._check_exists(group, group_id)
         if group is not None and not group.is_empty:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
@@ -110,13 +111,13 @@ class Commits:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def forget_topics(self, group_id: str, topics: frozenset[str], draft: Draft) -> None:
-        """The topics are deleted, and offsets in them mean nothing."""
+        """Deletes the offsets of deleted topics."""
         for where in self._offsets.of(group_id):
             if where[0] in topics:
                 draft.record(_offset_key(group_id, where), None)
 
     def expire(self, group: Group | None, group_id: str, draft: Draft) -> None:
-        """Forgets old offsets, and a group without members when nothing is left of it."""
+        """Deletes expired offsets, and the group if it has neither members nor offsets."""
         known = self._offsets.of(group_id)
         expired = self._expired(group, group_id, draft.at.now_ms)
         for where in expired:
@@ -141,7 +142,7 @@ class Commits:
 
 
 def write_tombstones(group: Group, draft: Draft) -> None:
-    """Forgets all records of a group, but not its offsets."""
+    """Writes tombstones for all records of a group except its offsets."""
     for key in group.tombstones():
         draft.record(key, None)
 

@@ -1,8 +1,7 @@
-"""Committed offsets of all groups: what the records of kind 0 and 1 add up to.
+"""The committed offsets of all groups, from the record kinds 0 and 1.
 
-Shared by the machines of both group protocols. Offsets of a transaction wait here until its marker
-has come; a commit that was written later than they were wins over them. Kafka's counterpart:
-`OffsetMetadataManager`.
+Shared by classic and consumer groups. Offsets committed in a transaction are pending until its
+marker; an offset that was written after them is kept. Kafka's counterpart: `OffsetMetadataManager`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,9 +19,10 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """`record_offset` is where in `__consumer_offsets` it was written.
+    """`record_offset` is the offset of the commit's record in `__consumer_offsets`.
 
-    `expire_ms` is what clients of old chose themselves; otherwise the broker's retention counts.
+    `expire_ms` is set for old clients that choose a retention time; otherwise the broker's
+    retention applies.
     """
 
     offset: int
@@ -47,7 +47,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOffset:
-    """An offset that somebody commits; `commit_ms` is the client's time, if it sent one."""
+    """An offset to be committed; `commit_ms` is the client's timestamp, if it sent one."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -56,7 +56,8 @@ class NewOffset:
 
     def to_record(self, now_ms: int, retention_ms: int | None) -> OffsetCommitValue:
         commit_ms = now_ms if self.commit_ms is None else self.commit_ms
-        # Java's sum overflows, and what was to be kept longest is gone at once.
+        # Clamped: in Java the sum overflows, and an offset with the longest retention expires at
+        # once.
         expire_ms = max(-INT64_MAX, min(INT64_MAX, commit_ms + (retention_ms or 0)))
         return OffsetCommitValue(
             offset=self.offset,
@@ -69,7 +70,7 @@ class NewOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
-    """What a group has committed; an unstable one may be overtaken by an open transaction."""
+    """The committed offset; `is_unstable` while an open transaction may replace it."""
 
     committed: CommittedOffset | None
     is_unstable: bool = False
@@ -77,13 +78,13 @@ class FetchedOffset:
 
 @dataclass(slots=True)
 class _Pending:
-    """What one open transaction is about to commit, by group."""
+    """Offsets committed in one open transaction, by group."""
 
     by_group: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
 
 
 class CommittedOffsets:
-    """Changed by `replay` and `end_transaction` alone."""
+    """Only `replay`, `end_transaction` and `forget_some` change the offsets."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
@@ -99,7 +100,7 @@ class CommittedOffsets:
         *,
         producer_id: int | None = None,
     ) -> None:
-        """Takes in a record; one of a transaction, by its producer's id, waits for the end."""
+        """Applies a record; with `producer_id` the offset is pending until the transaction ends."""
         where = TopicPartition(key.topic, key.partition)
         if value is None:
             self._forget(key.group, where)
@@ -112,7 +113,7 @@ class CommittedOffsets:
             pending.by_group.setdefault(key.group, {})[where] = committed
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction has come."""
+        """Applies or drops the pending offsets of a producer's transaction."""
         pending = self._pending.pop(producer_id, None)
         if pending is None or not is_commit:
             return
@@ -131,7 +132,9 @@ class CommittedOffsets:
                 del self._by_group[group_id]
 
     def forget_some(self, count: int) -> bool:
-        """Forgets some groups, whose offsets another coordinator has; whether there are more."""
+        """Drops `count` groups, which another coordinator has taken over; returns whether more
+        remain.
+        """
         for _ in range(min(count, len(self._by_group))):
             self._by_group.popitem()
         return bool(self._by_group)
@@ -139,15 +142,15 @@ class CommittedOffsets:
     # Questions
 
     def __contains__(self, group_id: str) -> bool:
-        """Whether a group has committed anything, including in a transaction that is still open."""
+        """Whether the group has committed offsets, including those of open transactions."""
         return group_id in self._by_group or self.has_pending(group_id)
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether a transaction that is still open is about to commit for it."""
+        """Whether an open transaction has committed offsets for the group."""
         return any(group_id in pending.by_group for pending in self._pending.values())
 
     def group_ids(self) -> Iterator[str]:
-        """The groups that have committed offsets."""
+        """The groups with committed offsets, without those of open transactions."""
         return iter(self._by_group)
 
     def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
@@ -156,7 +159,7 @@ class CommittedOffsets:
     def fetch(
         self, group_id: str, wanted: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, FetchedOffset]:
-        """What a group has committed for some partitions, or for all that it has read."""
+        """The committed offsets of the wanted partitions, or of all partitions if `None`."""
         known = self.of(group_id)
         places = list(known) if wanted is None else wanted
         return {
@@ -174,10 +177,10 @@ class CommittedOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """Which offsets of a group are too old at `now_ms`.
+    """The rule by which offsets of a group expire at `now_ms`.
 
-    `base_ms` is when the group lost its last member; where there is none, the time of each commit
-    counts (KIP-211). Kafka: `OffsetExpirationConditionImpl`.
+    Retention starts at `base_ms`, when the group lost its last member, or else at the time of each
+    commit (KIP-211). Kafka: `OffsetExpirationConditionImpl`.
     """
 
     now_ms: int

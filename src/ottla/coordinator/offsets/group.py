@@ -17,23 +17,23 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, so that it may be deleted."""
+        """Whether the group has no members and may be deleted."""
 
     @property
     def is_vacant(self) -> bool:
-        """Whether nothing of it is written down, and no member is in it or about to be."""
+        """Whether the group has no records, no members and no assigned member ids."""
 
     def replay(self, key: Message, value: Message | None) -> None:
-        """Takes in one of its records."""
+        """Applies one of the group's records."""
 
     def copy(self) -> Self:
-        """The group to plan on: a change of it does not change this one."""
+        """A copy to plan on; changes of the copy do not affect this group."""
 
     def tombstones(self) -> Iterable[Message]:
-        """The keys of all its records, the group's own last; only of an empty group."""
+        """The keys of all records of an empty group; the group's own key is the last."""
 
     def timer_keys(self) -> Iterable[TimerKey]:
-        """The keys of all deadlines that it may have."""
+        """The keys of all deadlines that the group may have."""
 
     def admit_commit(self, claim: MemberClaim, draft: Draft, *, is_transactional: bool) -> None:
         """Raises `ApiError` unless the client may commit offsets; may extend its session."""
@@ -42,13 +42,13 @@ class Group(Protocol):
         """Raises `ApiError` unless the client may see the group's offsets."""
 
     def check_offset_deletion(self) -> None:
-        """Raises `ApiError` while no offsets may be deleted."""
+        """Raises `ApiError` if the group's offsets may not be deleted."""
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """The topics that its members read; `None` when that is not known."""
+        """The topics that members subscribe to; `None` if unknown."""
 
     def expiry(self, now_ms: int, retention_ms: int) -> Expiry | None:
-        """Which of its offsets are too old; `None` while members may need all."""
+        """The expiry rule for the group's offsets; `None` if none may expire."""
 
     def listing(self) -> GroupListing:
-        """Its line in the list of all groups."""
+        """The group's entry in the list of groups."""

@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`: committed offsets, and the state of groups.
 
-The two bytes before a key say what kind of record it is; those before a value are a version. A null
-value forgets the key. Kinds 0 and 1 are commits, 2 is a classic group, 3 to 8 and 16 belong to the
-new group protocol (KIP-848). Kafka 4.1 and later write 4 no more, and let an empty one stand.
+The two bytes before a key are the kind of the record, those before a value its version. A null
+value is a tombstone. Kinds 0 and 1 are commits, 2 is a classic group, 3 to 8 and 16 belong to
+consumer groups (KIP-848). Kafka 4.1 and later no longer write kind 4, and ignore an empty one.
 
 Kafka's counterparts: `GroupCoordinatorRecordHelpers`, `GroupCoordinatorRecordSerde`.
 """
@@ -17,7 +17,7 @@ from ottla.codec.versioned import decode_versioned, encode_versioned, version_of
 
 
 class OffsetCommitKey(Message, versions="0-1"):
-    """Whose offset. Kinds 0 and 1 are alike; Kafka writes 1."""
+    """Group, topic and partition of a commit. Kinds 0 and 1 are alike; Kafka writes 1."""
 
     group: str = string("0+")
     topic: str = string("0+")
@@ -43,7 +43,7 @@ class GroupMetadataKey(Message, versions="2"):
 
 
 class MemberMetadata(Struct):
-    """A member of a classic group; subscription and assignment are the protocol's own bytes."""
+    """A member of a classic group; subscription and assignment are opaque bytes."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("3+", default=None, nullable="3+", ignorable=True)
@@ -56,7 +56,7 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    """A classic group as it was when its members had their assignments.
+    """A classic group as of its last assignment.
 
     `protocol` and `leader` are null in an empty group. Version 3 adds static members (KIP-345).
     """
@@ -74,7 +74,7 @@ class ConsumerGroupMetadataKey(Message, versions="3"):
 
 
 class ConsumerGroupMetadataValue(Message, versions="0", flexible="0+"):
-    """A group of the new protocol; its epoch rises when members or topics change."""
+    """The epoch of a consumer group; it rises when members or topics change."""
 
     epoch: int = int32("0+")
 
@@ -96,7 +96,7 @@ class TopicMetadata(Struct):
 
 
 class ConsumerGroupPartitionMetadataValue(Message, versions="0", flexible="0+"):
-    """The subscribed topics as the group last saw them; a difference raises its epoch."""
+    """The subscribed topics as last seen by the group; a difference raises its epoch."""
 
     topics: list[TopicMetadata] = array(TopicMetadata, "0+")
 
@@ -112,14 +112,14 @@ class ClassicProtocol(Struct):
 
 
 class ClassicMemberMetadata(Struct):
-    """A member that still speaks the classic protocol, while its group is being moved."""
+    """A member that uses the classic protocol while its group is being migrated."""
 
     session_timeout_ms: int = int32("0+")
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol, "0+")
 
 
 class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
-    """What a member said about itself."""
+    """The metadata that a member sent."""
 
     instance_id: str | None = string("0+", nullable="0+")
     rack_id: str | None = string("0+", nullable="0+")
@@ -139,7 +139,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, versions="6"):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, versions="0", flexible="0+"):
-    """The group epoch that the target assignment was made for."""
+    """The group epoch for which the target assignment was computed."""
 
     assignment_epoch: int = int32("0+")
 
@@ -155,7 +155,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
-    """What a member shall have in the end."""
+    """The target assignment of a member."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
 
@@ -166,7 +166,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, versions="8"):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
-    """What a member has, on its way to the target."""
+    """The current assignment of a member."""
 
     member_epoch: int = int32("0+")
     previous_member_epoch: int = int32("0+")
@@ -181,9 +181,9 @@ class ConsumerGroupRegularExpressionKey(Message, versions="16"):
 
 
 class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
-    """The topics that matched when it was last looked; Kafka 4 writes these, 3.9 does not.
+    """The topics that an expression matched; written by Kafka 4, but not by 3.9.
 
-    `version` counts changes of the cluster's topics, `timestamp` is when it was looked.
+    `version` is the version of the cluster's topics and `timestamp` the time of the match.
     """
 
     topics: list[str] = array(string, "0+")
@@ -206,10 +206,10 @@ VALUE_CLASSES: Final[dict[type[Message], type[Message]]] = {
 KEY_CLASSES: Final[dict[int, type[Message]]] = {
     kind: key for key in VALUE_CLASSES for kind in range(key.VERSIONS.first, key.VERSIONS.last + 1)
 }
-"""The kinds of record: a key's class by the number before it."""
+"""The key class of each kind of record."""
 
 WRITTEN_VERSIONS: Final[dict[type[Message], int]] = {OffsetCommitValue: 3, GroupMetadataValue: 3}
-"""Kafka 3.9 and 4 write these, so that older brokers can read them; everything else version 0."""
+"""The versions that Kafka 3.9 and 4 write, which older brokers can read; 0 for all others."""
 
 EXPIRING_COMMIT_VERSION: Final = 1
 
@@ -219,16 +219,16 @@ def encode_key(key: Message) -> bytes:
 
 
 def decode_key(buffer: Buffer) -> Message | None:
-    """The key, or `None` for a kind of record that this code does not know: leave it alone.
+    """Decodes a key; `None` for an unknown kind of record, which must be left alone.
 
-    Raises `ProtocolError` when the bytes are no key.
+    Raises `ProtocolError` if the bytes are not a key.
     """
     key_class = KEY_CLASSES.get(version_of(buffer))
     return None if key_class is None else decode_versioned(key_class, buffer)
 
 
 def encode_value(value: Message) -> bytes:
-    """The value in the version that Kafka chooses for it."""
+    """Encodes the value in the version that Kafka writes."""
     version = WRITTEN_VERSIONS.get(type(value), 0)
     if isinstance(value, OffsetCommitValue) and value.expire_timestamp_ms != -1:
         version = EXPIRING_COMMIT_VERSION
@@ -236,5 +236,5 @@ def encode_value(value: Message) -> bytes:
 
 
 def decode_value(key: Message, buffer: Buffer) -> Message:
-    """The value that belongs to a key; raises `ProtocolError`."""
+    """Decodes the value of a key; raises `ProtocolError`."""
     return decode_versioned(VALUE_CLASSES[type(key)], buffer)

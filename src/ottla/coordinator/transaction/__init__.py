@@ -1,4 +1,4 @@
-"""Transactions: which producer writes where, and how each ended.
+"""Transactions: their producers, their partitions and their outcomes.
 
 May import what `coordinator` may. Start at `state.py`, then `machine.py`.
 """

@@ -1,7 +1,7 @@
-"""The end of a transaction: by its producer, or because somebody or something has shut that out.
+"""The end of a transaction, requested by its producer or forced by fencing.
 
-A producer of transactions version 2 comes out of every end with a new epoch, so that nothing it
-sent for the transaction before can reach the next (KIP-890). Kafka's counterparts:
+With transactions version 2 every end gives the producer a new epoch, so that no delayed message of
+the ended transaction can reach the next one (KIP-890). Kafka's counterparts:
 `TransactionCoordinator.endTransaction`, `TransactionMetadata.prepareAbortOrCommit`.
 """
 
@@ -30,13 +30,16 @@ def end_producer(
     new_producer_id: Callable[[], int],
     now_ms: int,
 ) -> Change | None:
-    """What the transaction becomes; `None` when it has ended so before. Raises `ApiError`."""
+    """The change that ends the transaction; `None` if it already ended in this way.
+
+    Raises `ApiError`.
+    """
     bumps = client_version >= FIRST_EPOCH_BUMP_VERSION
     has_ended_so = known.state in (COMMITTED if is_commit else ABORTED)
     is_retry = bumps and known.has_ended and _was_before_the_end(known, claim)
     if not is_retry:
         known.check_producer(claim.producer_id, claim.epoch)
-    # With version 2, a client with the present epoch asks for the end of what comes next.
+    # With version 2, a request with the current epoch is about the next transaction.
     is_about_this_end = is_retry or not bumps
     if known.has_ended and is_about_this_end and not has_ended_so:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
@@ -58,12 +61,14 @@ def end_producer(
 
 
 def fence(known: Transaction, now_ms: int) -> Change:
-    """Aborts an open transaction under an epoch that no producer has."""
+    """Aborts an open transaction with a raised epoch, which fences its producer."""
     return known.change(TransactionState.PREPARE_ABORT, now_ms, epoch=known.epoch + 1)
 
 
 def _was_before_the_end(known: Transaction, claim: ProducerClaim) -> bool:
-    """Whether this is the producer as it was before the end gave it another epoch, or id."""
+    """Whether the claim has the id and epoch that the producer had before the last end changed
+    them.
+    """
     if claim.producer_id == known.producer_id:
         return claim.epoch == known.epoch - 1
     is_before = claim.producer_id == known.previous_producer_id

@@ -22,13 +22,16 @@ from ottla.coordinator.transaction.transaction import (
 def init_producer(
     known: Transaction, request: InitRequest, new_producer_id: Callable[[], int], now_ms: int
 ) -> Change:
-    """What the id becomes; PrepareAbort if a transaction is in the way. Raises `ApiError`."""
+    """The change that initializes the producer; PrepareAbort if a transaction is open.
+
+    Raises `ApiError`.
+    """
     if known.is_prepared:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     expected = None if known.epoch == NO_PRODUCER_EPOCH else request.expected
     current = (known.producer_id, known.epoch)
     if expected is not None and known.recovery == (expected, current) and not known.is_ongoing:
-        # The answer to the last time was lost.
+        # The response to the previous request was lost.
         return _begin(known, request, now_ms)
     if expected is not None and expected != current:
         raise ApiError(ErrorCode.PRODUCER_FENCED)

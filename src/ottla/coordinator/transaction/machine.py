@@ -1,14 +1,14 @@
-"""The transaction coordinator: a machine without clock, disk or network.
+"""The transaction coordinator: a state machine without clock, disk or network.
 
-Operations take values and a moment, and return a `Decision`. The caller appends the
-decision's records to `__transaction_state`, hands them to `replay`, and only then answers. After
-that it looks at `prepared`: it writes the markers, and only when all are written out has `complete`
-say so in the log. At start it replays the log, and `prepared` is what a crash cut off.
+Operations take values and a time, and return a `Decision`. The caller appends its records to
+`__transaction_state`, passes them to `replay`, and only then responds. Afterwards the caller writes
+the markers of the transactions in `prepared`, and calls `complete` once all markers of a
+transaction are written. At start the caller replays the log; `prepared` then contains the
+transactions that a crash interrupted.
 
-Different from Kafka: the abort that shuts a producer out is one record, so that nobody is ever seen
-in PrepareEpochFence; and an old producer that asks to recover (KIP-360) does not abort the
-transaction of its successor. Kafka's counterparts: `TransactionCoordinator`,
-`TransactionStateManager`.
+Different from Kafka: the abort that fences a producer is a single record, so PrepareEpochFence
+never occurs; and an old producer that asks to recover (KIP-360) does not abort the transaction of
+its successor. Kafka's counterparts: `TransactionCoordinator`, `TransactionStateManager`.
 """
 
 from collections import deque
@@ -40,7 +40,7 @@ from ottla.coordinator.transaction.state import TransactionState
 from ottla.coordinator.transaction.transaction import NO_PRODUCER_ID, Change, Transaction
 
 RETRY_MS: Final = 1000
-"""When an abort is tried again for which the log took no record."""
+"""The delay before an abort is retried if its record could not be appended."""
 
 
 class Due(Enum):
@@ -49,7 +49,7 @@ class Due(Enum):
 
 
 class TransactionMachine:
-    """All transactional ids. `transactions` is for looking at."""
+    """All transactional ids. `transactions` is read-only for callers."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class TransactionMachine:
         self._timers = timers
         self._to_look_through: deque[str] = deque()
         self._quiet_since_ms: dict[str, float] = {}
-        """When a look first found nothing new of an id, on the monotonic clock."""
+        """The monotonic time since when each unused id has had no new record."""
 
     # Replay
 
     def replay(self, key: TransactionLogKey, value: TransactionLogValue | None) -> None:
-        """Takes in a record of `__transaction_state`."""
+        """Applies a record of `__transaction_state`."""
         transactional_id = key.transactional_id
         self._quiet_since_ms.pop(transactional_id, None)
         if value is None:
@@ -87,15 +87,15 @@ class TransactionMachine:
             self._prepared.pop(transactional_id, None)
 
     def loaded(self, at: Timestamps) -> None:
-        """Everything is replayed: what is ongoing has what is left of its time.
+        """Call after the replay: ongoing transactions continue with their remaining time.
 
-        Which is never more than all of it, though the clock may have been set back.
+        The remaining time never exceeds the timeout, even if the clock was set back.
         """
         for _ in self.loaded_in_steps(lambda: at):
             pass
 
     def loaded_in_steps(self, now: Callable[[], Timestamps]) -> Iterator[None]:
-        """As `loaded`, in short steps."""
+        """Like `loaded`, in short steps."""
         limit_ms = self._config.transactional_id_expiration_ms
         for number, (key, one) in enumerate(list(self.transactions.items()), 1):
             at = now()
@@ -110,10 +110,10 @@ class TransactionMachine:
     # Producers
 
     def init_producer(self, request: InitRequest, at: Timestamps) -> Decision[ProducerAnswer]:
-        """Gives a producer its id and epoch, and fences those that had the id before.
+        """Handles InitProducerId: assigns an id and epoch, and fences earlier producers.
 
-        CONCURRENT_TRANSACTIONS together with records means that an open transaction is aborted
-        first: to be asked again when that is complete.
+        CONCURRENT_TRANSACTIONS with records means that an open transaction is aborted first; the
+        client repeats the request until the abort is complete.
         """
         key = request.transactional_id
         try:
@@ -144,7 +144,7 @@ class TransactionMachine:
         *,
         client_version: int = 0,
     ) -> Decision[Outcome]:
-        """The producer is about to write to partitions; the first ones begin a transaction."""
+        """Adds partitions to the transaction; begins one if none is open."""
         key = claim.transactional_id
         added = frozenset(partitions)
         try:
@@ -171,9 +171,9 @@ class TransactionMachine:
     def verify(
         self, claim: ProducerClaim, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition belongs to the transaction that is open (KIP-890).
+        """Returns for each partition whether it belongs to the open transaction (KIP-890).
 
-        TRANSACTION_ABORTABLE where it does not.
+        The error is TRANSACTION_ABORTABLE if it does not.
         """
         wanted = list(partitions)
         try:
@@ -199,7 +199,7 @@ class TransactionMachine:
     def end(
         self, claim: ProducerClaim, at: Timestamps, *, is_commit: bool, client_version: int = 0
     ) -> Decision[ProducerAnswer]:
-        """Commits or aborts; the answer's id and epoch are for producers of version 2 (KIP-890)."""
+        """Handles EndTxn; version 2 producers continue with the returned id and epoch (KIP-890)."""
         key = claim.transactional_id
         try:
             if not key:
@@ -222,7 +222,7 @@ class TransactionMachine:
 
     @property
     def prepared(self) -> list[MarkersToWrite]:
-        """The transactions that are decided and not complete."""
+        """The transactions whose outcome is decided and whose markers are not all written."""
         return [self.markers_of(self.transactions[one]) for one in self._prepared]
 
     def markers_of(self, known: Transaction) -> MarkersToWrite:
@@ -235,7 +235,7 @@ class TransactionMachine:
         )
 
     def complete(self, transactional_id: str, at: Timestamps) -> Decision[Outcome]:
-        """All markers are written out."""
+        """Completes a transaction whose markers are all written."""
         known = self.transactions[transactional_id]
         is_commit = known.state is TransactionState.PREPARE_COMMIT
         state = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
@@ -257,9 +257,9 @@ class TransactionMachine:
     # Time
 
     def advance(self, at: Timestamps) -> Decision[Answer] | None:
-        """What time has brought about; to be called until it returns `None`.
+        """Handles one expired deadline; call until it returns `None`.
 
-        One at a time, since each must be replayed before the next can be decided.
+        Each decision must be replayed before the next one can be made.
         """
         if self._to_look_through:
             return self._expire(self._to_look_through.popleft(), at)
@@ -307,7 +307,7 @@ class TransactionMachine:
     def refused(
         self, decision: Decision[AnswerT], code: ErrorCode, at: Timestamps
     ) -> Decision[AnswerT]:
-        """What to answer in place of a decision whose records could not be appended."""
+        """Returns the decision to use if the records of `decision` could not be appended."""
         timeout = (Due.TIMEOUT, decision.key)
         known = self.transactions.get(decision.key)
         if known is not None and known.is_ongoing and timeout not in self._timers:

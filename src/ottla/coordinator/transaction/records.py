@@ -1,7 +1,7 @@
-"""The records of `__transaction_state`: each transactional id with its producer and transaction.
+"""The records of `__transaction_state`: one key for each transactional id.
 
 Format page: docs/format/transaction-state.md. The two bytes before key and value are their
-versions. A null value forgets the transactional id. Kafka's counterpart: `TransactionLog`.
+versions. A null value deletes the transactional id. Kafka's counterpart: `TransactionLog`.
 """
 
 from ottla.base.errors import ProtocolError
@@ -12,8 +12,9 @@ from ottla.codec.versioned import decode_versioned, encode_versioned, version_of
 
 WRITTEN_VERSION = 0
 TAGGED_VERSION = 1
-"""Version 1 is flexible. Kafka writes it from the feature `transaction.version` 1 on; here it is
-written only for what version 0 has no place for, so that Kafkas of every age can read the rest."""
+"""Version 1 is flexible. Kafka writes it if the feature `transaction.version` is at least 1. Ottla
+writes it only if a value does not fit version 0, so that all Kafka versions can read the others.
+"""
 
 STATUSES = range(8)
 
@@ -33,9 +34,9 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
     """The state of a transactional id; partitions are null while no transaction is open.
 
     Statuses: 0 empty, 1 ongoing, 2 and 3 preparing to commit and to abort, 4 and 5 committed and
-    aborted, 6 dead, 7 being fenced. The tagged fields are of transactions version 2 (KIP-890): the
-    producer's id before its epochs were used up, the one it continues with, and the rules that the
-    client keeps.
+    aborted, 6 dead, 7 being fenced. The tagged fields are for transactions version 2 (KIP-890): the
+    producer id before its epochs were exhausted, the producer id after the transaction, and the
+    transactions version of the client.
     """
 
     producer_id: int = int64("0+")
@@ -53,7 +54,7 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
 
     @property
     def written_version(self) -> int:
-        """The oldest version that has a place for all that the value says."""
+        """The oldest version that has all fields in use."""
         is_plain = self.previous_producer_id == self.next_producer_id == -1
         is_plain = is_plain and not self.client_transaction_version
         return WRITTEN_VERSION if is_plain else TAGGED_VERSION
@@ -64,9 +65,9 @@ def encode_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_key(buffer: Buffer) -> TransactionLogKey | None:
-    """The key, or `None` for a kind of record that this code does not know: leave it alone.
+    """Decodes a key; `None` for an unknown kind of record, which must be left alone.
 
-    Raises `ProtocolError` when the bytes are no key.
+    Raises `ProtocolError` if the bytes are not a key.
     """
     if version_of(buffer) not in TransactionLogKey.VERSIONS:
         return None
@@ -78,7 +79,7 @@ def encode_value(value: TransactionLogValue, version: int | None = None) -> byte
 
 
 def decode_value(buffer: Buffer) -> TransactionLogValue:
-    """Raises `ProtocolError`."""
+    """Decodes a value; raises `ProtocolError`."""
     value = decode_versioned(TransactionLogValue, buffer)
     if value.transaction_status not in STATUSES:
         raise ProtocolError(f"a transaction has no status {value.transaction_status}")

@@ -1,6 +1,6 @@
-"""What producers ask of the coordinator, and what it answers: plain values.
+"""Requests of producers and the coordinator's responses, as plain values.
 
-Handlers make them from requests of the wire and back; nothing here knows versions of messages.
+Handlers convert them from and to wire messages. Nothing here depends on message versions.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from ottla.coordinator.transaction.transaction import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerClaim:
-    """The identity that a producer gives."""
+    """The identity that a producer claims."""
 
     transactional_id: str
     producer_id: int
@@ -28,7 +28,7 @@ class ProducerClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitRequest:
-    """A producer begins, or with what it had (`expected`) continues after an error (KIP-360)."""
+    """A request for a producer id; `expected` is the id and epoch to continue with (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
@@ -37,7 +37,7 @@ class InitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerAnswer:
-    """The id and epoch that a producer continues with."""
+    """The id and epoch with which the producer continues."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
@@ -49,7 +49,7 @@ class ProducerAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Done, or why not."""
+    """A response with only an error code."""
 
     error: ErrorCode = ErrorCode.NONE
 
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersToWrite:
-    """What a transaction that is decided is yet to leave in each of its partitions."""
+    """The markers of a decided transaction that are still to be written."""
 
     transactional_id: str
     producer_id: int
@@ -70,7 +70,9 @@ class MarkersToWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """A transactional id as administrators see it (KIP-664); `start_ms` is -1 before the first."""
+    """A transactional id as administrators see it (KIP-664); `start_ms` is -1 without a
+    transaction.
+    """
 
     transactional_id: str
     state: str

@@ -1,4 +1,4 @@
-"""The states of a transactional id, and which may follow which.
+"""The states of a transactional id and their transitions.
 
 Kafka's counterpart: `TransactionState`.
 """
@@ -11,16 +11,16 @@ class TransactionState(Enum):
     """The values are the statuses in records of `__transaction_state`."""
 
     EMPTY = 0
-    """A producer has the id, and has written nothing in a transaction."""
+    """The id has a producer, and no transaction has begun."""
 
     ONGOING = 1
-    """Partitions belong to the transaction."""
+    """A transaction is open."""
 
     PREPARE_COMMIT = 2
-    """Committed: whatever happens now, each partition will get its marker."""
+    """The commit is decided; its markers are being written."""
 
     PREPARE_ABORT = 3
-    """Aborted, likewise."""
+    """The abort is decided; its markers are being written."""
 
     COMPLETE_COMMIT = 4
     """All markers of the commit are written."""
@@ -29,18 +29,18 @@ class TransactionState(Enum):
     """All markers of the abort are written."""
 
     DEAD = 6
-    """The id is forgotten."""
+    """The transactional id is deleted."""
 
     PREPARE_EPOCH_FENCE = 7
-    """The producer is fenced, and its transaction about to be aborted.
+    """The producer is fenced, and its transaction is about to be aborted.
 
-    Never written. In Kafka a transaction is so while the abort is on its way into the log; here
-    that is one step, and no transaction is ever seen so.
+    Never written. Kafka uses this state while the abort is being appended; here fencing and abort
+    are a single step.
     """
 
     @property
     def title(self) -> str:
-        """The name that clients see."""
+        """The name in responses to clients."""
         return TITLES[self]
 
 
@@ -62,7 +62,7 @@ PREVIOUS_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.EMPTY: _AT_REST,
     TransactionState.ONGOING: _AT_REST | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
-    # A producer of transactions version 2 may abort what it has not begun (KIP-890).
+    # A version 2 producer may abort a transaction that it has not begun (KIP-890).
     TransactionState.PREPARE_ABORT: _AT_REST
     | {TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE},
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
@@ -70,8 +70,7 @@ PREVIOUS_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.DEAD: _AT_REST,
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
 }
-"""From which states each can be reached. A transaction that is loaded begins in any but the last
-two."""
+"""The allowed predecessors of each state. A transaction is loaded in any state but the last two."""
 
 
 def may_follow(state: TransactionState, previous: TransactionState) -> bool:

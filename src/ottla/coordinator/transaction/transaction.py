@@ -1,7 +1,6 @@
-"""One transactional id: its producer, the epoch that counts, and the transaction it is in.
+"""A transactional id: its producer, epoch and transaction.
 
-Changed by `take` alone, which is fed with what the log holds. Kafka's counterpart:
-`TransactionMetadata`.
+Only `take` changes the state, from records of the log. Kafka's counterpart: `TransactionMetadata`.
 """
 
 from dataclasses import field
@@ -21,13 +20,13 @@ NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
 LAST_CLIENT_EPOCH: Final = 2**15 - 2
-"""The last epoch that a client has; one more is left for shutting it out.
+"""The last epoch that a client gets; the one after it is reserved for fencing.
 
 Kafka: `TransactionMetadata.isEpochExhausted`.
 """
 
 FIRST_EPOCH_BUMP_VERSION: Final = 2
-"""The transactions version from which on every end of a transaction raises the epoch (KIP-890)."""
+"""The first transactions version in which every end of a transaction raises the epoch (KIP-890)."""
 
 
 HAVE_PARTITIONS: Final = frozenset(
@@ -37,7 +36,7 @@ HAVE_PARTITIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a transactional id becomes: all that its next record says."""
+    """The new state of a transactional id, with all fields of its next record."""
 
     producer_id: int
     epoch: int
@@ -52,7 +51,7 @@ class Change:
 
     @property
     def client_identity(self) -> ProducerIdAndEpoch:
-        """The id and epoch that the producer continues with."""
+        """The id and epoch with which the producer continues."""
         return _client_identity(self)
 
     def to_record(self) -> TransactionLogValue:
@@ -80,10 +79,10 @@ class Change:
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """What the last record says; `recovery` is soft, and a restart forgets it.
+    """The state of the last record, and `recovery`, which a restart clears.
 
-    It is the producer id and epoch with which a producer asked for others, and those that it was
-    given: should the answer have been lost, it asks again (KIP-360).
+    `recovery` is the id and epoch that a producer sent to get new ones, and those it was given. If
+    the response is lost, the producer sends the same request again (KIP-360).
     """
 
     transactional_id: str
@@ -123,9 +122,10 @@ class Transaction:
         /,
         **changes: int,
     ) -> Change:
-        """The next record: what is not named stays. Only a legal successor can be made.
+        """The next record; fields that are not named keep their value.
 
-        The partitions stay until the transaction is complete.
+        Asserts that the transition is allowed. The partitions are kept until the transaction is
+        complete.
         """
         assert may_follow(state, self.state), f"{self.state} -> {state}"
         values = {
@@ -144,12 +144,12 @@ class Transaction:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether it is decided, and markers may be missing yet."""
+        """Whether the outcome is decided and markers may be missing."""
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last transaction is decided, and no other has begun."""
+        """Whether the last transaction is decided and no other has begun."""
         return self.is_prepared or self.state in (
             TransactionState.COMPLETE_COMMIT,
             TransactionState.COMPLETE_ABORT,
@@ -161,16 +161,16 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer needs a new id, since no epoch is left for another bump."""
+        """Whether the producer needs a new id because its epochs are used up."""
         return self.epoch >= LAST_CLIENT_EPOCH
 
     @property
     def client_identity(self) -> ProducerIdAndEpoch:
-        """The id and epoch that the producer continues with, when what is prepared is complete."""
+        """The id and epoch with which the producer continues once the transaction is complete."""
         return _client_identity(self)
 
     def check_producer(self, producer_id: int, epoch: int) -> None:
-        """Raises `ApiError` unless this is the producer that has the id now."""
+        """Raises `ApiError` unless the id and epoch are the current ones."""
         if producer_id != self.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if epoch != self.epoch:
