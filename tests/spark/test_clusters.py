@@ -366,5 +366,5 @@ def test_executors_that_see_no_files_load_from_a_broker_into_an_object_store(
         printed = run_on(address, program, tmp_path, environment, **settings).splitlines()
     unread, unwritten, loaded = printed
     assert f"{tmp_path}/data" in unread
-    assert "a table's place must be one that all machines of the cluster see" in unwritten
+    assert "a table's place must be visible to all machines of the cluster" in unwritten
     assert loaded == f"{COUNT} rows"

@@ -1,1 +1,1 @@
-"""A log's records into a table: plan, decode, verify, commit, audit. Start at `load.py`."""
+"""Loads records of a log into a table: plan, decode, verify, commit, audit. Start at `load.py`."""

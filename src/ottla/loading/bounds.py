@@ -1,7 +1,7 @@
-"""Explicit bounds: where a table's first load begins, and where a load ends.
+"""Explicit bounds of a load: `--from` and `--to`.
 
-`--from` is for the first load only: from then on a load begins where the one before it ended, and
-nothing may lie between. `--to` may come with any load, and with none that follows.
+`--from` is allowed for the first load only: each later load begins where the previous one ended, so
+that no gap arises. `--to` is allowed for any load except one that follows the topic.
 """
 
 import re
@@ -20,8 +20,9 @@ _MILLISECONDS = re.compile(r"@(\d+)")
 
 
 def parse_place(option: str, text: str, topic: str) -> Bound:
-    """`earliest`, `latest`, an offset, `PARTITION:OFFSET,...`, `@MILLISECONDS`, or an ISO time.
+    """Parses the value of `--from` or `--to`.
 
+    It is `earliest`, `latest`, an offset, `PARTITION:OFFSET,...`, `@MILLISECONDS`, or an ISO time.
     A time without a zone is UTC. Raises `UserError`.
     """
     word = text.strip().lower()
@@ -43,7 +44,7 @@ def bounded(
     starts: Mapping[TopicPartition, int] | None,
     ends: Mapping[TopicPartition, int] | None,
 ) -> tuple[PlannedRange, ...]:
-    """The plan between the bounds given; raises `UserError` for those that lie outside of it."""
+    """Limits the plan to the given bounds; raises `UserError` for a bound outside the plan."""
     return tuple(
         _bounded(
             one,
@@ -57,7 +58,7 @@ def bounded(
 def _bounded(planned: PlannedRange, from_offset: int, until_offset: int) -> PlannedRange:
     lost = planned.lost
     if lost is not None and lost.from_offset <= until_offset < planned.from_offset:
-        # What may lack records lacks all that were asked for: retention has passed the end by.
+        # Retention has passed the end: all requested records are lost.
         rest = OffsetRange(from_offset=lost.from_offset, until_offset=until_offset)
         is_lost = lost.from_offset < until_offset
         return replace(

@@ -1,4 +1,4 @@
-"""Rows that a rerun leaves as they are, copied out of the files that it replaces."""
+"""Copies rows that a rerun keeps out of the files that it replaces."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,9 +16,9 @@ NOTHING = OffsetRange(from_offset=0, until_offset=0)
 def carry_all(
     job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str
 ) -> tuple[DataFile, ...]:
-    """Copies what the plan's replaced files have of other offsets, beside the rows read again.
+    """Copies the rows of replaced files that are outside the plan's ranges.
 
-    Each copy lies in the same place of the new commit's directory (`data/load-…/day=…/`).
+    Each copy is at the same place in the new commit's directory (`data/load-…/day=…/`).
     """
     if not plan.replaced:
         return ()
@@ -43,9 +43,9 @@ def carry(
     target: str,
     style: ParquetStyle,
 ) -> list[DataFile]:
-    """Copies a file's rows but those of the offsets replaced; nothing when no row is left.
+    """Copies the rows of a file except those at replaced offsets; no file if no row is left.
 
-    `target` is relative to the table. The columns stay as they are.
+    `target` is relative to the table. The columns are unchanged.
     """
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The end of a load: its files made durable, and published with one commit."""
+"""The end of a load: syncs its files and publishes them in one commit."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from ottla.tables.transaction_log import CommitTakenError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A commit that is published, and the table's state from then on."""
+    """A published commit, and the state of the table after it."""
 
     entry: LedgerEntry
     state: TableState
@@ -31,7 +31,10 @@ class Commit:
 def publish(
     job: LoadJob, plan: LoadPlan, written: WrittenFiles, partitions: Sequence[LoadedPartition]
 ) -> Commit:
-    """Raises `CommitTakenError` when another writer was first; what was written is removed then."""
+    """Commits the files; if another writer was first, removes them.
+
+    Raises `CommitTakenError` then.
+    """
     if written.layout.is_latest:
         try:
             commit = _publish(job, plan, _merged(job, plan, written, partitions))
@@ -44,7 +47,7 @@ def publish(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    """All that a commit brings and takes away."""
+    """The files and ranges that a commit adds, and the files that it replaces."""
 
     layout: TableLayout
     partitions: Sequence[LoadedPartition]
@@ -92,13 +95,13 @@ def _carried(
 
 
 def _read(plan: LoadPlan, partitions: Sequence[LoadedPartition]) -> Sequence[LoadedPartition]:
-    """A rerun says nothing of partitions that it leaves alone."""
+    """The partitions to state in the commit; a rerun omits those that it did not read."""
     is_rerun = plan.action is Action.RERUN
     return [one for one in partitions if not (is_rerun and one.is_empty)]
 
 
 def note_hour(job: LoadJob, plan: LoadPlan, partitions: Sequence[LoadedPartition]) -> Commit:
-    """Nothing new, and that is news: an hour is over, and the table complete for it."""
+    """Commits an entry without rows: the table is complete for the hour that has ended."""
     layout = plan.state.layout
     merged = MergeCounts(upserted=0, superseded=0) if layout.is_latest else None
     ready = _Ready(layout=layout, partitions=partitions, files=(), replaced=(), merged=merged)

@@ -1,11 +1,11 @@
-"""Small files of a table made into large ones: the same rows, partition and offset beside each.
+"""Rewrites small files of a table into large ones with the same rows.
 
-Files that follow each other are put together until they come to the target's size, across
-partitions, but none with files of another directory or schema. Tasks write the new files, others
-compare all rows with the old ones, and one commit takes the old files out and brings the new in.
-On request rows are sorted by key or time as well (`sorting.py`).
-Killed anywhere before that, the table is as it was. Old files stay on the disk for readers that are
-at them, until `ottla table vacuum`. (A log's own compaction is `ottla.storage.compaction`.)
+Files are merged in order of partition and offset, across partitions, up to the target size, if they
+have the same directory and schema. Tasks write the new files, other tasks compare all rows with the
+old files, and one commit replaces the old files with the new ones. On request the rows are also
+sorted by key or time (`sorting.py`). A crash before the commit leaves the table unchanged. Old
+files stay on the disk for current readers until `ottla table vacuum`. (The compaction of a log is
+`ottla.storage.compaction`.)
 """
 
 import secrets
@@ -37,25 +37,25 @@ from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 
 SHORT_SIZE = 64 * 1024 * 1024
-"""Bytes that are put together before Java's second compiler would have paid for itself."""
+"""Bytes below which starting Java's second compiler does not pay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactOptions:
-    """`target_size` is how large files may become, in bytes."""
+    """`target_size` is the maximum size of a merged file in bytes."""
 
     target_size: int = TARGET_SIZE
     compression: str = "zstd"
     sort_by: SortColumn | None = None
-    """Within each partition; `None`: by offset, of the files that are put together."""
+    """The sort column within each partition; `None`: by offset, within each merged file."""
     clock: Clock = field(default_factory=SystemClock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactReport:
-    """What became of which files; `commit_id` is `None` when there were none to put together.
+    """The files before and after; `commit_id` is `None` if there was nothing to merge.
 
-    A file is there once for each partition in it.
+    A file is listed once for each partition in it.
     """
 
     table: str
@@ -71,15 +71,15 @@ def compact(
     progress: OnProgress = pass_over,
     options: CompactOptions | None = None,
 ) -> CompactReport:
-    """Puts small files together.
+    """Merges small files.
 
-    Raises `UserError` where there is no table, or a load into it is running, and `TaskError` when
-    the rows that were written are not those that were read; the table is unchanged then.
+    Raises `UserError` if there is no table or a load into it is running, and `TaskError` if the
+    written rows differ from the rows read; the table is then unchanged.
     """
     options = options or CompactOptions()
     started = time.monotonic()
     table = TableDirectory(path)
-    table.require()  # Before anything is claimed: where there is no table, none is made.
+    table.require()  # before `claim`, which would create the directory
     with table.claim():
         progress(Progress(step=Step.CLAIMED))
         head, files = table.head(), table.current_files()
@@ -111,7 +111,7 @@ def compact(
 
 
 def _check_order(layout: TableLayout, column: SortColumn | None) -> None:
-    """Raises `UserError` for a column that has no order."""
+    """Raises `UserError` if the column has no order."""
     if column is SortColumn.KEY and layout.has_struct_keys:
         raise UserError(
             "the table's keys are structs, which have no order: sort by timestamp, or leave out "
@@ -125,7 +125,7 @@ def _groups(
     keys: Mapping[str, tuple[str, ...]],
     options: CompactOptions,
 ) -> list[list[DataFile]]:
-    """What is to be done."""
+    """The groups of files to rewrite."""
     if options.sort_by is None:
         return plan_compaction(files, keys, options.target_size)
     rows = [one for one in files if one.role is FileRole.ROWS]
@@ -135,10 +135,10 @@ def _groups(
 def plan_compaction(
     parts: Iterable[DataFile], keys: Mapping[str, tuple[str, ...]], target_size: int
 ) -> list[list[DataFile]]:
-    """Runs of files that become one each; `keys` (by path) says which may go together.
+    """Groups of files to merge; only files with equal `keys` (by path) go together.
 
-    Files are taken in order of their first partition and offset, so that a partition that fills
-    files has them to itself, and small ones share them.
+    Files are taken in order of their first partition and offset, so that a large partition gets
+    files of its own and small partitions share files.
     """
     by_path: dict[str, list[DataFile]] = {}
     for part in sorted(parts, key=lambda one: (one.partition, one.first_offset, one.last_offset)):

@@ -1,23 +1,23 @@
-"""The interface of a load to what runs its tasks: Spark, or this process alone."""
+"""The interface between a load and what runs its tasks: Spark, or this process."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Work = Callable[[], Sequence[str]]
-"""One task. It can be pickled; it returns texts, as a rule the paths of files written."""
+"""A task. It can be pickled and returns texts, usually the paths of files that it wrote."""
 
 OnTasks = Callable[[int, int], None]
-"""Is called with how many tasks are done, and of how many."""
+"""Called with the number of completed tasks and the number of tasks."""
 
 
 class Engine(Protocol):
-    """Runs tasks, each in whatever process or thread there is for it.
+    """Runs tasks in threads or processes.
 
-    There are two: `spark/engine.py: SparkEngine`, and `LocalEngine` beside this.
+    Implemented by `SparkEngine` (`spark/engine.py`) and `LocalEngine`.
     """
 
     def start(self, *, is_short: bool) -> object:
-        """Gets ready, if that is still to be done; `is_short` says that there is little to do."""
+        """Prepares the engine, if necessary; `is_short` means that there is little work."""
 
     def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
-        """All that the tasks return; raises `OttlaError` or `OSError` when one fails."""
+        """Returns the results of all tasks; raises `OttlaError` or `OSError` if one fails."""

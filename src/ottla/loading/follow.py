@@ -1,11 +1,11 @@
-"""Loads without an end: each table gets what is new when that is enough, or old enough.
+"""Loads continuously: commits new records of each topic by size or age.
 
-Small commits make small files, rare ones late rows: so a commit waits until it would fill a file
-of the target's size, or until the oldest record seen has waited `max_age_s`. Tables are looked at
-in turns. One that fails is left alone for a while, longer each time, and then opened again, while
-the others go on; a topic that is not there yet is waited for. When the follower is stopped, a last
-commit of each table takes all that is there. Beside the brokers of a cluster there are several
-followers of each table, of which one at a time has the table's claim (`Wanted.is_ours`).
+Frequent commits make small files, rare commits late rows. So a commit waits until it fills a file
+of the target size, or until the oldest new record has waited `max_age_s`. Tables are checked in
+turn. A table that fails is paused, longer each time, and then opened again, while the others
+continue; a missing topic is waited for. When the follower is stopped, a last commit of each table
+loads all remaining records. In a cluster each table has several followers, of which one at a time
+holds the table's claim (`Wanted.is_ours`).
 """
 
 import time
@@ -22,15 +22,15 @@ from ottla.tables.parquet_files import TARGET_SIZE
 
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 60.0
-"""How long a table that fails is left alone, after its first failure and at most."""
+"""The longest pause of a table that fails."""
 
 SEARCH_S = 10.0
-"""How often a pattern is compared with the topics that there are."""
+"""How often the topics are listed again to find those that match a pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowRule:
-    """When to look, and when to commit; times in seconds, the size in bytes of Parquet."""
+    """When to check for records and when to commit; times in seconds, size in bytes of Parquet."""
 
     interval_s: float = 1.0
     max_age_s: float = 60.0
@@ -41,59 +41,58 @@ class FollowRule:
 
 
 class Stop(Protocol):
-    """How a follower is asked to end."""
+    """The request to stop a follower."""
 
     def is_set(self) -> bool:
-        """Whether it shall end."""
+        """Whether to stop."""
 
     def wait(self, seconds: float) -> object:
-        """Returns when it shall end, or the time is over."""
+        """Waits for the stop request, at most `seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A table to follow a topic with; `open` is called when it is first looked at, and again
-    after a failure."""
+    """A table that follows a topic; `open` is called at the first check, and after a failure."""
 
     place: LoadPlace
     open: Callable[[], LoadJob]
     is_ours: Callable[[], bool] = lambda: True
-    """Whether another follower is to leave the table to this one; asked before each look."""
+    """Whether this follower, and no other, may load the table; called before each check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowStatus:
-    """How one table stands after a look at its topic."""
+    """The state of a table after a check of its topic."""
 
     topic: str
     into: str
     lag_records: int = 0
-    """Offsets in the log that are not in the table, when the log was last asked."""
+    """Offsets in the log, but not in the table, as of the last check."""
     complete_ms: int
-    """When the table last had all that was in the log; at first when a load last asked."""
+    """When the table last had all records of the log; initially the time of the last load."""
     commits: int = 0
     rows: int = 0
     errors: int = 0
-    """Commits, rows and failed looks since the follower began."""
+    """Commits, rows and failed checks since the follower began."""
     error: str | None = None
-    """Why the last look failed, or what is waited for."""
+    """Why the last check failed, or what the table waits for."""
     is_elsewhere: bool = False
     """Whether another follower has the table, as far as this one knows."""
 
     def lag_s(self, now_ms: int) -> float:
-        """How old a record in the log may be without being in the table."""
+        """The maximum age of a record that is in the log but not in the table."""
         if self.lag_records or self.error is not None:
             return max(0, now_ms - self.complete_ms) / 1000
         return 0.0
 
 
 OnStatus = Callable[[FollowStatus], None]
-"""Is called after each look at a table."""
+"""Called after each check of a table."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Followed:
-    """A table that is claimed while it is open, and how it stands."""
+    """A table, its claim while it is open, and its state."""
 
     wanted: Wanted
     rule: FollowRule
@@ -101,20 +100,20 @@ class _Followed:
     job: LoadJob | None = None
     state: TableState | None = None
     waiting_since: float | None = None
-    """Since when records have waited for a commit, by the monotonic clock."""
+    """The monotonic time since when records wait for a commit."""
     complete_ms: int = 0
     lag_records: int = 0
     commits: int = 0
     rows: int = 0
     errors: int = 0
     pause_s: float = 0.0
-    """After the last look, where that failed."""
+    """The current pause after failures; 0 after a success."""
     retry_at: float = 0.0
     error: OttlaError | OSError | str | None = None
     is_elsewhere: bool = False
 
     def look(self, now: float, *, at_once: bool = False) -> LoadReport | None:
-        """Loads what is due, or all that is new; keeps the error where that fails."""
+        """Loads records that are due, or all if `at_once`; keeps the error of a failure."""
         if now < self.retry_at:
             return None
         try:
@@ -144,7 +143,7 @@ class _Followed:
         self.lag_records = plan.offset_count
         if not at_once and not self._is_due(plan, now):
             return None
-        # Asked after the plan: all that it reads was written with versions that are there now.
+        # The schema is looked up after the plan: planned records use versions that exist by now.
         report, self.state = load_planned(self.job, with_newest_schema(self.job, plan))
         self.waiting_since = None
         self.lag_records, self.complete_ms = 0, plan.asked_ms
@@ -157,14 +156,15 @@ class _Followed:
     def _is_due(self, plan: LoadPlan, now: float) -> bool:
         if not plan.offset_count:
             self.waiting_since = None
-            # Nothing new may still be news: a gap that is allowed, an hour that is over.
+            # A commit may be due without new records: for an allowed gap, or an hour that has
+            # ended.
             return True
         if self.waiting_since is None:
             self.waiting_since = now
         return self.rule.is_due(plan.expected_size, now - self.waiting_since)
 
     def _open(self) -> bool:
-        """Claims the table, if its topic is there."""
+        """Opens and claims the table if its topic exists."""
         job = self.wanted.open()
         if not job.log.partitions(allow_missing=True):
             self.error = f"there is no topic {job.place.topic} yet"
@@ -196,7 +196,7 @@ class _Followed:
 
 
 class Follower:
-    """Follows the tables that `find` returns; it is asked again for those that are new."""
+    """Follows the tables that `find` returns; `find` is called again to add new tables."""
 
     def __init__(
         self,
@@ -216,11 +216,11 @@ class Follower:
         self._search_at = 0.0
 
     def run(self, stop: Stop) -> Iterator[LoadReport]:
-        """Gives each commit as it is made, until `stop` is set.
+        """Yields each commit until `stop` is set.
 
-        What is there at the beginning is loaded at once. Where then no table can be loaded, the
-        first error is raised, as `load` raises it; from then on none is. In the end the tables
-        that lack something are those of `statuses` with an error.
+        Existing records are loaded immediately. If every table fails then, raises the first error
+        as `load` does; later errors are only kept. After the end, tables that lack records have an
+        error in `statuses`.
         """
         with ExitStack() as stack:
             stack.callback(self._close)
@@ -232,7 +232,7 @@ class Follower:
             yield from self._round(at_once=True)
 
     def statuses(self) -> list[FollowStatus]:
-        """Of the tables that are followed here."""
+        """The states of the tables that this follower loads."""
         return [one.status() for one in self._tables.values() if not one.is_elsewhere]
 
     def _round(self, *, at_once: bool = False) -> Iterator[LoadReport]:
@@ -244,7 +244,9 @@ class Follower:
                 yield report
 
     def _search(self) -> None:
-        """Where topics cannot be listed now, the tables that are known say so themselves."""
+        """Looks for new tables; an error is ignored if tables are known, whose own checks report
+        it.
+        """
         now = self._now()
         if self._tables and now < self._search_at:
             return
@@ -280,6 +282,6 @@ def follow(
     stop: Stop,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[LoadReport]:
-    """Follows with jobs that are open: gives each commit as it is made, until `stop` is set."""
+    """Follows topics with opened jobs; yields each commit until `stop` is set."""
     wanted = [Wanted(one.place, lambda one=one: one) for one in jobs]  # type: ignore[misc]
     return Follower(lambda: wanted, rule, monotonic=clock).run(stop)

@@ -1,4 +1,4 @@
-"""The options of a load, and the values that its steps pass on: the table's state, and the plan."""
+"""The options of a load, and the values that its steps pass on: the table's state and the plan."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
@@ -28,13 +28,13 @@ from ottla.tables.table_directory import TableDirectory
 
 
 class Step(Enum):
-    """How far a load has come. Up to `COMMITTED` the table is as it was."""
+    """The progress of a load. Before `COMMITTED` the table is unchanged."""
 
-    CLAIMED = "the table is ours alone"
-    PLANNED = "the offsets are settled"
+    CLAIMED = "the table is claimed"
+    PLANNED = "the offsets are chosen"
     WRITING = "tasks write"
     WRITTEN = "tasks have written all files"
-    VERIFIED = "the files hold what the log does"
+    VERIFIED = "the files match the log"
     SYNCED = "the files are on the disk"
     COMMITTED = "readers see the rows"
 
@@ -45,11 +45,11 @@ class Progress:
 
     step: Step
     offset_count: int = 0
-    """Offsets to read; records are at most as many."""
+    """Offsets to read; at least as many as records."""
     tasks_done: int = 0
     task_count: int = 0
     is_widening: bool = False
-    """Whether what is written are the table's own rows, for wider types (`widening.py`)."""
+    """Whether the table's own files are rewritten with wider types (`widening.py`)."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -57,7 +57,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadPlace:
-    """From where to where."""
+    """Source, topic and target of a load."""
 
     source: str
     topic: str
@@ -70,26 +70,26 @@ class LoadOptions:
 
     allow_gaps: bool = False
     skip_damaged: bool = False
-    """Whether damage in a directory's files is stepped over, and logged."""
+    """Whether damaged batches in segment files are skipped and logged."""
     starting: Bound | None = None
-    """Where a table's first load begins; `None`: where the log does."""
+    """Where the table's first load begins; `None`: at the log's start."""
     ending: Bound | None = None
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     on_error: OnError = OnError.FAIL
     target_size: int = TARGET_SIZE
-    """Bytes of Parquet that a file should come near to, and stay below."""
+    """The size of Parquet files to aim for, in bytes; not to be exceeded."""
     compression: str = "zstd"
     min_partitions: int | None = None
     is_long: bool = False
-    """Whether a session that is started for this will have a lot to do, later if not now."""
+    """Whether a session started for this load will have a lot of work, now or later."""
     client: Mapping[str, str] = field(default_factory=dict)
-    """More settings for the Kafka client, when the source is a broker."""
+    """Further settings for the Kafka client if the source is a broker."""
     clock: Clock = field(default_factory=SystemClock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadJob:
-    """What stays the same over all loads into one table. `read` is how tasks open the log."""
+    """The constants of all loads into one table. `read` says how tasks open the log."""
 
     place: LoadPlace
     options: LoadOptions
@@ -102,22 +102,22 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """The state that the next commit continues: the current table, whichever writer made it."""
+    """The state of the table that the next commit continues, whoever wrote the last one."""
 
     commit_id: int
-    """The next commit's."""
+    """The id of the next commit."""
     layout: TableLayout
     loaded: Mapping[int, LoadedPartition]
     row_size: float | None
-    """Bytes of Parquet to a row, by the last commit with rows."""
+    """Bytes of Parquet per row in the last commit with rows."""
     asked_ms: int | None
-    """When a load last asked the log where it ends."""
+    """When a load last read the log's end offsets."""
     starts: Mapping[TopicPartition, int] | None = None
     ends: Mapping[TopicPartition, int] | None = None
-    """Where the first load begins and where loads end, if the caller said so."""
+    """Where the first load begins and where loads end, if the caller set bounds."""
 
     def after(self, entry: LedgerEntry, layout: TableLayout) -> "TableState":
-        """The state once an entry is published."""
+        """The state after an entry is published."""
         return replace(
             self,
             commit_id=entry.commit_id + 1,
@@ -130,15 +130,15 @@ class TableState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """The ranges of the log to read, and the state onto which their rows are committed."""
+    """The ranges of the log to read, and the state of the table to which their rows are added."""
 
     state: TableState
     ranges: tuple[PlannedRange, ...]
     asked_ms: int
-    """When the log was asked where it ends."""
+    """When the log's end offsets were read."""
     action: Action = Action.LOAD
     replaced: tuple[DataFile, ...] = ()
-    """Files that rows of the ranges are in already; their other rows are carried over."""
+    """Files that already have rows of the ranges; their other rows are carried over."""
 
     @property
     def offset_count(self) -> int:
@@ -146,15 +146,15 @@ class LoadPlan:
 
     @property
     def expected_size(self) -> float:
-        """Estimated bytes of Parquet, according to the last load."""
+        """Estimated bytes of Parquet, from the row size of the last load."""
         return self.offset_count * (self.state.row_size or 0.0)
 
     @property
     def begins_table(self) -> bool:
-        """Whether it is to be noted where the table begins, even without a record."""
+        """Whether the commit notes where the table begins, even without records."""
         return self.state.starts is not None and not self.state.loaded
 
     @property
     def is_news(self) -> bool:
-        """Whether there is anything to publish: rows, a beginning, or a loss that is allowed."""
+        """Whether there is anything to commit: records, the table's start, or an allowed loss."""
         return bool(self.offset_count) or self.begins_table or any(one.lost for one in self.ranges)

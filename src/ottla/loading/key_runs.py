@@ -1,8 +1,7 @@
-"""The last change of each key, of more keys than fit into memory.
+"""The last change of each key, for more keys than fit into memory.
 
-Changes are folded as they are read. When there are too many keys, they go to a file in order, a
-run, and folding begins again. `KeyRuns.windows` reads the runs side by side, a range of keys at a
-time, and folds what they have of it.
+Changes are aggregated as they are read. When there are too many keys, they are written to a file in
+order of key, a run. `KeyRuns.windows` merges the runs, one range of keys at a time.
 """
 
 import secrets
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GROUPS_OF_A_RUN = 64
-"""A row group is the least that can be read of a run, and merging holds one of each run."""
+"""Row groups in a run. A merge holds one row group of each run in memory."""
 
 
 @dataclass(slots=True)
 class KeyRuns:
-    """Rows of `key` and `change`, of which the highest of each key is kept.
+    """Rows of `key` and `change`, of which the highest change of each key is kept.
 
-    Runs are files `{place}-*.parquet`, removed by who removes the directory.
+    Runs are files `{place}-*.parquet`; the caller removes their directory.
     """
 
     store: TableStore
@@ -42,12 +41,12 @@ class KeyRuns:
             return
         found = _folded(self._held)
         self._held, self._held_rows = [found], found.num_rows
-        # Otherwise the same few keys change again and again, and need no run.
+        # If fewer keys remain, the same keys change repeatedly and need no run.
         if found.num_rows > self.keys_at_once // 2:
             self._write(found.sort_by("key"))
 
     def windows(self) -> "Iterator[pa.Table]":
-        """All keys in order, each with its highest change; the tables are not long."""
+        """Yields all keys in order, each with its highest change, as tables of limited size."""
         if not self.runs:
             if self._held:
                 yield _folded(self._held).sort_by("key")
@@ -89,10 +88,11 @@ def _merged(store: TableStore, runs: list[str], keys_at_once: int) -> "Iterator[
         held.append(rows)
         held_rows += rows.num_rows
         is_last = number + 1 == len(groups)
-        # What is left of many runs is folded again: not for each group that is added to it.
+        # Wait until enough rows are new, so that the rest is not aggregated again for each row
+        # group.
         if held_rows < keys_at_once + 2 * rest_rows and not is_last:
             continue
-        # No group that is still to be read has a key before this one.
+        # No row group that is still to be read has a key before this one.
         end = None if is_last else groups[number + 1].first
         ready, rest = _parted(_folded(held), end)
         held, held_rows, rest_rows = [rest], rest.num_rows, rest.num_rows
@@ -108,7 +108,7 @@ def _groups_of(store: TableStore, path: str) -> Iterator[_Group]:
 
 
 def _first_key(opened: Any, number: int) -> bytes:
-    """A footer has no bounds of long keys."""
+    """Reads the first key of a row group whose footer has no bounds, because its keys are long."""
     found: bytes = opened.read_row_group(number, ["key"])["key"][0].as_py()
     return found
 
@@ -119,7 +119,7 @@ def _read(store: TableStore, group: _Group) -> "pa.Table":
 
 
 def _parted(rows: "pa.Table", end: bytes | None) -> "tuple[pa.Table, pa.Table]":
-    """Rows with keys before `end`, and the rest."""
+    """The rows with keys before `end`, and the others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

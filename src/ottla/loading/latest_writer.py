@@ -1,8 +1,7 @@
-"""The task of a merge: rewrites files without the rows that are superseded.
+"""The task of a merge: rewrites files without superseded rows.
 
-A row is superseded by a change of its key with a higher offset in its partition, and by a
-truncation after it; a delete is not a row itself. So changes and rows of the table are treated
-alike.
+A row is superseded by a change of its key with a higher offset in its partition, and by a later
+truncation; a delete is not a row itself. So changes and rows of the table are treated alike.
 """
 
 import json
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestWriter:
-    """One merge. `directory` is relative to the table; `again`: the offsets of a rerun."""
+    """A merge. `directory` is relative to the table; `again` are the offsets of a rerun."""
 
     table: str
     directory: str
@@ -36,13 +35,13 @@ class LatestWriter:
     again: Mapping[int, OffsetRange]
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> list[str]:
-        """Merges whole files, of changes and of the table; returns a `Merge` as JSON."""
+        """Merges whole files, of changes and of the table; returns a `BundleReport` as JSON."""
         return [_BundleWriter(self, open_store(self.table)).write(bundle).text]
 
 
 @dataclass(slots=True)
 class BundleReport:
-    """What became of one task's files; `dropped_count` is of changes that lost."""
+    """The result of a task; `dropped_count` counts changes that were superseded."""
 
     written: list[str]
     replaced: list[str]
@@ -61,7 +60,7 @@ class BundleReport:
 
     @property
     def row_count(self) -> int:
-        """Of rows that were written."""
+        """The number of rows written."""
         return self.upserted_count + self.kept_count
 
 
@@ -90,7 +89,7 @@ class _BundleWriter:
         return self._report
 
     def _masked(self, parts: Sequence[DataFile]) -> "list[tuple[DataFile, np.ndarray[Any, Any]]]":
-        """The parts of a file, with which rows of them stay; nothing where all of a table's do."""
+        """The parts of a file with masks of rows to keep; empty if a table's file is unchanged."""
         if self._is_change(parts[0]):
             masks = [self._mask_of_changes(part) for part in parts]
             kept, lost = _counts(masks)
@@ -116,7 +115,7 @@ class _BundleWriter:
         found = self._changes.survive(part, rows["key"], offsets)
         again = self._merge.again.get(part.partition)
         if again is not None:
-            # What was read again is among the changes.
+            # Rows at offsets that are read again are replaced by changes.
             found &= (offsets < again.from_offset) | (offsets >= again.until_offset)
         return found
 
@@ -151,6 +150,6 @@ class _BundleWriter:
 
 
 def _counts(masks: "Sequence[np.ndarray[Any, Any]]") -> tuple[int, int]:
-    """How many rows stay, and how many do not."""
+    """The number of kept rows and of other rows."""
     kept = sum(int(mask.sum()) for mask in masks)
     return kept, sum(len(mask) for mask in masks) - kept

@@ -1,11 +1,10 @@
-"""One load: the records of a topic that a table does not have yet, into Parquet, exactly once.
+"""One load: writes the records of a topic that a table lacks to Parquet, exactly once.
 
-The table is claimed and its state taken; then values flow from step to step: `plan_new` compares
-the state with what the log holds (`LoadPlan`), `write_files` has tasks write files that no reader
-sees (`WrittenFiles`), `verify_files` compares their footers with the log, and `publish` makes them
-durable and puts them into one commit (`Commit`). Killed anywhere before that last step, the table
-is as it was, and the next load begins again; killed after it, the load is done, and the
-next one continues from its offsets.
+The table is claimed and its state read. `plan_new` compares the state with the log (`LoadPlan`),
+tasks of `write_files` write files that no reader sees (`WrittenFiles`), `verify_files` compares
+their footers with the log, and `publish` syncs the files and commits them (`Commit`). A crash
+before the commit leaves the table unchanged, and the next load starts again; after it the load is
+complete, and the next load continues from its offsets.
 """
 
 import time
@@ -46,9 +45,9 @@ from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 
 ATTEMPTS = 3
-"""How often a load begins again at the same offsets when the log changes while it is read.
+"""How often a load starts again at the same offsets when the log changes while it is read.
 
-When retention has overtaken it, it begins later, and that it does as often as it is overtaken.
+A load that retention overtakes begins later instead, without limit.
 """
 
 Planner = Callable[[LoadJob, TableState], LoadPlan]
@@ -65,11 +64,11 @@ class LoadReport:
     files: tuple[DataFile, ...]
     seconds: float
     merged: MergeCounts | None = None
-    """What became of the rows, where a table has the latest of each key."""
+    """The counts of the merge, for a table with the latest row of each key."""
     write_seconds: float = 0.0
-    """How much of that the tasks took to read the log and write Parquet."""
+    """The part of `seconds` in which tasks read the log and wrote Parquet."""
     start_seconds: float = 0.0
-    """And how much the engine took before them, to get ready."""
+    """The part of `seconds` in which the engine started."""
 
     @property
     def nothing_new(self) -> bool:
@@ -77,7 +76,7 @@ class LoadReport:
 
     @property
     def is_short(self) -> bool:
-        """Whether it was so little that the engine's start counts."""
+        """Whether the load was so short that the engine's start matters."""
         return self.row_count < SHORT_LOAD
 
     @property
@@ -90,8 +89,9 @@ class LoadReport:
 
     @property
     def rescued_count(self) -> int:
-        """Values and keys with something that their schema does not name; not those of a merge,
-        whose files have the table's rows too."""
+        """Values and keys with fields that their schema lacks; 0 after a merge, whose files also
+        have rows of earlier loads.
+        """
         return 0 if self.merged else sum(file.rescued_count for file in self.files)
 
     @property
@@ -113,7 +113,7 @@ def load_job(
     progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadJob:
-    """Opens the log and the table; nothing is written yet. Raises `UserError`."""
+    """Opens the log and the table without writing anything. Raises `UserError`."""
     options = options or LoadOptions()
     read = topic_options(
         place.source, place.topic, skip_damaged=options.skip_damaged, client=options.client
@@ -130,12 +130,12 @@ def load_job(
 
 
 def load(job: LoadJob) -> LoadReport:
-    """Loads what is new in the topic.
+    """Loads the new records of the topic.
 
-    Raises `UserError` when the log cannot continue the table (`plan.plan_load`), when the directory
-    is not one of ours (`TableDirectory.claim`), and for a value that cannot be decoded
-    (`OnError.FAIL`); `CorruptionError` when the log or the ledger is damaged. The table is
-    unchanged then.
+    Raises `UserError` if the log cannot continue the table (`plan.plan_load`), if the directory is
+    not a table of ours (`TableDirectory.claim`), and for a value that cannot be decoded
+    (`OnError.FAIL`); `CorruptionError` if the log or the ledger is damaged. The table is then
+    unchanged.
     """
     with claimed(job) as state:
         return load_new(job, state).report
@@ -143,7 +143,7 @@ def load(job: LoadJob) -> LoadReport:
 
 @contextmanager
 def claimed(job: LoadJob) -> Iterator[TableState]:
-    """Keeps other loads out; raises before the directory is touched where that can be known."""
+    """Claims the table exclusively and yields its state; checks the log first."""
     offered = job.log.partitions()
     with job.table.claim():
         state = table_state(job, offered)
@@ -156,7 +156,7 @@ def table_state(
     offered: Sequence[LogPartition],
     ends: Mapping[TopicPartition, int] | None = None,
 ) -> TableState:
-    """The table now. The log is asked once where it ends: `latest` stays what it was (`ends`)."""
+    """The current state of the table. `ends` keeps the end offsets that were resolved before."""
     starting, ending = job.options.starting, job.options.ending
     head = job.table.head()
     loaded = head.loaded
@@ -188,7 +188,7 @@ def _layout_now(job: LoadJob, before: TableLayout, commit_id: int) -> TableLayou
 
 
 def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
-    """The plan of a table that grows with a registry's subject, with the versions of now."""
+    """The plan with the registry's current schema, for a table that grows with a subject."""
     state = plan.state
     has = state.layout.record_decoding
     grows = any(one is not None and one.subject for one in (has.value, has.key))
@@ -199,7 +199,7 @@ def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
 
 
 def plan_new(job: LoadJob, state: TableState) -> LoadPlan:
-    """Plans what is new in the log now; raises `UserError` if the log cannot continue the table."""
+    """Plans all new records; raises `UserError` if the log cannot continue the table."""
     asked_ms = job.options.clock.now_ms()
     ranges = plan_load(state.loaded, job.log.partitions(), allow_gaps=job.options.allow_gaps)
     starts = None if state.loaded else _starts_now(job, state, ranges)
@@ -209,7 +209,7 @@ def plan_new(job: LoadJob, state: TableState) -> LoadPlan:
 def _starts_now(
     job: LoadJob, state: TableState, ranges: Sequence[PlannedRange]
 ) -> Mapping[TopicPartition, int] | None:
-    """The log's own start, and one found by time, move on when retention has passed them by."""
+    """The start offsets; those that follow from the log are raised if retention has passed them."""
     starting = job.options.starting
     if state.starts is None or starting is None:
         return None
@@ -228,10 +228,10 @@ def load_new(job: LoadJob, state: TableState, planner: Planner = plan_new) -> Lo
 
 
 def load_planned(job: LoadJob, plan: LoadPlan, planner: Planner = plan_new) -> Loaded:
-    """Loads what is planned; plans and tries again when the log changes under it.
+    """Loads a plan; plans again if the log changes while it is read.
 
-    Also when another writer makes the commit before it: as often as that happens, since each
-    time the table has come further.
+    Also plans again when another writer commits first, without limit, since the table advances each
+    time.
     """
     changes = 0
     while True:
@@ -278,11 +278,11 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
 
 
 def _begins_later(plan: LoadPlan, before: LoadPlan) -> bool:
-    """Whether retention has moved the start of what is to be loaded since it was planned before."""
+    """Whether retention has moved a start offset since the earlier plan."""
     begins = {one.partition: one.from_offset for one in before.ranges}
     return any(one.from_offset > begins.get(one.partition, one.from_offset) for one in plan.ranges)
 
 
 def _has_log_changed(error: LogChangedError | OffsetsGoneError | TaskError) -> bool:
-    """Whether the load may find another log when it begins again."""
+    """Whether a new attempt may succeed because the log has changed."""
     return not isinstance(error, TaskError) or error.kind == OffsetsGoneError.__name__

@@ -1,4 +1,4 @@
-"""Tasks that run in this process: no Spark, and no Java to start."""
+"""Runs tasks in this process, without Spark and Java."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -9,12 +9,13 @@ from ottla.base.errors import OttlaError, TaskError
 from ottla.loading.engine import OnTasks, Work
 
 MOST_THREADS = 4
-"""More would wait for each other: Arrow parses and compresses without the interpreter's lock, but
-between two of its calls a task needs that. Each thread holds one row group in memory."""
+"""More threads would wait for each other: Arrow parses and compresses without the interpreter's
+lock, but Python code between its calls needs the lock. Each thread holds one row group in memory.
+"""
 
 
 class LocalEngine:
-    """See `Engine`. Tasks run in threads, one task alone in the caller's."""
+    """See `Engine`. Tasks run in threads, a single task in the caller's thread."""
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or min(cpu_count() or 1, MOST_THREADS)
@@ -23,10 +24,10 @@ class LocalEngine:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Between two calls of `run` nothing is kept."""
+        """Nothing to release."""
 
     def start(self, *, is_short: bool) -> None:
-        """There is nothing to start."""
+        """Nothing to start."""
 
     def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
         count = min(len(tasks), self._threads)
@@ -45,13 +46,14 @@ def _run(task: Work) -> Sequence[str]:
     except (OttlaError, OSError):
         raise
     except Exception as error:
-        # What a library raises ends the load of this table alone: a follower continues with others.
+        # An error of a library fails only this table's load: a follower continues with other
+        # tables.
         kind = type(error).__name__
         raise TaskError(f"a task ended with {kind}: {error}", kind) from error
 
 
 def _run_in_threads(tasks: Sequence[Work], on_tasks: OnTasks, count: int) -> list[str]:
-    """What the tasks return, in their order; raises what the first one raises that fails."""
+    """Returns the results in order of the tasks; raises the error of the first task that fails."""
     with ThreadPoolExecutor(count, thread_name_prefix="ottla-load") as pool:
         futures: list[Future[Sequence[str]]] = [pool.submit(_run, task) for task in tasks]
         try:
@@ -59,7 +61,7 @@ def _run_in_threads(tasks: Sequence[Work], on_tasks: OnTasks, count: int) -> lis
                 future.result()
                 on_tasks(done, len(tasks))
         except BaseException:
-            # Those that run write their files to the end, which no reader will see.
+            # Running tasks finish their files, which no reader sees.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [text for future in futures for text in future.result()]

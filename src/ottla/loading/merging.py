@@ -1,6 +1,6 @@
-"""Groups of a table's files into one file each, a task for each: the same rows, in order.
+"""Merges each group of a table's files into one file with the same rows, in order.
 
-Other tasks then compare the rows written with those read.
+One task merges a group; another compares the written rows with those read.
 """
 
 import secrets
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merging:
-    """One group of files, which may be merged, or compared with the file they were merged into."""
+    """A group of files: the task that merges it, and the task that checks the merged file."""
 
     table: str
     directory: str
@@ -39,13 +39,15 @@ class Merging:
     style: ParquetStyle
 
     def write(self) -> list[str]:
-        """Returns the path of the new file."""
+        """Merges the group; returns the path of the new file."""
         target = self._target()
         merge(open_store(self.table), self.group, target, self.style)
         return [target]
 
     def check(self, written: str) -> list[str]:
-        """Returns what is wrong, if anything is."""
+        """Compares the new file with the group; returns a description of the first difference, if
+        any.
+        """
         offset = first_unlike(open_store(self.table), self.group, written)
         return [] if offset is None else [f"{written}, offset {offset}"]
 
@@ -57,22 +59,24 @@ class Merging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeJob:
-    """`groups` of files with one schema and place each; `directory` is relative to the table."""
+    """Merges `groups` of files that have the same schema and place; `directory` is relative to the
+    table.
+    """
 
     store: TableStore
     directory: str
     groups: Sequence[Sequence[DataFile]]
     style: ParquetStyle
     has_keys: bool
-    """Whether bounds of keys are noted."""
+    """Whether key bounds are read from footers."""
 
     def run(self, engine: Engine, on_tasks: OnTasks) -> tuple[DataFile, ...]:
-        """Writes the files; returns them by their footers, in the order of the groups."""
+        """Writes the files; returns their footers, in order of the groups."""
         work = [one.write for one in self._mergings()]
         return written_files(self.store, engine.run(work, on_tasks), with_keys=self.has_keys)
 
     def check(self, engine: Engine, files: Sequence[DataFile]) -> None:
-        """Raises `TaskError` unless all rows, and no others, are in the new files."""
+        """Raises `TaskError` unless the new files have exactly the rows of the groups."""
         wrong = [self.directory]
         paths = list(dict.fromkeys(file.path for file in files))
         row_counts = [
@@ -85,8 +89,8 @@ class MergeJob:
             wrong = engine.run(work, lambda *_: None)
         if wrong:
             raise TaskError(
-                f"{wrong[0]}: the rows written are not those read; the table is as it was, run it "
-                f"again"
+                f"{wrong[0]}: the written rows differ from those read; the table is unchanged, run "
+                f"it again"
             )
 
     def _mergings(self) -> list[Merging]:
@@ -109,9 +113,9 @@ def merge(store: TableStore, parts: Sequence[DataFile], target: str, style: Parq
 
 
 def first_unlike(store: TableStore, parts: Sequence[DataFile], target: str) -> int | None:
-    """The offset from which a file's rows are not those of the files that it was made of.
+    """The offset at which a file's rows differ from the rows of the files that it replaces.
 
-    That of the batch in which it is; `None` when all rows are the same.
+    It is the first offset of the batch with the difference; `None` if all rows are equal.
     """
     with open_parquet(store, target) as opened:
         wanted_rows = (batch for _, batch in _rows(store, parts))
@@ -124,7 +128,7 @@ def first_unlike(store: TableStore, parts: Sequence[DataFile], target: str) -> i
 
 
 def _rows(store: TableStore, parts: Sequence[DataFile]) -> "Iterator[tuple[int, pa.RecordBatch]]":
-    """In order of partition and offset, whatever order they lie in."""
+    """The rows in order of partition and offset, whatever their order in the files."""
     import pyarrow as pa
 
     schema = read_columns(store, parts[0])
@@ -147,7 +151,7 @@ def _group_rows(store: TableStore, group: Sequence[DataFile]) -> "Iterator[pa.Re
 
 
 def _even(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """The same rows in batches of one size, so that two streams of them can be held together."""
+    """The same rows in batches of equal size, so that two streams can be compared."""
     import pyarrow as pa
 
     held: list[pa.RecordBatch] = []

@@ -1,7 +1,7 @@
-"""Which offsets a load reads: a function of what the table has and what the log holds.
+"""The offsets that a load reads, from the table's offsets and the log's.
 
-Nothing is guessed. A log that cannot continue the table (another topic, a topic re-created, a log
-that was cut, records that retention removed first) is refused, with the partition and the offsets.
+A log that cannot continue the table (another topic, a re-created topic, a truncated log, records
+that retention removed) is an error that names the partition and the offsets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,10 +39,10 @@ def plan_load(
     *,
     allow_gaps: bool = False,
 ) -> tuple[PlannedRange, ...]:
-    """One range per partition of the log, in order; raises `UserError` when the log does not fit.
+    """One range per partition of the log, in order; raises `UserError` if the log does not fit.
 
-    A table's first load takes whatever the log still has. From then on `allow_gaps` must be given
-    for every record that retention removed before a load could read it.
+    A table's first load takes all records that the log has. Later loads need `allow_gaps` if
+    retention has removed records that were not loaded.
     """
     offered = {partition.partition: partition for partition in log}
     for before in loaded.values():
@@ -56,7 +56,7 @@ def plan_load(
 
 
 def _next_offset(partition: LogPartition, loaded: Mapping[int, LoadedPartition]) -> int:
-    """A partition that the topic grew after the first load has been the table's from its start."""
+    """The next offset to load; 0 in a partition that was added after the first load."""
     before = loaded.get(partition.partition)
     if before is not None:
         return before.until_offset
@@ -70,7 +70,7 @@ def _planned(partition: LogPartition, next_offset: int, allow_gaps: bool) -> Pla
         if not allow_gaps:
             raise UserError(
                 f"{_place(partition)}: the table has offsets below {next_offset}, but the log "
-                f"starts at {partition.start_offset}; what lies between was removed unread "
+                f"starts at {partition.start_offset}; the records between were removed first "
                 f"(--allow-gaps loads the rest and records the gap)"
             )
     from_offset = max(partition.start_offset, next_offset)
@@ -86,7 +86,7 @@ def _planned(partition: LogPartition, next_offset: int, allow_gaps: bool) -> Pla
 
 
 def check_same_topic(before: LoadedPartition, log: Sequence[LogPartition]) -> None:
-    """Raises `UserError` when the table was loaded from another topic, or an earlier one."""
+    """Raises `UserError` if the table was loaded from another topic or before it was re-created."""
     for now in log:
         if now.topic != before.topic:
             raise UserError(

@@ -1,4 +1,4 @@
-"""The schema of a table whose values name theirs in a registry: that of all versions so far."""
+"""The schema of a table whose values carry schema ids: the union of all registered versions."""
 
 from dataclasses import replace
 
@@ -9,9 +9,9 @@ from ottla.tables.values.decoder import Decoding
 
 
 def with_registered_schema(asked: LayoutOptions, pinned: TableLayout, topic: str) -> LayoutOptions:
-    """What is asked for, with the registry's schema unless one was given; raises `UserError`.
+    """The requested layout with the registry's schema, unless a schema was given.
 
-    A table that has its schema from a registry grows with it at each load.
+    A table with a registry's schema grows with it at each load. Raises `UserError`.
     """
     values = None if asked.is_raw else pinned.decoding
     return replace(

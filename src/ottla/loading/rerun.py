@@ -1,10 +1,9 @@
-"""A rerun: ranges that a table has are read from the log again, and take the place of their rows.
+"""A rerun: reads ranges of the log again and replaces the table's rows of these ranges.
 
-Why one would: the table was found to differ, or values are to be decoded another way. The steps are
-those of a load; only the plan is another. Files that hold rows of the range are replaced whole;
-their rows of other offsets are copied. One commit takes the old files out and brings the
-new ones in, so readers see all of the old rows or all of the new ones. Old files stay on the disk
-until `ottla table vacuum`.
+A rerun repairs a table that differs from its log, or decodes values in another way. The steps are
+those of a load with another plan. Files with rows of a range are replaced; their rows at other
+offsets are copied. One commit replaces the old files with the new ones, so readers see either all
+old or all new rows. Old files stay on the disk until `ottla table vacuum`.
 """
 
 from collections.abc import Sequence
@@ -24,16 +23,16 @@ from ottla.tables.ledger_entries import Action
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
     """Reads a range of a table's topic again.
 
-    Raises `UserError` where there is no table, when the log lacks part of the range, and when the
-    table has nothing there; the table is unchanged then.
+    Raises `UserError` if there is no table, if the log lacks part of the range, or if the table has
+    no rows there; the table is then unchanged.
     """
-    job.table.require()  # Before anything is claimed: where there is no table, none is made.
+    job.table.require()  # before `claimed`, which would create the directory
     with claimed(job) as state:
         return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
 
 
 def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
-    """Which offsets are read again, and which files that replaces."""
+    """Plans the offsets to read again and the files to replace."""
     asked_ms = job.options.clock.now_ms()
     offered = job.log.partitions()
     for before in state.loaded.values():
@@ -49,7 +48,7 @@ def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
         for number, some in pieces.items()
         if some and wanted.names(TopicPartition(job.place.topic, number))
     }
-    # Without those that end before they begin, as when no record is that late.
+    # A range is empty if it ends before it begins, such as when no record is as late as requested.
     ranges = {number: one for number, one in ranges.items() if not one.is_empty}
     plan = plan_rerun(ranges, pieces, offered)
     files = job.table.current_files()

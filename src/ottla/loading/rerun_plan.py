@@ -1,6 +1,6 @@
-"""Which offsets a rerun reads again, and which files it replaces. A function of the table's and the
-log's contents. A range that the log cannot give whole is refused: a rerun must never leave the
-table with less than it had.
+"""The offsets that a rerun reads again and the files that it replaces, from the contents of the
+table and the log. A range that the log does not have completely is an error: a rerun must never
+remove rows that it cannot restore.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +18,9 @@ from ottla.tables.ledger_entries import DataFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunRange:
-    """What is to be read again; `None`: from or to where the table begins or ends.
+    """The range to read again; `None` means the table's own begin or end.
 
-    Partitions for which either bound names no offset are left alone.
+    Partitions for which a bound names no offset are not read.
     """
 
     begin: Bound | None = None
@@ -32,7 +32,7 @@ class RerunRange:
 
 
 def rerun_range(begin: str | None, end: str | None, topic: str) -> RerunRange:
-    """As a person types it (`bounds.parse_place`); raises `UserError`."""
+    """Parses the bounds that a user typed (`bounds.parse_place`); raises `UserError`."""
     return RerunRange(
         begin=None if begin is None else parse_place("--from", begin, topic),
         end=None if end is None else parse_place("--to", end, topic),
@@ -46,7 +46,7 @@ def plan_rerun(
 ) -> tuple[PlannedRange, ...]:
     """One range per partition of the log, most of them empty; raises `UserError`.
 
-    What is wanted beyond the table's own offsets is the next load's, and left out.
+    Offsets beyond the table's own are left to the next load.
     """
     plan = tuple(
         _planned(one, wanted.get(one.partition), pieces.get(one.partition, ()))
@@ -109,6 +109,6 @@ def _check_range(log: LogPartition, wanted: OffsetRange, pieces: Sequence[Piece]
             next_offset = piece.until_offset
     if next_offset < wanted.until_offset:
         raise UserError(
-            f"{place}: offset {next_offset} was never loaded; rerun up to there, and from after "
+            f"{place}: offset {next_offset} was never loaded; rerun the ranges before and after "
             f"the gap"
         )

@@ -1,12 +1,11 @@
-"""Which of a load's changes win, found once for each partition, and kept beside the changes.
+"""Finds the winning changes of a load, once for each partition.
 
-One task reads keys and offsets of all changes of a partition, and writes two small files: the last
-offset of each key, in order of the keys, and the offsets of the rows that stay, in order. Tasks
-that merge then read of these what their files may have.
+One task reads keys and offsets of all changes of a partition and writes two small files: the last
+offset of each key, in order of key, and the offsets of the rows that stay, in order. The tasks that
+merge read the parts of these files that concern their files.
 
-A task holds `KEYS_AT_ONCE` keys, however many have changed: what it has then goes to a file, in
-order of the keys (`key_runs.py`), and in the end such files are read side by side. Besides it holds
-a bit for each offset of the load.
+A task holds at most `KEYS_AT_ONCE` keys in memory: more keys are written to sorted files and merged
+at the end (`key_runs.py`). In addition it holds a bit for each offset of the load.
 """
 
 import json
@@ -37,7 +36,7 @@ _CHUNK_OFFSETS = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """One partition's; paths are relative to the table."""
+    """The winning changes of one partition; paths are relative to the table."""
 
     partition: int
     latest: str
@@ -45,19 +44,19 @@ class Resolution:
     winners: str
     """The file of the offsets of rows that stay."""
     truncated: int = -1
-    """The offset of the last truncation."""
+    """The offset of the last truncation; -1 if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolving:
-    """Tasks' work; `directory` is that of the load's files, relative to the table."""
+    """The task that resolves partitions; `directory` is the load's, relative to the table."""
 
     table: str
     directory: str
     keys_at_once: int
 
     def resolve(self, changes: Mapping[int, Sequence[DataFile]]) -> list[str]:
-        """Returns a resolution of each partition, as JSON."""
+        """Returns the resolution of each partition, as JSON."""
         store = open_store(self.table)
         found = [self._resolved(store, number, parts) for number, parts in changes.items()]
         return [json.dumps(asdict(one)) for one in found]
@@ -93,7 +92,7 @@ class Resolving:
 
 
 class LatestChanges:
-    """Resolutions as a task reads them, piece by piece."""
+    """Reads resolutions, one group of row groups at a time."""
 
     def __init__(self, store: TableStore, resolutions: Mapping[int, Resolution]) -> None:
         self._store = store
@@ -101,7 +100,7 @@ class LatestChanges:
         self._read: dict[tuple[str, tuple[int, ...]], pa.Table] = {}
 
     def stay(self, part: DataFile, offsets: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """Which changes of a file are rows after all."""
+        """A mask of the changes in a file that become rows."""
         import numpy as np
 
         path = self._resolutions[part.partition].winners
@@ -113,7 +112,7 @@ class LatestChanges:
     def survive(
         self, part: DataFile, keys: "pa.ChunkedArray", offsets: "np.ndarray[Any, Any]"
     ) -> "np.ndarray[Any, Any]":
-        """Which rows of a file of the table have not lost to a change."""
+        """A mask of the rows in a table's file that no change supersedes."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -123,13 +122,13 @@ class LatestChanges:
         last = np.full(len(offsets), -1, np.int64)
         for latest in self._within(found.latest, "key", part.keys):
             indices = pc.fill_null(pc.index_in(keys, latest["key"].combine_chunks()), -1)
-            # One more, for the keys that have not changed.
+            # Index -1 selects the appended -1, for keys that have not changed.
             there = np.append(latest["offset"].to_numpy(), -1)[indices.to_numpy()]
             last = np.maximum(last, there)
         return (offsets >= last) & (offsets > found.truncated)
 
     def may_change(self, part: DataFile) -> bool:
-        """Whether a file of the table may have rows that lose, by its bounds."""
+        """Whether a table's file may have superseded rows, according to its bounds."""
         found = self._resolutions.get(part.partition)
         if found is None:
             return False
@@ -141,7 +140,7 @@ class LatestChanges:
     def _within(
         self, path: str, column: str, bounds: tuple[Any, Any] | None
     ) -> "Iterator[pa.Table]":
-        """The row groups of a file that may have values between the two, which are included."""
+        """The row groups of a file that may have values within the bounds, both inclusive."""
         with open_parquet(self._store, path) as opened:
             numbers = _groups(opened, column, bounds)
             while groups := tuple(islice(numbers, _GROUPS_AT_ONCE)):
@@ -167,7 +166,9 @@ def _has_between(keys: "pa.ChunkedArray", bounds: tuple[bytes, bytes]) -> bool:
 
 
 def _changes(store: TableStore, part: DataFile) -> "Iterator[tuple[pa.Table, int]]":
-    """Keys with their changes, `offset * 2 + is_deleted`, and the last truncation among them."""
+    """Yields keys with their changes, `offset * 2 + is_deleted`, and the last truncation among
+    them.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -185,7 +186,7 @@ def _changes(store: TableStore, part: DataFile) -> "Iterator[tuple[pa.Table, int
 
 
 class _OffsetSet:
-    """Offsets, a bit for each, in chunks as they are needed."""
+    """A set of offsets: one bit for each, in chunks that are allocated as needed."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, np.ndarray[Any, Any]] = {}
@@ -214,7 +215,7 @@ class _OffsetSet:
 def _output(
     store: TableStore, path: str, schema: "pa.Schema"
 ) -> "Iterator[Callable[[list[Any]], None]]":
-    """Takes columns, which become rows of the file."""
+    """Yields a function that writes columns to the file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLED_ROWS = 2000
-"""Of each partition, from the first offset that is to be loaded."""
+"""The number of records per partition, from the first offset to load."""
 
 SAMPLED_PARTITIONS = 16
 
 
 def sample_of(log: LogSource, plan: Sequence[PlannedRange]) -> "pa.Table":
-    """The first records of what is planned, in the columns of `record.columns`."""
+    """The first records of the plan, in the columns of `record.columns`."""
     sampled = [one for one in plan if not one.is_empty][:SAMPLED_PARTITIONS]
     ranges = {
         one.place: OffsetRange(
@@ -39,7 +39,7 @@ def sample_of(log: LogSource, plan: Sequence[PlannedRange]) -> "pa.Table":
 
 
 def parquet_row_size(sample: "pa.Table") -> float:
-    """Bytes that a row takes in Parquet, about; 0 where there is none."""
+    """The approximate bytes of a row in Parquet; 0 if the sample is empty."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -51,7 +51,7 @@ def parquet_row_size(sample: "pa.Table") -> float:
 
 
 def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout:
-    """The layout with the schema of the sample's values; raises `UserError` when there is none."""
+    """The layout with a schema inferred from the sample; raises `UserError` if there is none."""
     (pinned,) = layout.decodings
     assert pinned.decoding is not None
     values = _bare(sample["value"].to_pylist(), pinned.decoding)
@@ -62,13 +62,12 @@ def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout
 
 
 def with_grown_schema(layout: TableLayout, sample: "pa.Table", commit_id: int) -> TableLayout:
-    """The layout with the fields of the sample's values that its schema of JSON does not name;
-    raises `UserError` for values that are none."""
+    """The layout with fields of the sample added to its JSON schema; raises `UserError`."""
     decoding = layout.decoding
     if decoding is None or decoding.format is not ValueFormat.JSON or decoding.registry:
         raise UserError(
-            "--grow is for JSON without a registry: a subject's table grows with it, and a given "
-            "schema with the next one"
+            "--grow is for JSON without a registry: with one, columns follow the subject; a given "
+            "schema grows when another one is given"
         )
     values = _bare(sample["value"].to_pylist(), decoding)
     kind = with_inferred_fields(parse_schema(decoding.schema), values)

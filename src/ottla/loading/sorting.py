@@ -1,9 +1,9 @@
-"""A table's rows in order of their key or time, within each partition.
+"""Sorts a table's rows by key or time, within each partition.
 
-Where a partition fits into one file, a task reads and sorts it. A larger one is sorted as what does
-not fit into memory is: tasks sort each file by itself (a run), then others take of every run the
-range that one new file has, and read no more of it than that, since row groups have bounds. Footers
-say what a file is sorted by, and a table that is in order already is left alone.
+A partition that fits into one file is read and sorted by one task. A larger partition is sorted
+externally: tasks sort each file into a run, then each new file is merged from a range of all runs;
+row groups have bounds, so no other rows are read. Footers name the sort column, and a table that is
+already sorted is left unchanged.
 """
 
 import math
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLED_ROWS = 100_000
-"""Of a partition, to find where its new files begin."""
+"""The number of values per partition from which the bounds of new files are estimated."""
 
 
 class SortColumn(Enum):
-    """What rows can be sorted by; those of one value stay in order of offset."""
+    """The columns by which rows can be sorted; equal values stay in order of offset."""
 
     KEY = "key"
     TIMESTAMP = "timestamp"
@@ -46,16 +46,16 @@ class SortColumn(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Rows of one partition from `low` to before `high`; nulls come last."""
+    """Rows of one partition from `low` (inclusive) to `high` (exclusive); nulls come last."""
 
     partition: int
     size: float
-    """Bytes, about."""
+    """Approximate bytes."""
     low: Any = None
     high: Any = None
 
     def mask(self, values: Any) -> Any:
-        """Which of a column's values are in it."""
+        """A mask of the values within the slice."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -69,7 +69,7 @@ class Slice:
         return found
 
     def may_be_in(self, bounds: tuple[Any, Any] | None) -> bool:
-        """Whether a row group with these bounds, and without nulls, may have such rows."""
+        """Whether a row group with these bounds, and without nulls, may have rows of the slice."""
         if bounds is None:
             return True
         first, last = bounds
@@ -78,7 +78,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorting:
-    """One new file: slices of partitions, in order, and the files that have their rows."""
+    """A new file: slices of partitions, in order, and the files that have their rows."""
 
     table: str
     target: str
@@ -87,10 +87,10 @@ class Sorting:
     parts: Sequence[DataFile]
     style: ParquetStyle
     group_rows: int | None = None
-    """Rows of a row group, where it is to be a run."""
+    """The rows per row group of a run; `None` for a file of the table."""
 
     def write(self) -> list[str]:
-        """Returns the path of the new file, if it has rows."""
+        """Writes the file; returns its path, or nothing if it has no rows."""
         store = open_store(self.table)
         output = ParquetOutput(store, self.target, self.style, sorted_by=self.column.value)
         with output:
@@ -102,7 +102,7 @@ class Sorting:
             return [self.target] if output.close() else []
 
     def check(self) -> list[str]:
-        """Reads all again; returns what is wrong, if anything is."""
+        """Reads all rows again; returns the path if the file differs."""
         store = open_store(self.table)
         expected = [rows for _, rows in self._rows(store) if rows.num_rows]
         if not expected:
@@ -135,7 +135,9 @@ class Sorting:
 
 @dataclass(slots=True, kw_only=True)
 class SortJob:
-    """`groups` of files with one schema and place each; `directory` is relative to the table."""
+    """Sorts `groups` of files that have the same schema and place; `directory` is relative to the
+    table.
+    """
 
     store: TableStore
     directory: str
@@ -144,10 +146,10 @@ class SortJob:
     target_size: int
     column: SortColumn
     has_keys: bool
-    """Whether bounds of keys are noted."""
+    """Whether key bounds are read from footers."""
 
     def run(self, engine: Engine, on_tasks: OnTasks) -> tuple[DataFile, ...]:
-        """Writes the files and reads them again; raises `TaskError` as `MergeJob.check` does."""
+        """Writes and checks the files; raises `TaskError` as `MergeJob.check` does."""
         runs: list[str] = []
         try:
             sortings = [one for group in self.groups for one in self._sortings(engine, group, runs)]
@@ -158,13 +160,13 @@ class SortJob:
         return written_files(self.store, paths, with_keys=self.has_keys)
 
     def check(self, engine: Engine, files: Sequence[DataFile]) -> None:
-        """Raises `TaskError` unless each row is there once."""
+        """Raises `TaskError` unless each row is present exactly once."""
         old = _counts(part for group in self.groups for part in group)
         if old != _counts(files) or any(self._is_twice(files, number) for number in old):
             raise _unlike(self.directory)
 
     def _is_twice(self, files: Sequence[DataFile], partition: int) -> bool:
-        """Whether an offset of a partition is there more than once."""
+        """Whether an offset of the partition is present more than once."""
         import numpy as np
 
         some = [file for file in files if file.partition == partition]
@@ -174,7 +176,7 @@ class SortJob:
     def _sortings(
         self, engine: Engine, group: Sequence[DataFile], runs: list[str]
     ) -> list[Sorting]:
-        """The new files of a group; partitions that need several are in runs then."""
+        """The new files of a group; writes runs for partitions that need several files."""
         sizes = _sizes(group)
         large = {number for number, size in sizes.items() if size > self.target_size}
         parts = [part for part in group if part.partition not in large]
@@ -194,7 +196,7 @@ class SortJob:
         ]
 
     def _bundles(self, slices: Sequence[Slice]) -> list[list[Slice]]:
-        """What shares a file: small partitions that follow each other."""
+        """Slices that share a file: small partitions that follow each other."""
         bundles: list[list[Slice]] = []
         size = 0.0
         for one in slices:
@@ -219,7 +221,7 @@ class SortJob:
     def _made_runs(
         self, engine: Engine, parts: Sequence[DataFile], slice_count: int
     ) -> list[DataFile]:
-        """Each file sorted by itself, with row groups about as large as the part of a slice."""
+        """Sorts each file into a run whose row groups are about as large as its part of a slice."""
         runs = [
             replace(
                 self._sorting(changes_of(self.directory), _whole(file), file),
@@ -239,7 +241,9 @@ class SortJob:
         return paths
 
     def _cuts(self, parts: Sequence[DataFile], partition: int, size: float) -> list[Slice]:
-        """A large partition in slices of about the target's size, by a sample of its values."""
+        """Divides a large partition into slices of about the target size, from a sample of its
+        values.
+        """
         some = [part for part in parts if part.partition == partition]
         row_count = sum(part.row_count for part in some)
         step = max(1, row_count // SAMPLED_ROWS)
@@ -262,7 +266,7 @@ def unsorted_groups(
     keys: Mapping[str, tuple[str, ...]],
     column: SortColumn,
 ) -> list[list[DataFile]]:
-    """Files that belong together (by `keys`) and are not in order yet."""
+    """The groups of files (by `keys`) that are not sorted yet."""
     groups: dict[tuple[str, ...], list[DataFile]] = {}
     for part in files:
         groups.setdefault(keys[part.path], []).append(part)
@@ -270,7 +274,7 @@ def unsorted_groups(
 
 
 def _is_in_order(store: TableStore, group: Sequence[DataFile], column: SortColumn) -> bool:
-    """Whether all files are sorted, and none has rows between those of another."""
+    """Whether all files are sorted and their ranges of values do not overlap."""
     spans: dict[int, list[tuple[Any, Any]]] = {}
     for file in whole_files(group):
         with open_parquet(store, file[0].path) as opened:
@@ -288,7 +292,7 @@ def _is_in_order(store: TableStore, group: Sequence[DataFile], column: SortColum
 
 
 def _span(opened: Any, part: DataFile, column: SortColumn) -> Any:
-    """The least and the greatest value of a part, `None` where that is not known."""
+    """The least and the greatest value of a part; `None` if unknown."""
     found = [
         range_of(opened.metadata.row_group(number), column.value)
         for number in range(opened.num_row_groups)
@@ -302,7 +306,7 @@ def _span(opened: Any, part: DataFile, column: SortColumn) -> Any:
 def _read(
     store: TableStore, part: DataFile, wanted: Slice, column: SortColumn
 ) -> "Iterator[pa.Table]":
-    """The rows of a slice, of those row groups that may have some."""
+    """The rows of a slice, from the row groups that may have some."""
     import pyarrow.compute as pc
 
     with open_parquet(store, part.path) as opened:
@@ -333,7 +337,7 @@ def _whole(file: Sequence[DataFile]) -> list[Slice]:
 
 
 def _sizes(parts: Sequence[DataFile]) -> dict[int, float]:
-    """Bytes of each partition, about."""
+    """The approximate bytes of each partition."""
     found: dict[int, float] = {}
     for file in whole_files(parts):
         row_count = sum(part.row_count for part in file)
@@ -356,5 +360,5 @@ def _counts(parts: "Iterator[DataFile] | Sequence[DataFile]") -> dict[int, int]:
 
 def _unlike(place: str) -> TaskError:
     return TaskError(
-        f"{place}: the rows written are not those read; the table is as it was, run it again"
+        f"{place}: the written rows differ from those read; the table is unchanged, run it again"
     )

@@ -1,5 +1,6 @@
-"""The task of a load: it reads a part of the log, decodes values, and writes the table's files.
-Records never cross over to Java, and what cannot be decoded is set aside immediately.
+"""The task of a load: reads a part of the log, decodes values, and writes the table's files.
+
+Records never pass through Java. Records that cannot be decoded are quarantined at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SOURCE_NAMES = {"timestamp_type": "timestampType"}
-"""A table's columns under other names than in Spark's own Kafka source."""
+"""The names of a table's columns that differ in Spark's own Kafka source."""
 
 
 def write_splits(task: LoadTask, splits: Sequence[Split]) -> list[str]:
-    """Returns the paths of the files, relative to the table."""
+    """Writes the rows of the splits; returns the paths of the files, relative to the table."""
     log = open_log(task.read)
     store = open_store(task.table)
     first = splits[0]
     name = f"{first.place.partition}-{first.from_offset}"
     quarantine = quarantine_of(task.directory)
-    # Changes are read once more, when they are merged: only then rows have their directories.
+    # Changes get directories by time only when they are merged.
     place = changes_of(task.directory) if task.is_latest else task.directory
     partitioning = None if task.is_latest else task.partitioning
     with (
@@ -65,7 +66,7 @@ class SplitRows:
             yield self._rows(self._without(rows, decoded, faults))
 
     def _decoded(self, decoded: "pa.RecordBatch") -> "tuple[pa.RecordBatch, Mapping[int, str]]":
-        """The records with decoded values in place of the bytes, and why some are no rows."""
+        """The records with decoded values, and the faults of those that are not rows, by index."""
         found = self._decoder.decode(decoded)
         rows, faults = decoded, found.faults
         for name, column in found.columns.items():
@@ -79,7 +80,7 @@ class SplitRows:
         return rows, faults
 
     def _unkeyed(self, decoded: "pa.RecordBatch", truncations: frozenset[int]) -> Mapping[int, str]:
-        """Changes without a usable key."""
+        """The faults of changes without a usable key, by index."""
         import numpy as np
 
         has_no_key = decoded.column(decoded.schema.get_field_index("key")).is_null()
@@ -91,18 +92,18 @@ class SplitRows:
 
     def _key_fault(self, is_truncation: bool) -> str | None:
         if not is_truncation:
-            return "it has no key, by which rows are updated"
+            return "it has no key, and rows are updated by key"
         if self._task.partition_count > 1:
             return (
-                f"it says that the source was truncated, and changes in the other "
-                f"{self._task.partition_count - 1} partitions may be from before or after that"
+                f"it reports a truncation of the source; changes in the other "
+                f"{self._task.partition_count - 1} partitions may precede or follow it"
             )
         return None
 
     def _without(
         self, rows: "pa.RecordBatch", decoded: "pa.RecordBatch", faults: Mapping[int, str]
     ) -> "pa.RecordBatch":
-        """The sound ones of the rows; the others are set aside, as they were decoded."""
+        """The rows without faults; records with faults are handed to `_Aside`."""
         import numpy as np
         import pyarrow as pa
 
@@ -124,7 +125,7 @@ class SplitRows:
 
 
 class _Aside:
-    """Handles the records of a split that cannot be decoded."""
+    """Handles the records of a split that cannot be decoded, as `on_error` demands."""
 
     def __init__(self, task: LoadTask, split: Split, files: TaskFiles) -> None:
         self._task = task
@@ -156,9 +157,9 @@ class _Aside:
 def task_splits(
     log: LogSource, ranges: Mapping[TopicPartition, OffsetRange], rows_per_task: int
 ) -> list[Split]:
-    """Ranges in pieces of about the same count of offsets, `rows_per_task` at the most.
+    """Divides the ranges into splits of about equal offset counts, at most `rows_per_task`.
 
-    The log's own splits are by what is best to read, these by what is best to write.
+    The log's own splits are optimized for reading, these for the size of the files written.
     """
     given = log.splits(ranges, SplitOptions(min_count=1))
     return [
@@ -170,7 +171,7 @@ def task_splits(
 
 
 def shared_out(splits: Sequence[Split], rows_per_task: int) -> list[list[Split]]:
-    """Splits by the task that writes them: small ones share a task, and so a file."""
+    """Groups splits by task: small splits share a task, and so a file."""
     tasks: list[list[Split]] = []
     count = 0
     for split in splits:
@@ -184,7 +185,7 @@ def shared_out(splits: Sequence[Split], rows_per_task: int) -> list[list[Split]]
 
 
 def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:
-    """Splits of one partition, each beginning where the one before it ends, cut evenly."""
+    """Divides contiguous splits of one partition evenly."""
     aborted = tuple(dict.fromkeys(one for split in given for one in split.aborted))
     whole = OffsetRange(from_offset=given[0].from_offset, until_offset=given[-1].until_offset)
     for piece in even_pieces(whole, rows_per_task):
@@ -203,7 +204,7 @@ def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:
 def _with_commit(
     schema: Any, rows: "pa.RecordBatch", commit_id: int, more: Mapping[str, Any]
 ) -> "pa.RecordBatch":
-    """Rows of Spark's columns as a table's, with what is no part of a record."""
+    """The rows with the table's column names and the columns that are not part of a record."""
     import pyarrow as pa
 
     ids = pa.repeat(pa.scalar(commit_id, pa.int64()), rows.num_rows)
@@ -218,7 +219,7 @@ def _with_commit(
 
 
 def _source_schema(schema: Any) -> Any:
-    """The columns that are a record's own, under the names of Spark's Kafka source."""
+    """The columns that are part of a record, under their names in Spark's Kafka source."""
     import pyarrow as pa
 
     return pa.schema(

@@ -1,4 +1,4 @@
-"""What each task of a load must know of it, in whatever process it runs."""
+"""The values that every task of a load needs, in whatever process it runs."""
 
 from dataclasses import field
 from enum import Enum
@@ -12,19 +12,19 @@ from ottla.tables.values.record_decoder import RecordDecoding
 
 
 class OnError(Enum):
-    """What happens to a record whose value cannot be decoded."""
+    """The handling of a record whose value cannot be decoded."""
 
     FAIL = "fail"
-    """The load stops, and the table stays as it was."""
+    """The load stops, and the table is unchanged."""
     QUARANTINE = "quarantine"
-    """The record is kept beside the table, bytes and all."""
+    """The record is kept beside the table, including its bytes."""
     SKIP = "skip"
-    """Its place and the reason are kept, so that every offset is accounted for; the bytes not."""
+    """Only offset and reason are kept, so that every offset is accounted for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTask:
-    """`table` is a directory or an address, `directory` below it the place of the load's files."""
+    """`table` is a directory or an address; `directory` below it is for the load's files."""
 
     read: ReadOptions
     topic: str
@@ -33,11 +33,11 @@ class LoadTask:
     commit_id: int
     decoding: RecordDecoding = field(default_factory=RecordDecoding)
     login: RegistryLogin | None = field(default=None, repr=False)
-    """For the registry of the schemas, if the decoding names one."""
+    """The login for the schema registry, if the decoding uses one."""
     on_error: OnError = OnError.FAIL
     style: ParquetStyle = field(default_factory=ParquetStyle)
     partitioning: Partitioning | None = None
     is_latest: bool = False
-    """Whether what is written are changes, to be merged with the rows of the table."""
+    """Whether the task writes changes, which are then merged with the table's rows."""
     partition_count: int = 1
-    """Of the topic."""
+    """The number of partitions of the topic."""

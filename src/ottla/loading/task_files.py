@@ -1,7 +1,7 @@
-"""What one task of a load writes: a file of rows for each directory that these belong to.
+"""The files that one task of a load writes: one or more for each directory.
 
-Names are never given twice, not even by a task that is tried again: what counts are the names that
-come back from the tasks that were done.
+File names are unique even if a task is repeated; only files whose names a completed task returned
+are used.
 """
 
 import secrets
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OPEN_FILES = 64
-"""Of one task at a time; a directory that comes up again after that many gets a second file."""
+"""Open files of a task; when there are more directories, a directory may get several files."""
 
 _NO_TIME = "__HIVE_DEFAULT_PARTITION__"
-"""The value of a directory's column that is null, as Hive and Spark put it."""
+"""The directory name of a null time, as in Hive and Spark."""
 
 
 class TaskFiles:
-    """Files below one directory, of one task; with `partitioning`, in directories by time."""
+    """The files of one task below one directory; with `partitioning`, in directories by time."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class TaskFiles:
         self._partitioning = partitioning
         self._open: dict[str, ParquetOutput] = {}
         self.paths: list[str] = []
-        """Of the files that are whole, relative to the table."""
+        """The completed files, relative to the table."""
 
     def __enter__(self) -> "TaskFiles":
         return self
@@ -55,7 +55,7 @@ class TaskFiles:
                 self._open.pop(name).__exit__(*error)
 
     def write(self, rows: "pa.RecordBatch", partition: int) -> None:
-        """Rows of one partition of the topic."""
+        """Writes rows of one partition of the topic."""
         if self._partitioning is None:
             self.write_into("", rows, partition)
             return
@@ -63,7 +63,7 @@ class TaskFiles:
             self.write_into(inner, some, partition)
 
     def write_into(self, inner: str, rows: "pa.RecordBatch", partition: int) -> None:
-        """Rows of which it is known into which directory they belong."""
+        """Writes rows into the directory `inner`."""
         self._output(inner).write(rows, partition)
         if sum(one.held_size for one in self._open.values()) >= ROW_GROUP_SIZE:
             for one in self._open.values():
@@ -77,7 +77,7 @@ class TaskFiles:
             name = f"part-{self._name}-{secrets.token_hex(4)}.parquet"
             path = join(self._directory, *([inner] if inner else []), name)
             found = ParquetOutput(self._store, path, self._style)
-        # The one used last comes last.
+        # Move the file to the end: the least recently used file is closed first.
         self._open[inner] = found
         return found
 
@@ -90,7 +90,7 @@ class TaskFiles:
 def parted(
     rows: "pa.RecordBatch", partitioning: Partitioning
 ) -> "Iterator[tuple[str, pa.RecordBatch]]":
-    """Rows by their directory (`day=2026-01-31/hour=13`), in the order in which these come up."""
+    """Groups rows by directory (`day=2026-01-31/hour=13`), in order of appearance."""
     import pyarrow.compute as pc
 
     hours = pc.floor_temporal(_time(rows, partitioning.column), unit=partitioning.unit.value)

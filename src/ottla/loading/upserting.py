@@ -1,11 +1,11 @@
-"""The latest row of each key: the changes of a load merged with the rows that a table has.
+"""Merges the changes of a load into a table with the latest row of each key.
 
-Tasks have written every record of the range (`split_writer.py`), and that was compared with the log
-as for any load. Here other tasks rewrite those files that have rows of the changed keys, without
-the rows that lose (`latest_writer.py`): of one key in one partition the highest offset wins, and a
-delete leaves none. One commit takes the old files out and brings the new ones in. A merge reads the
-changes and the files that may have their keys, never the rest of the table. Keys count by
-partition, as they do where Kafka compacts.
+`split_writer.py` has written every record of the range as a change, verified like any load. Here
+tasks rewrite the files that have rows of changed keys, without superseded rows
+(`latest_writer.py`): for each key of a partition the highest offset wins, and a delete leaves no
+row. One commit replaces the old files with the new ones. A merge reads the changes and the files
+that may have their keys, never the rest of the table. Equal keys in different partitions are
+different rows, as in Kafka's compaction.
 """
 
 import json
@@ -32,15 +32,15 @@ from ottla.tables.store import TableStore
 from ottla.tables.transaction_log import whole_files
 
 LEAST_SIZE = 8 * 1024 * 1024
-"""Bytes below which a task of its own costs more than it saves."""
+"""Bytes below which a separate task costs more than it saves."""
 
 _File = Sequence[DataFile]
-"""A file, by its parts."""
+"""A file, as the list of its parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedFiles:
-    """What the commit brings, which files of the table leave for that, and what the rest is."""
+    """The files that the commit adds and replaces, and the counts of the merge."""
 
     files: tuple[DataFile, ...]
     replaced: tuple[DataFile, ...]
@@ -48,7 +48,7 @@ class MergedFiles:
 
 
 def merge_changes(job: LoadJob, plan: LoadPlan, written: WrittenFiles) -> MergedFiles:
-    """Has the changes merged; raises `TaskError` when rows were written that are not those read."""
+    """Merges the changes; raises `TaskError` if the written rows differ from those read."""
     aside = [file for file in written.files if file.role is not FileRole.ROWS]
     changes = _rows(written.files)
     resolutions = _resolved(job, written, _by_partition(changes))
@@ -81,14 +81,14 @@ def merge_changes(job: LoadJob, plan: LoadPlan, written: WrittenFiles) -> Merged
 
 
 def remove_changes(job: LoadJob, written: WrittenFiles) -> None:
-    """Removes what only the merge has read: no commit names it."""
+    """Removes the files of changes, which no commit names."""
     if written.directory:
         left = job.table.store.find(changes_of(written.directory))
         job.table.remove_files([file.path for file in left])
 
 
 def _may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) -> list[_File]:
-    """The files that may have rows that go, by the bounds that are known of them."""
+    """The files that may have superseded rows, according to their bounds."""
     changes = LatestChanges(store, merge.resolutions)
 
     def may_change(part: DataFile) -> bool:
@@ -102,7 +102,7 @@ def _may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) 
 def _resolved(
     job: LoadJob, written: WrittenFiles, changes: Mapping[int, Sequence[DataFile]]
 ) -> dict[int, Resolution]:
-    """Which changes win; large partitions have a task each."""
+    """Resolves the changes; large partitions have a task each."""
     resolving = Resolving(
         table=job.table.path, directory=written.directory, keys_at_once=KEYS_AT_ONCE
     )
@@ -139,7 +139,7 @@ def _by_partition(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:
 
 
 def _bundles(job: LoadJob, old: Sequence[_File], changes: Sequence[_File]) -> list[list[_File]]:
-    """What each task merges: small files together, which so become one, and large ones alone."""
+    """The files that each task merges: small files together, which become one, large ones alone."""
     files = sorted([*old, *changes], key=lambda parts: parts[0].partition)
     whole = total_size(part for parts in files for part in parts)
     target = job.options.target_size
@@ -166,11 +166,11 @@ def _check(
     files: Sequence[DataFile],
     reports: Sequence[BundleReport],
 ) -> None:
-    """Whether each row that was read is written, or has lost."""
+    """Raises `TaskError` unless each row read was either written or superseded."""
     counts = [sum(one.row_count for one in some) for some in (files, reports)]
     reads = [sum(one.row_count for one in read), sum(one.read_count for one in reports)]
     if counts[0] != counts[1] or reads[0] != reads[1]:
         raise TaskError(
             f"{written.directory}: {counts[0]} rows were written of {counts[1]}, and {reads[1]} "
-            f"read of {reads[0]}; the table is as it was, run it again"
+            f"read of {reads[0]}; the table is unchanged, run it again"
         )

@@ -1,10 +1,10 @@
-"""Whether the files that a load wrote hold exactly what it read from the log.
+"""Checks that the files of a load have exactly the records of its ranges.
 
-The files' footers say which partition and offsets they hold and how many rows. Where those are as
-many as the range has offsets, nothing can be missing or there twice. Where they are fewer (control
-records, aborted transactions, compaction), the log's own batches are counted and must agree. Files
-whose offsets lie between each other's (rows sorted into directories by their time) have their
-offset columns read. Rows in quarantine count: they are records of the log like any other.
+The footers give partition, offsets and row counts. If a partition has as many rows as the range has
+offsets, no row is missing or duplicated. If it has fewer (control records, aborted transactions,
+compaction), the log's batches are counted and must agree. For files with interleaved offsets (rows
+sorted into directories by time) the offset columns are read. Quarantined rows count as records of
+the log.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from ottla.tables.store import TableStore
 
 
 class LogChangedError(UserError):
-    """The written rows differ from the log; reading it again may make both equal."""
+    """The written rows differ from the log; another attempt may succeed."""
 
 
 def verify_files(
     plan: Sequence[PlannedRange], files: Sequence[DataFile], log: LogSource, store: TableStore
 ) -> tuple[LoadedPartition, ...]:
-    """What was loaded of each planned partition; raises `LogChangedError` when it is not the log's.
+    """The loaded partitions; raises `LogChangedError` if the rows differ from the log.
 
-    Most likely the log was compacted while it was read.
+    The usual cause is that the log was compacted while it was read.
     """
     by_partition: dict[int, list[DataFile]] = {one.partition: [] for one in plan}
     for file in files:
@@ -80,13 +80,13 @@ def _verified(planned: PlannedRange, files: Sequence[DataFile], log: LogSource) 
 
 
 def _rolled_up(planned: PlannedRange, log: LogSource) -> BatchRollUp | None:
-    """What the batches come to, for audits to compare; `None` where they are not looked at."""
+    """The roll-up of the batches for audits; `None` if the log cannot provide it."""
     if log.looks_by_reading:
-        return None  # What was fetched once is not fetched again: audits count a broker's.
+        return None  # Records are not fetched again; audits count a broker's records.
     try:
         return log.roll_up(planned.place, planned.offsets)
     except OffsetsGoneError:
-        # All rows are here, and no audit will see those batches either.
+        # All rows are written, and no audit will see these batches either.
         return None
 
 

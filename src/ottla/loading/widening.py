@@ -1,15 +1,14 @@
-"""Before a load that makes an `int` column `bigint`: the files that are there, with wider numbers.
+"""Rewrites existing files with wider numbers before a load changes a column from `int` to `bigint`.
 
-A commit of its own, of the kind that compactions make: it takes the files of the narrower type out,
-brings copies in, and pins the layout. Killed before it, the next load that asks for the wider type
-does it all again; killed after it, the table is as good as any. So no reader meets a file that is
-narrower than its column, except where it is killed between Delta's two transactions, until the
-next command that writes to the table (`delta.py`).
-Formats whose readers widen themselves (Iceberg) have nothing rewritten.
+This is a commit of its own, like a compaction: it replaces the narrower files with copies and pins
+the layout. After a crash before the commit, the next load with the wider type starts again. So no
+reader finds a file that is narrower than its column, except after a crash between Delta's two
+transactions, until the next command that writes to the table (`delta.py`). In formats whose readers
+widen values (Iceberg) nothing is rewritten.
 
-Delta Lake knows files of a narrower type only by a feature that its library cannot set, and readers
-that do not know of it may leave out rows: Spark before 3.5.1 and 3.4.2 compares the bounds of `int`
-with a `bigint` that it has cut to 32 bits (SPARK-46092).
+Delta Lake marks files of a narrower type by a feature that its library cannot set. Readers that do
+not support this feature may omit rows: Spark before 3.5.1 and 3.4.2 compares the bounds of `int`
+with a `bigint` truncated to 32 bits (SPARK-46092).
 """
 
 import secrets
@@ -52,7 +51,7 @@ BUNDLE_SIZE = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widening:
-    """What a task needs to know. `directory` is relative to the table."""
+    """The values that each task needs. `directory` is relative to the table."""
 
     table: str
     directory: str
@@ -60,7 +59,7 @@ class Widening:
     style: ParquetStyle
 
     def write(self, files: Sequence[DataFile]) -> list[str]:
-        """Rewrites those of a narrower type; returns each one's path, and the path of its copy."""
+        """Rewrites the narrower files; returns pairs of a file's path and the path of its copy."""
         store = open_store(self.table)
         done: list[str] = []
         for file in files:
@@ -72,7 +71,9 @@ class Widening:
 
 
 def widen_files(job: LoadJob, plan: LoadPlan, layout: TableLayout) -> bool:
-    """Whether a commit was made, so that the load must be planned again."""
+    """Rewrites narrower files; returns whether it committed, so that the load must be planned
+    again.
+    """
     commit_id, table = plan.state.commit_id, job.table
     is_new = bool(layout.decodings) and layout.decodings[-1].since_commit == commit_id > 0
     if not is_new or table.log.is_widened_by_readers:
@@ -100,7 +101,7 @@ def widen_files(job: LoadJob, plan: LoadPlan, layout: TableLayout) -> bool:
 
 
 def _run(job: LoadJob, widening: Widening, files: Sequence[DataFile]) -> dict[str, str]:
-    """Paths of the files that were narrower, with those of their copies."""
+    """The paths of narrower files, with the paths of their copies."""
     row_count = sum(one.row_count for one in files)
     progress = Progress(step=Step.WRITING, offset_count=row_count, is_widening=True)
     job.progress(progress)
@@ -113,7 +114,7 @@ def _run(job: LoadJob, widening: Widening, files: Sequence[DataFile]) -> dict[st
 
 
 def _bundles(files: Sequence[DataFile]) -> list[list[DataFile]]:
-    """What each task rewrites: of each file one part, which names it."""
+    """The files that each task rewrites, each represented by its first part."""
     bundles: list[list[DataFile]] = []
     room = 0
     for first, *_ in whole_files(files):
@@ -136,8 +137,8 @@ def _check(widening: Widening, old: Iterable[DataFile], new: Iterable[DataFile])
     )
     if before != after:
         raise TaskError(
-            f"{widening.directory}: the rows written are not those read; the table is as it was, "
-            f"run it again"
+            f"{widening.directory}: the written rows differ from those read; the table is "
+            f"unchanged, run it again"
         )
 
 
@@ -161,7 +162,7 @@ def _commit(job: LoadJob, commit_id: int, old: Sequence[DataFile], new: Sequence
 def widen_file(
     store: TableStore, path: str, target: str, wanted: "pa.Schema", style: ParquetStyle
 ) -> bool:
-    """Copies a file's rows with the wider types, in its order; not if it has none narrower."""
+    """Copies a file with wider types, in order; returns `False` if no column is narrower."""
     parts = read_footer(store, path)
     has = read_columns(store, parts[0])
     wider = widened_schema(has, wanted)

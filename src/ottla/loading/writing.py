@@ -1,8 +1,8 @@
-"""The files of a load: written by tasks, where no reader sees them yet.
+"""Writes the files of a load, which readers do not see yet.
 
-No row group mixes partitions, so a file's footer says which rows it has by partition and offset,
-and nothing need be read again to know what was written. No engine writes files of its own: so a
-table may lie where Spark has no jar to write to, and no row crosses over to Java.
+No row group mixes partitions, so a file's footer gives its rows by partition and offset, and no
+file is read again to verify it. Ottla's tasks write the files, not the engine: so a table may lie
+in a store that Spark cannot write to, and no row passes through Java.
 """
 
 import math
@@ -33,29 +33,30 @@ from ottla.tables.store import TableStore
 from ottla.tables.transaction_log import CommitTakenError
 
 SHORT_LOAD = 1_000_000
-"""Records that Spark writes before Java's second compiler would have paid for itself."""
+"""Records below which starting Java's second compiler does not pay."""
 
 
 LEAST_ROWS = 20_000
-"""Rows below which a task of its own costs more than it saves."""
+"""Rows below which a separate task costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:
-    """What tasks have written. `directory` is relative to the table."""
+    """The files that tasks have written. `directory` is relative to the table."""
 
     layout: TableLayout
     directory: str = ""
     files: tuple[DataFile, ...] = ()
     seconds: float = 0.0
     start_seconds: float = 0.0
-    """What the engine took before that to get ready."""
+    """The seconds that the engine took to start before that."""
 
 
 def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
-    """Pins the layout and has the files written; raises `UserError` or `TaskError`.
+    """Pins the layout and writes the files.
 
-    And `CommitTakenError` once the table's own files had to be rewritten for this.
+    Raises `UserError` or `TaskError`, and `CommitTakenError` after a commit that widened the
+    table's files.
     """
     if not plan.offset_count:
         if plan.begins_table:
@@ -63,7 +64,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
         return WrittenFiles(layout=plan.state.layout)
     layout, row_size = _settled(job, plan)
     if widen_files(job, plan, layout):
-        raise CommitTakenError(f"{job.table.address}: its types are wider now; run it again")
+        raise CommitTakenError(f"{job.table.address}: its column types were widened; run it again")
     job.table.pin(layout)
     is_short = plan.offset_count < SHORT_LOAD and not job.options.is_long
     asked = time.monotonic()
@@ -91,20 +92,20 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
 def written_files(
     store: TableStore, paths: Sequence[str], *, with_keys: bool = False
 ) -> tuple[DataFile, ...]:
-    """What tasks report as written, by the footers; files without rows are left out."""
+    """The footers of the files that tasks have written; files without rows are left out."""
     try:
         return tuple(
             part for path in paths for part in read_footer(store, path, with_keys=with_keys)
         )
     except FileNotFoundError as error:
         raise TaskError(
-            f"{error.filename or error}: a task has written it, and it is not here; a table's "
-            f"place must be one that all machines of the cluster see"
+            f"{error.filename or error}: a task wrote this file, but it is not here; a table's "
+            f"place must be visible to all machines of the cluster"
         ) from error
 
 
 def _settled(job: LoadJob, plan: LoadPlan) -> tuple[TableLayout, float]:
-    """Layout and row size, as far as needed from a look at the first records."""
+    """The layout and row size, estimated from the first records where necessary."""
     layout, row_size = plan.state.layout, plan.state.row_size
     is_growing = job.options.layout.is_growing and not layout.is_inferred
     if row_size is None or layout.is_inferred or is_growing:
@@ -118,7 +119,7 @@ def _settled(job: LoadJob, plan: LoadPlan) -> tuple[TableLayout, float]:
 
 
 def _pin_without_records(job: LoadJob, layout: TableLayout) -> None:
-    """For a first load that only notes where the table begins."""
+    """Pins the layout of a first load that only notes where the table begins."""
     if layout.is_inferred:
         raise UserError(
             f"{job.place.topic}: there is no record yet to infer a schema from; give --schema"
@@ -127,7 +128,7 @@ def _pin_without_records(job: LoadJob, layout: TableLayout) -> None:
 
 
 def _splits(job: LoadJob, plan: LoadPlan, row_size: float) -> list[list[Split]]:
-    """What each task reads."""
+    """The splits that each task reads."""
     count = rows_per_task(
         plan.offset_count, row_size, job.options.target_size, job.options.min_partitions
     )
@@ -136,9 +137,9 @@ def _splits(job: LoadJob, plan: LoadPlan, row_size: float) -> list[list[Split]]:
 
 
 def rows_per_task(count: int, row_size: float, target_size: int, min_tasks: int | None) -> int:
-    """Offsets that a task reads at the most.
+    """The maximum number of offsets that a task reads.
 
-    As many as make a file of the target's size; fewer when cores would be left without work.
+    It makes files of the target size; less if cores would be idle.
     """
     fair = math.ceil(count / (min_tasks or cpu_count() or 1))
     wanted = max(1, int(target_size / max(row_size, 1.0)))

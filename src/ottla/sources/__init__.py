@@ -1,1 +1,1 @@
-"""Where records come from: files and brokers, and which offsets. Start at `log_source.py`."""
+"""Records from segment files and brokers, and the offsets to read. Start at `log_source.py`."""

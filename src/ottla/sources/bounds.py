@@ -1,8 +1,8 @@
-"""Where a read begins and ends, as the options say it: before any log has been asked.
+"""The bounds of a read as given by options, before they are resolved against a log.
 
-Either side is given as offsets (`startingOffsets`) or as times (`startingTimestamp` for all
-partitions, `startingOffsetsByTimestamp` for each); a time wins over offsets, and one for all over
-one for each, as in Spark's own Kafka source.
+Each bound is given as offsets (`startingOffsets`) or as times (`startingTimestamp` for all
+partitions, `startingOffsetsByTimestamp` for each). A time overrides offsets, and a time for all
+partitions overrides times for each, as in Spark's own Kafka source.
 """
 
 import json
@@ -33,9 +33,9 @@ class NoMatch(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A side of the range; `option` is the one that said it. Times are in milliseconds.
+    """A bound of the range, given by option `option`. Times are in milliseconds.
 
-    `for_all` or `for_each` is given. Offsets may be `EARLIEST` or `LATEST`.
+    Either `for_all` or `for_each` is set. Offsets may be `EARLIEST` or `LATEST`.
     """
 
     option: str
@@ -44,20 +44,20 @@ class Bound:
     for_each: Mapping[TopicPartition, int] | None = None
 
     def of(self, place: TopicPartition) -> int:
-        """The offset or time for a partition, which must be among those that it names."""
+        """The offset or time for a partition, which must be in `for_each` if that is set."""
         if self.for_all is not None:
             return self.for_all
         assert self.for_each is not None
         return self.for_each[place]
 
     def has(self, offset: int) -> bool:
-        """Whether an offset, such as `LATEST`, is asked for anywhere."""
+        """Whether the bound contains the offset, such as `LATEST`, for any partition."""
         if self.kind is not BoundKind.OFFSETS:
             return False
         return self.for_all == offset or offset in (self.for_each or {}).values()
 
     def moves_with_the_log(self, place: TopicPartition) -> bool:
-        """Whether it is not a fixed offset, but depends on the log."""
+        """Whether the bound depends on the log, rather than being a fixed offset."""
         return self.kind is BoundKind.TIMES or self.of(place) == EARLIEST
 
 
@@ -67,7 +67,7 @@ TO_LATEST = Bound(option="endingOffsets", for_all=LATEST)
 
 
 def parse_bound(side: str, options: Mapping[str, str]) -> Bound | None:
-    """The `starting` or the `ending` bound; `None` where nothing is said. Raises `UserError`."""
+    """Parses the bound of `side`, starting or ending; `None` if not given. Raises `UserError`."""
     for_all, for_each, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if (text := options.get(for_all.lower())) is not None:
         return Bound(option=for_all, kind=BoundKind.TIMES, for_all=_parse_time(for_all, text))
@@ -85,7 +85,7 @@ def parse_bound(side: str, options: Mapping[str, str]) -> Bound | None:
 
 
 def parse_no_match(options: Mapping[str, str]) -> NoMatch:
-    """`startingOffsetsByTimestampStrategy`; raises `UserError`."""
+    """Parses `startingOffsetsByTimestampStrategy`; raises `UserError`."""
     text = options.get("startingoffsetsbytimestampstrategy", NoMatch.ERROR.value)
     try:
         return NoMatch(text.strip().lower())
@@ -104,7 +104,7 @@ def _parse_time(name: str, text: str) -> int:
 def _parse_places(
     name: str, text: str, wanted: str, least: int, example: int
 ) -> dict[TopicPartition, int]:
-    """JSON of topics, partitions and numbers, such as `{"orders": {"0": 23, "1": -1}}`."""
+    """Parses JSON of topics, partitions and numbers, such as `{"orders": {"0": 23, "1": -1}}`."""
     try:
         found = {
             TopicPartition(topic, int(number)): value

@@ -1,8 +1,8 @@
-"""Options for the Kafka client: Java's names and values, as jobs for Spark's own source give them.
+"""Options for the Kafka client, with Java's names and values, as for Spark's own source.
 
-Settings are kept under librdkafka's names, most of which are Java's. The rest is put into its
-words, has nothing to act on and is let go, or is refused with what to give instead. Those of
-security are read by `client/security.py`. Which client gets them, `wire_settings.py` says.
+Settings are stored under librdkafka's names, most of which equal Java's. Other settings are
+translated, ignored if they have no effect here, or rejected with the alternative. Security settings
+are parsed by `client/security.py`; `wire_settings.py` chooses the client.
 """
 
 import logging
@@ -24,7 +24,7 @@ _OTHER_NAMES = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
 }
-"""Java's name -> librdkafka's, for settings that mean the same."""
+"""Java's name -> librdkafka's name, for settings with the same meaning."""
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -37,7 +37,7 @@ _WITHOUT_EFFECT = frozenset(
 )
 
 _SHOWN_KEYS = frozenset({"ssl.keystore.key", "ssl.key.pem"})
-"""Secrets whose names have none of the words that Spark redacts."""
+"""Secrets whose names do not contain the words that Spark redacts."""
 
 _REFUSED = {
     "auto.offset.reset": "give startingOffsets; a restarted query continues where it was",
@@ -49,7 +49,7 @@ _REFUSED = {
 
 
 def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Settings in librdkafka's words, of options with names in lower case; raises `UserError`."""
+    """Settings under librdkafka's names, from options in lower case; raises `UserError`."""
     given = {
         name.removeprefix(CLIENT_PREFIX): value
         for name, value in sorted(options.items())
@@ -76,5 +76,5 @@ def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def warn_without_effect(option: str) -> None:
-    """In Spark's own processes this comes once (`ottla/spark/worker.py`)."""
+    """Logs a warning; in Spark's own processes each appears once (`ottla/spark/worker.py`)."""
     logger.warning("option %s has no effect here", option)

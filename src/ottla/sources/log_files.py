@@ -1,4 +1,4 @@
-"""Topics read from the segment files of data directories, beside a live broker too.
+"""Reads topics from the segment files of data directories, also while a broker runs on them.
 
 Records are offered up to the high watermark (`offered_ends`).
 """
@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MIN_TASK_SIZE = 4 * 1024 * 1024
-"""Bytes of the log below which a task of its own costs more than it saves."""
+"""Bytes of the log below which a separate task costs more than it saves."""
 
 MAX_TASK_SIZE = 128 * 1024 * 1024
-"""Bytes of the log that a task reads at the most, about, and so what goes into a Parquet file."""
+"""The approximate maximum of bytes of the log that a task reads, and so of a Parquet file."""
 
 MIN_MARKED_SIZE = 64 * 1024
-"""A smaller segment is one span: it is never shared out."""
+"""Segments below this size are a single span and are not divided among tasks."""
 
 MARK_COUNT = 64
-"""Into how many spans a segment is seen, so that tasks are cut by bytes and not by offsets."""
+"""The number of spans per segment, by which tasks are cut by bytes rather than by offsets."""
 
 
 class LogFiles:
-    """See `LogSource`. A partition is in one of the directories; where, is looked up each time."""
+    """See `LogSource`. Looks up a partition's directory at each access, because partitions move."""
 
     looks_by_reading = False
 
@@ -69,7 +69,7 @@ class LogFiles:
         file_system: FileSystem | None = None,
         skip_damaged: bool = False,
     ) -> None:
-        """With `skip_damaged` reads step over damage, and log each."""
+        """With `skip_damaged` reads skip damaged batches and log each of them."""
         self._paths = tuple(paths)
         self._file_system = file_system
         self._choice = choice
@@ -100,7 +100,7 @@ class LogFiles:
                 offered.append(found)
                 self._listed[place] = log
             except UserError as error:
-                # Deleted, or moved to another directory, since it was listed.
+                # The partition was deleted or moved to another directory after it was listed.
                 is_lost = isinstance(error, LostPartitionError) and not self._holds(place)
                 if is_lost or not allow_missing:
                     raise
@@ -152,13 +152,13 @@ class LogFiles:
             _check_same_topic(split, again)
             if again.log_start_offset <= offset:
                 raise UserError(
-                    f"{split.place}: the log was cut at {again.log_end_offset}, below "
+                    f"{split.place}: the log was cut at {again.log_end_offset}, below the "
                     f"offsets that were to be read; run it again"
                 ) from error
             raise OffsetsGoneError(split.place, offset, again.log_start_offset) from error
 
     def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int:
-        """From the batches' headers; only where a range cuts a batch are records looked at."""
+        """Counts from the batches' headers; decodes records only of batches that the range cuts."""
         log = self._log(place)
         try:
             aborted = AbortedRanges(self._aborted(log, wanted))
@@ -171,7 +171,7 @@ class LogFiles:
             raise self._gone(place, wanted) from error
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp:
-        """From the batches' headers: the CRCs are checked by the reads."""
+        """Computed from the batches' headers; the CRCs are verified when records are read."""
         try:
             return roll_up(self._log(place).headers(wanted.from_offset, wanted.until_offset))
         except ApiError as error:
@@ -181,7 +181,7 @@ class LogFiles:
         return OffsetsGoneError(place, wanted.from_offset, self._log(place).log_start_offset)
 
     def _places(self) -> dict[TopicPartition, ReadOnlyLogDirectory]:
-        """The chosen partitions that are there, and in which directory."""
+        """The chosen partitions that exist, with their directories."""
         located = locate(
             self._directories, lambda *place: self._choice.takes(TopicPartition(*place))
         )
@@ -214,9 +214,9 @@ class LogFiles:
         raise self._unknown(place)
 
     def _reaching(self, place: TopicPartition, wanted: OffsetRange) -> ReadOnlyLog:
-        """The log as it was listed last, if it had the range already; looking again takes a while.
+        """The log as last listed, if it contains the range; a new listing is slow.
 
-        Tasks open the log again: what is known here is only where it is, and how it is shared out.
+        Tasks open the log again; this log is only used to locate and divide the range.
         """
         listed = self._listed.get(place)
         if listed is not None and listed.log_end_offset >= wanted.until_offset:
@@ -224,7 +224,7 @@ class LogFiles:
         return self._log(place)
 
     def _unknown(self, place: TopicPartition) -> UserError:
-        """The error that names the topics there are."""
+        """The error for a missing partition, naming the existing topics."""
         faults = []
         for directory in self._directories:
             try:
@@ -233,7 +233,7 @@ class LogFiles:
                 return error
             except UserError as error:
                 faults.append(str(error))
-        return UserError("; ".join(faults) or f"{place} has just been made; run it again")
+        return UserError("; ".join(faults) or f"{place} has just been created; run it again")
 
     def _offered(self, log: ReadOnlyLog) -> LogPartition:
         return LogPartition(
@@ -275,9 +275,9 @@ def _check_same_topic(split: Split, log: ReadOnlyLog) -> None:
 
 
 def _spans(log: ReadOnlyLog, wanted: OffsetRange) -> list[OffsetSpan]:
-    """The parts of a range with their bytes. Its ends are kept, whatever the files hold.
+    """Divides a range into spans with sizes; the spans cover its whole range.
 
-    So what was deleted since the range was planned is a task's too, which says that it is gone.
+    Offsets removed since the range was planned are a span too, and its task reports the loss.
     """
     segments = log.segments
     bounds = [*(segment.base_offset for segment in segments), log.log_end_offset]
@@ -298,7 +298,7 @@ def _spans(log: ReadOnlyLog, wanted: OffsetRange) -> list[OffsetSpan]:
 def _segment_spans(
     log: ReadOnlyLog, segment: "SegmentFiles", until_offset: int
 ) -> Iterator[OffsetSpan]:
-    """A segment in spans, of which the offset index knows where they begin."""
+    """A segment in spans that begin at entries of the offset index."""
     offset, position = segment.base_offset, 0
     is_short = segment.size < MIN_MARKED_SIZE
     marks = [] if is_short else index_marks(log.directory.file_system, segment, MARK_COUNT)
@@ -324,7 +324,7 @@ def _decoded(
                 data, columns, split.from_offset, split.until_offset
             )
     except InvalidBatchError as error:
-        # Of all these batches only a look at each says which one it is.
+        # Only a check of each batch finds the damaged one.
         for _ in log.checked_batches(region):
             pass
         raise log.damage_at(region.path, region.position, str(error)) from error

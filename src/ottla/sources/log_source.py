@@ -1,7 +1,7 @@
-"""The source of records: one interface over segment files and a broker's wire.
+"""The interface to a source of records: segment files or a broker.
 
-A `LogSource` is made twice: where a read is planned, and again in each task. So everything that a
-task needs to know stands in its `Split`.
+A `LogSource` is created where a read is planned, and again in each task. Everything that a task
+needs is therefore in its `Split`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ class LogPartition:
     """The current state of one partition of a log.
 
     `end_offset` is the end of readable records, never below `start_offset`: an open transaction may
-    have begun before records that were deleted. `leader_epoch` is the log's latest one, `None` if
-    unknown; `first_segment_offset` is where its files begin, known only to readers of files: a log
-    that starts after it was cut by DeleteRecords, not by retention.
+    have begun before records that were deleted. `leader_epoch` is the log's latest epoch, `None` if
+    unknown. `first_segment_offset` is the base offset of the first segment, known only when files
+    are read: if the log starts after it, DeleteRecords removed records, otherwise retention.
     """
 
     topic: str
@@ -38,7 +38,7 @@ class LogPartition:
     start_offset: int
     end_offset: int
     log_end_offset: int | None = None
-    """Log end offset, including open transactions; `None` if unknown."""
+    """The log end offset, which includes open transactions; `None` if unknown."""
     leader_epoch: int | None = None
     first_segment_offset: int | None = field(default=None, compare=False)
 
@@ -49,9 +49,9 @@ class LogPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split(OffsetRange):
-    """What one task reads. `aborted` are the transactions whose records it must leave out.
+    """The offsets that one task reads. `aborted` are the transactions whose records are left out.
 
-    With a `topic_id` a task refuses a topic that was re-created since the read was planned.
+    If `topic_id` is set, the task fails if the topic was re-created since the read was planned.
     """
 
     place: TopicPartition
@@ -60,7 +60,7 @@ class Split(OffsetRange):
 
 
 class OffsetsGoneError(UserError):
-    """Offsets of a split are no longer in the log; it continues at `start_offset`."""
+    """Offsets of a split are no longer in the log, which now begins at `start_offset`."""
 
     def __init__(self, place: TopicPartition, offset: int, start_offset: int) -> None:
         super().__init__(
@@ -71,42 +71,44 @@ class OffsetsGoneError(UserError):
 
 
 class LogSource(Protocol):
-    """The partitions that were chosen. Raises `UserError` when they cannot be had."""
+    """The chosen partitions. Methods raise `UserError` if the log cannot be read."""
 
     def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
-        """Ids and offsets as they are now; without `allow_missing` each topic named must exist."""
+        """Current ids and offsets; without `allow_missing` every named topic must exist."""
 
     def offsets_for_times(
         self, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        """The first offset whose record is of that time (in ms) or later; `None` without one."""
+        """The first offset with a timestamp (in ms) at or after the given one; `None` if there is
+        none.
+        """
 
     def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
-        """Where the log parts from what it was in a leader epoch, if that is before `position`.
+        """Where the log diverged from the log of a leader epoch, if below `position` (KIP-320).
 
-        `None` when all up to there is as it was, as far as the log shows (KIP-320).
+        `None` if no divergence is known.
         """
 
     def splits(
         self, ranges: Mapping[TopicPartition, OffsetRange], options: SplitOptions = ANY_TASKS
     ) -> list[Split]:
-        """Tasks for these ranges."""
+        """Divides the ranges into tasks."""
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-        """The split's records, in columns named as `ottla.record.columns` names them.
+        """The split's records, in columns named as in `ottla.record.columns`.
 
-        Raises `OffsetsGoneError` for those that are removed before they are read.
+        Raises `OffsetsGoneError` if records are removed before they are read.
         """
 
     @property
     def looks_by_reading(self) -> bool:
-        """Whether to count or roll up is to fetch all of a range, records and all."""
+        """Whether counting and rolling up fetch all records of the range."""
 
     def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
-        """How many records a range has; `None` when only decoding it would show."""
+        """The number of records in a range; `None` if the source cannot count without decoding."""
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
-        """What the batches of a range come to; `None` where no batches can be seen."""
+        """The roll-up of the batches in a range; `None` if the source has no access to batches."""
 
 
 def read_ranges(

@@ -1,4 +1,4 @@
-"""Opens a log: the options of a read, or the words of a person, to the source that they name."""
+"""Opens the log that options or command-line arguments name."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def open_log(options: ReadOptions) -> LogSource:
         return LogFiles(
             options.paths, options.choice, options.isolation, skip_damaged=options.skip_damaged
         )
-    # Where files are read, nothing of the wire is imported.
+    # Imported here, because reading files does not need the wire protocol.
     from ottla.sources.wire.wire_source import BrokerLog
 
     return BrokerLog(open_client(options), options.choice, options.isolation)
@@ -45,10 +45,10 @@ def open_client(options: ReadOptions) -> "WireClient":
 
 
 def source_options(source: str) -> dict[str, str]:
-    """The data source's option for a data directory or a broker's address, as a person writes it.
+    """The data source's options for a data directory or a broker's address, as a user writes it.
 
-    A directory that is there is one, whatever it is called; of several the comma-separated paths
-    are one log, as in Kafka's log.dirs. Raises `UserError` for anything else.
+    An existing directory takes precedence. Comma-separated directories are one log, as in Kafka's
+    log.dirs. Raises `UserError` for anything else.
     """
     if os.path.isdir(source):
         return {"path": os.path.abspath(source)}
@@ -63,17 +63,17 @@ def source_options(source: str) -> dict[str, str]:
 def topic_options(
     source: str, topic: str, *, skip_damaged: bool = False, client: Mapping[str, str] | None = None
 ) -> ReadOptions:
-    """How one topic is read from a data directory or a broker; raises `UserError`."""
+    """The options to read one topic from a data directory or a broker; raises `UserError`."""
     more = {"skipDamaged": "true"} if skip_damaged else {}
     return choice_options(source, {**more, "subscribe": topic}, client or {})
 
 
 def choice_options(source: str, given: Mapping[str, str], client: Mapping[str, str]) -> ReadOptions:
-    """How topics are read, chosen by options of the data source; raises `UserError`."""
+    """The options to read topics chosen by `given`; raises `UserError`."""
     settings = {f"{CLIENT_PREFIX}{name}": value for name, value in client.items()}
     place = source_options(source)
     if settings and BOOTSTRAP_OPTION not in place:
-        raise UserError(f"{source} is no broker's HOST:PORT; leave the settings of a client out")
-    # A file of settings may name the brokers of its cluster; the source has been named here.
+        raise UserError(f"{source} is not HOST:PORT of a broker; leave out the client settings")
+    # A settings file may name the brokers of its cluster, but `source` names the source.
     settings.pop(BOOTSTRAP_OPTION, None)
     return parse_options({**settings, **place, **given})

@@ -1,4 +1,4 @@
-"""Parses the texts of options: numbers, booleans, addresses. Errors name the option."""
+"""Parses the values of options: numbers, booleans, addresses. Errors name the option."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,11 +9,11 @@ from ottla.base.errors import UserError
 _TRUTHS = {"true": True, "false": False}
 
 Fields = Mapping[str, tuple[str, Callable[[str, str], Any]]]
-"""Options -> the field that each is kept in, and what reads it."""
+"""Option name -> the field that stores it, and its parser."""
 
 
 def read_fields(options: Mapping[str, str], fields: Fields, prefix: str = "") -> dict[str, Any]:
-    """The fields of those options that are given; `prefix` is before their names in errors."""
+    """The fields of the given options; errors put `prefix` before the names."""
     return {
         field: read(prefix + name, options[name])
         for name, (field, read) in fields.items()
@@ -26,26 +26,26 @@ def parse_plain(_: str, text: str) -> str:
 
 
 def parse_count(option: str, text: str) -> int:
-    """A number above 0; raises `UserError`."""
+    """Parses a number above 0; raises `UserError`."""
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise UserError(f"option {option} takes a number above 0, not {text!r}")
     return int(text)
 
 
 def parse_seconds(option: str, text: str) -> float:
-    """The seconds of a number of milliseconds; raises `UserError`."""
+    """Parses a number of milliseconds as seconds; raises `UserError`."""
     return parse_count(option, text) / 1000
 
 
 def parse_truth(option: str, text: str) -> bool:
-    """Raises `UserError`."""
+    """Parses true or false; raises `UserError`."""
     if text.lower() not in _TRUTHS:
         raise UserError(f"option {option} takes true or false, not {text!r}")
     return _TRUTHS[text.lower()]
 
 
 def parse_addresses(option: str, text: str) -> tuple[Address, ...]:
-    """HOST:PORT, several separated by commas; raises `UserError`."""
+    """Parses HOST:PORT, several separated by commas; raises `UserError`."""
     found = []
     for one in text.split(","):
         host, _, port = one.strip().rpartition(":")

@@ -1,8 +1,7 @@
-"""The options of the data source `ottla`, read once and checked, before any task runs.
+"""The options of the data source `ottla`, parsed and checked before any task runs.
 
-Names and meanings are those of Spark's own Kafka source where that has them; `path` and `columns`
-are ours. An option that is not known is refused rather than skipped: a misspelt
-`endingOffset` would otherwise read everything.
+Names and meanings are those of Spark's own Kafka source if it has them; `path` and `columns` are
+additions. An unknown option is an error: ignoring a misspelt `endingOffset` would read everything.
 """
 
 import os
@@ -65,20 +64,20 @@ OPTIONS = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-"""All but those for the client, which begin with `kafka.`."""
+"""All options except those of the client, which begin with `kafka.`."""
 
 _OF_CATALOG = frozenset(
     {"provider", "owner", "comment", "collation", "location", "external", "is_managed_location"}
 )
 _TABLE_PREFIX = "option."
-"""Under which a catalog hands over a table's options, beside their own names or instead."""
+"""The prefix under which a catalog passes a table's options, additionally or instead."""
 
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
 DEFAULT_SILENCE_MS = 60 * 1000
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 NO_ADDRESS = (
-    "logs are read from directories, by their paths, and from brokers; mount what lies elsewhere "
+    "logs are read from local directories and from brokers; mount other storage on the machines "
     "where the tasks run"
 )
 
@@ -87,7 +86,7 @@ _TIME_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000
 
 
 class Isolation(Enum):
-    """Up to where records may be read, and whether aborted transactions are left out."""
+    """Whether records of open transactions are read and aborted ones are included."""
 
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
@@ -95,7 +94,7 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
-    """How much one micro-batch of a stream takes."""
+    """The limits of a micro-batch of a stream."""
 
     max_offsets: int | None = None
     min_offsets: int | None = None
@@ -104,9 +103,9 @@ class TriggerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What one read is asked for. `paths` or else `client` say where the log is.
+    """The options of one read. `paths` or `client` name the log.
 
-    With both, records come from the files, and the client commits to `group_id`.
+    If both are given, records are read from the files, and the client commits to `group_id`.
     """
 
     paths: tuple[str, ...] = ()
@@ -131,7 +130,7 @@ class ReadOptions:
 
     @property
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """Start and end of a batch read; raises `UserError` for what has no meaning there."""
+        """Start and end of a batch read; raises `UserError` for bounds that a batch cannot have."""
         starting, ending = self.starting or FROM_EARLIEST, self.ending or TO_LATEST
         if starting.has(LATEST):
             raise UserError("option startingOffsets cannot be latest (-1) in a batch read")
@@ -141,14 +140,14 @@ class ReadOptions:
 
     @property
     def stream_start(self) -> Bound:
-        """Start of a new stream; raises `UserError` where an end is given."""
+        """Start of a new stream; raises `UserError` if an end is given."""
         if self.ending is not None:
             raise UserError(f"a stream has no end: leave out option {self.ending.option}")
         return self.starting or FROM_LATEST
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
-    """Options as Spark hands them over, names in any case; raises `UserError`."""
+    """Parses options as Spark passes them, names in any case; raises `UserError`."""
     options = given_options(given)
     _check_names(options)
     isolation = _parse_isolation(options)
@@ -179,7 +178,9 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def given_options(given: Mapping[str, str]) -> dict[str, str]:
-    """What a person gave, names in lower case, without what Spark's catalog adds to a table's."""
+    """The user's options, names in lower case, without
+    those that Spark's catalog adds to a table.
+    """
     options = {name.lower(): value for name, value in given.items()}
     of_table = {
         name.removeprefix(_TABLE_PREFIX): value
@@ -213,7 +214,7 @@ def _check_place(paths: tuple[str, ...], client: Mapping[str, str], group_id: st
     has_broker = "bootstrap.servers" in client
     if paths and group_id is not None and not has_broker:
         raise UserError(
-            f"group {group_id} lives in a broker: give {BOOTSTRAP_OPTION} beside path, "
+            f"the offsets of group {group_id} are in a broker: give {BOOTSTRAP_OPTION} and path, "
             f"or leave out kafka.group.id"
         )
     if (not paths and not has_broker) or (paths and has_broker and group_id is None):
@@ -262,7 +263,7 @@ def _parse_limits(options: Mapping[str, str]) -> TriggerLimits:
 
 
 def _parse_delay(options: Mapping[str, str]) -> int:
-    """As Spark writes times: a number of milliseconds, or one with its unit, such as `15m`."""
+    """Parses a time as Spark writes it: milliseconds, or a number with a unit, such as `15m`."""
     text = options.get("maxtriggerdelay")
     if text is None:
         return DEFAULT_TRIGGER_DELAY_MS

@@ -1,8 +1,8 @@
-"""What of a read Spark's filters make unnecessary: whole partitions, and ends of their ranges.
+"""Removes partitions and ends of ranges that Spark's filters exclude.
 
-Spark applies each filter again, so that pruning too little costs time and is never wrong. Offsets
-are cut on both sides; times only from below, by the time index: a later record may well have an
-earlier time, so there is no offset after which all times are too late.
+Spark applies each filter again, so pruning too little only costs time. Offsets are cut at both
+ends, times only at the start, by the time index: a later record may have an earlier timestamp, so
+no offset exists after which all timestamps are too late.
 """
 
 import operator
@@ -32,7 +32,9 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A column compared with a value; `name` is that of Spark's filter, `In` with several."""
+    """A comparison of a column with a value; `name` is the class of Spark's filter; `In` has
+    several.
+    """
 
     name: str
     column: str
@@ -40,7 +42,7 @@ class Condition:
     is_negated: bool = False
 
     def holds(self, value: Any) -> bool:
-        """Whether a value of the column may pass; true if unknown."""
+        """Whether a value of the column satisfies the condition; true if unknown."""
         try:
             return self._compared(value) is not self.is_negated
         except TypeError:
@@ -52,7 +54,7 @@ class Condition:
 
 
 def read_filters(filters: Iterable[Any]) -> tuple[Condition, ...]:
-    """Spark's filters (`pyspark.sql.datasource.Filter`) on single columns; others are left out."""
+    """The conditions on single columns in Spark's filters (`pyspark.sql.datasource.Filter`)."""
     found = []
     for one in filters:
         is_negated = type(one).__name__ == "Not"
@@ -74,7 +76,7 @@ def prune(
     conditions: Iterable[Condition],
     log: LogSource,
 ) -> dict[TopicPartition, OffsetRange]:
-    """The ranges without parts that no condition accepts; empty ones are left out."""
+    """The ranges without parts that the conditions exclude; empty ranges are left out."""
     wanted = tuple(conditions)
     kept = {
         place: _cut_offsets(one, wanted) for place, one in ranges.items() if _passes(place, wanted)
@@ -101,7 +103,7 @@ def _cut_offsets(wanted: OffsetRange, conditions: Iterable[Condition]) -> Offset
 
 
 def _bounds(condition: Condition) -> tuple[Any, Any]:
-    """The least and the last whole number that pass."""
+    """The least and greatest whole numbers that satisfy the condition."""
     match condition.name:
         case "EqualTo" | "EqualNullSafe":
             return condition.value, condition.value
@@ -120,7 +122,7 @@ def _bounds(condition: Condition) -> tuple[Any, Any]:
 
 
 def _least_time_ms(conditions: Iterable[Condition]) -> int | None:
-    """Before which no record passes; Spark's times are finer than a record's, so rounded down."""
+    """The least timestamp that may pass, in ms; rounded down, as Spark's times are finer."""
     least = [
         min(one.value) if one.name == "In" else one.value
         for one in conditions
@@ -144,7 +146,7 @@ def _cut_times(
     try:
         found = log.offsets_for_times(dict.fromkeys(ranges, least_ms))
     except UserError:
-        # A log in message format v0 has no times to look for.
+        # A log in message format v0 has no timestamps.
         return dict(ranges)
     cut = {}
     for place, one in ranges.items():

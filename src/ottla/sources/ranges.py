@@ -1,5 +1,5 @@
-"""The offset ranges of a read: the options, checked against the log. Nothing is guessed: partitions
-that the options omit, or that the log lacks, and offsets outside the log are errors that name them.
+"""Resolves the bounds of a read to offsets. Partitions that the options omit or that the log lacks,
+and offsets outside the log, are errors that name them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from ottla.sources.stream.continuity import Position, continued, report
 def resolve_ranges(
     options: ReadOptions, log: LogSource, there: Sequence[LogPartition]
 ) -> dict[TopicPartition, OffsetRange]:
-    """The offsets that a batch read is of; raises `UserError` for any that the log lacks."""
+    """The offset ranges of a batch read; raises `UserError` for offsets that the log lacks."""
     starting, ending = options.batch_bounds
     starts = resolve_bound(starting, log, there, options.no_match)
     ends = resolve_bound(ending, log, there, NoMatch.LATEST)
@@ -25,7 +25,7 @@ def resolve_ranges(
 def resolve_bound(
     bound: Bound, log: LogSource, there: Sequence[LogPartition], no_match: NoMatch
 ) -> dict[TopicPartition, int]:
-    """One offset for each partition; raises `UserError` when the two do not fit."""
+    """An offset for each partition; raises `UserError` if bound and log do not match."""
     _check_partitions(bound, [one.place for one in there])
     if bound.kind is BoundKind.TIMES:
         return _resolve_times(bound, log, there, no_match)
@@ -49,8 +49,8 @@ def _resolve_times(
             resolved[one.place] = one.end_offset
         else:
             raise UserError(
-                f"{one.place}: {bound.option} asks for {bound.of(one.place)}, but no record is as "
-                f"late; startingOffsetsByTimestampStrategy=latest would begin at the end"
+                f"{one.place}: {bound.option} asks for {bound.of(one.place)}, but no record is "
+                f"that late; startingOffsetsByTimestampStrategy=latest would begin at the end"
             )
     return resolved
 
@@ -61,7 +61,7 @@ def _check_partitions(bound: Bound, there: Iterable[TopicPartition]) -> None:
     places = set(there)
     for fault, found in (
         ("says nothing about", places.difference(bound.for_each)),
-        ("names what is not read:", set(bound.for_each) - places),
+        ("names partitions that are not read:", set(bound.for_each) - places),
     ):
         if found:
             raise UserError(f"{bound.option} {fault} {', '.join(map(str, sorted(found)))}")
@@ -70,7 +70,7 @@ def _check_partitions(bound: Bound, there: Iterable[TopicPartition]) -> None:
 def _checked(
     options: ReadOptions, partition: LogPartition, from_offset: int, until_offset: int
 ) -> OffsetRange:
-    """Records that were removed are a loss, offsets that never were are a mistake."""
+    """Removed records are a loss, which may be allowed; offsets beyond the end are an error."""
     place = partition.place
     if until_offset > partition.end_offset:
         raise UserError(

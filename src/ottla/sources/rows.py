@@ -1,8 +1,8 @@
-"""Decoded records as the Arrow rows that Spark takes from a data source.
+"""Converts decoded records to the Arrow rows that Spark expects from a data source.
 
-Spark compares a source's first batch with the schema that it was promised, types and nullability
-and all; so the target schema is Spark's own conversion of the promised one. Keys, values and
-headers keep the buffers that they were decoded into.
+Spark compares the first batch with the promised schema, including types and nullability, so the
+target schema is Spark's own conversion of the promised one. Keys, values and headers keep the
+buffers into which they were decoded.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ DECODED_COLUMNS = {
     "timestampType": "timestamp_type",
     "headers": "headers",
 }
-"""Spark's name of a column -> the name under which it is decoded."""
+"""Spark's column name -> the name of the decoded column."""
 
 _MICROSECONDS = 1000
 _MAX_TIMESTAMP_MS = (2**63 - 1) // _MICROSECONDS
 
 
 def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """What must be decoded for the columns asked for; the offset at least, to count rows by."""
+    """The columns to decode for the requested ones; at least the offset, to count rows."""
     return tuple(
         {
             "offset": None,
@@ -39,10 +39,10 @@ def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 class RowMaker:
-    """Makes rows of one partition; made once per task.
+    """Converts records of one partition to rows; created once per task.
 
-    `has_null_headers`: a record without headers has null there, as with Spark's own Kafka source,
-    and not an empty list.
+    `has_null_headers`: a record without headers gets null, as in Spark's own Kafka source, rather
+    than an empty list.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RowMaker:
                 return decoded.column(DECODED_COLUMNS[name])
 
     def _same(self, field: Any, value: str | int, count: int) -> Any:
-        """One value for all rows, made once."""
+        """A column with the same value in all rows, cached."""
         import pyarrow as pa
 
         made = self._repeated.get(field.name)
@@ -85,7 +85,7 @@ class RowMaker:
 
 
 def _timestamps(timestamps_ms: Any, target: Any) -> Any:
-    """Milliseconds as Spark's microseconds; null for no time, and for years that it cannot say."""
+    """Milliseconds as Spark's microseconds; null for no timestamp and for years out of range."""
     import numpy as np
     import pyarrow as pa
 
@@ -100,13 +100,13 @@ def _timestamps(timestamps_ms: Any, target: Any) -> Any:
 
 
 def _headers(headers: Any, target: Any, empty_is_null: bool) -> Any:
-    """The same buffers under the names and nullability that Spark gives a list of structs."""
+    """The same buffers with the names and nullability of Spark's list of structs."""
     import numpy as np
     import pyarrow as pa
 
     if headers.type == target and not empty_is_null:
         return headers
-    # The elements of these lists only: a sliced list's offsets start above 0.
+    # Take only the elements of these lists: the offsets of a sliced list start above 0.
     bounds = headers.offsets.to_numpy()
     first, last = (int(bounds[0]), int(bounds[-1])) if len(headers) else (0, 0)
     flat = headers.values.slice(first, last - first)

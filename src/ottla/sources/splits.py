@@ -1,8 +1,8 @@
-"""How a read is shared out among tasks: by bytes, so that no task is left with most of the work.
+"""Divides a read into tasks of similar size in bytes.
 
-A range of one partition is known as spans (for files: its segments) of which each has offsets
-and a size. Cuts inside a span are by proportion: they need not fall between two batches, since
-a task takes only the offsets of its own range out of the batches that it shares with a neighbour.
+A range of one partition is given as spans (for files: parts of segments) with offsets and a size.
+Cuts inside a span are proportional and may fall inside a batch: a task takes only the records of
+its own range from a batch that it shares with a neighbour.
 """
 
 import math
@@ -22,13 +22,13 @@ Place = TypeVar("Place")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
-    """The user's options for tasks: their minimum number, and the maximum of offsets in each."""
+    """The user's options: the minimum number of tasks, and the maximum of offsets in each."""
 
     min_count: int | None = None
     max_offsets: int | None = None
 
     def rule(self, *, min_size: int, max_size: int) -> "SplitRule":
-        """One task for each core where nothing is asked for, and there is enough to do."""
+        """The rule for these options; by default one task per core, if there is enough work."""
         return SplitRule(
             min_count=self.min_count or cpu_count() or 1,
             min_size=1 if self.min_count else min_size,
@@ -39,12 +39,12 @@ class SplitOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSpan(OffsetRange):
-    """Offsets of one partition, and how much there is to read of them (in any one unit)."""
+    """Offsets of one partition, and the amount of work for them in any unit."""
 
     size: int
 
     def within(self, wanted: OffsetRange) -> "OffsetSpan | None":
-        """The part that is wanted, with its share of the size."""
+        """The part within the range, with its share of the size; `None` if there is none."""
         from_offset = max(self.from_offset, wanted.from_offset)
         until_offset = min(self.until_offset, wanted.until_offset)
         if from_offset >= until_offset:
@@ -55,8 +55,9 @@ class OffsetSpan(OffsetRange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRule:
-    """At least `min_count` tasks, unless that makes them smaller than `min_size`; none much larger
-    than `max_size`, and none with more than `max_offsets`."""
+    """At least `min_count` tasks, unless they would be smaller than `min_size`; none much larger
+    than `max_size`, and none with more than `max_offsets`.
+    """
 
     min_count: int
     min_size: int
@@ -67,7 +68,7 @@ class SplitRule:
 def split_ranges(
     partitions: Mapping[Place, Sequence[OffsetSpan]], rule: SplitRule
 ) -> list[tuple[Place, OffsetRange]]:
-    """The partition and offsets of each task; together they are the spans, gaps included."""
+    """The partition and offsets of each task; together they cover the spans, including gaps."""
     sizes = {place: _size(spans) for place, spans in partitions.items()}
     fair_size = sum(sizes.values()) // rule.min_count
     task_size = max(1, rule.min_size, min(rule.max_size, fair_size))
@@ -81,7 +82,7 @@ def split_ranges(
 
 
 def even_pieces(whole: OffsetRange, max_offsets: int | None) -> Iterator[OffsetRange]:
-    """A range in pieces of about the same count of offsets, none above the limit."""
+    """Divides a range into pieces of about the same count of offsets, at most `max_offsets`."""
     count = 1 if max_offsets is None else max(1, -(-whole.count // max_offsets))
     edges = [whole.from_offset + whole.count * number // count for number in range(count + 1)]
     for from_offset, until_offset in pairwise(edges):
@@ -93,7 +94,7 @@ def _size(spans: Sequence[OffsetSpan]) -> int:
 
 
 def _cut(spans: Sequence[OffsetSpan], count: int) -> list[OffsetRange]:
-    """About `count` parts of the same size, none of them empty."""
+    """About `count` non-empty parts of similar size."""
     ends = list(accumulate(span.size for span in spans))
     total = ends[-1]
     cuts = {spans[0].from_offset, spans[-1].until_offset}
@@ -110,5 +111,5 @@ def _cut(spans: Sequence[OffsetSpan], count: int) -> list[OffsetRange]:
 
 
 def _task_count(size: int, task_size: int) -> int:
-    """A little too much for one task is still one task's work."""
+    """The number of tasks; a remainder below the tolerance does not get a task of its own."""
     return max(1, math.ceil(size / task_size - _TOLERANCE))

@@ -1,4 +1,4 @@
-"""Which topics and partitions a read is of: named, counted off, or all that a pattern fits.
+"""The topics and partitions of a read: by name, by assignment, or by pattern.
 
 Exactly one of `subscribe`, `assign` and `subscribePattern`, as in Spark's own Kafka source.
 """
@@ -14,12 +14,12 @@ from ottla.base.values import dataclass
 CHOICE_OPTIONS = ("subscribe", "assign", "subscribePattern")
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""No pattern fits these, as with Kafka's consumers; named in `subscribe` they are read."""
+"""Topics that no pattern matches, as in Kafka's consumers; `subscribe` can name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChoice:
-    """One of the three is given."""
+    """The chosen topics or partitions; exactly one field is set."""
 
     subscribed: tuple[str, ...] = ()
     assigned: tuple[TopicPartition, ...] = ()
@@ -27,13 +27,13 @@ class TopicChoice:
 
     @property
     def named(self) -> tuple[str, ...] | None:
-        """The topics that must be there; `None` where a pattern chooses."""
+        """The topics that must exist; `None` for a pattern."""
         if self.pattern is not None:
             return None
         return self.subscribed or tuple(dict.fromkeys(place.topic for place in self.assigned))
 
     def topics(self, there: Iterable[str]) -> list[str]:
-        """Those of a log's topics that may be read."""
+        """The topics of the log that are chosen."""
         return [topic for topic in there if self._takes_topic(topic)]
 
     def takes(self, place: TopicPartition) -> bool:
@@ -48,7 +48,7 @@ class TopicChoice:
 
 
 def parse_choice(options: Mapping[str, str]) -> TopicChoice:
-    """From options with names in lower case; raises `UserError`."""
+    """Parses options with names in lower case; raises `UserError`."""
     given = [name for name in CHOICE_OPTIONS if name.lower() in options]
     if len(given) != 1:
         found = f", not {' and '.join(given)}" if given else ""
@@ -92,5 +92,6 @@ def _parse_pattern(text: str) -> re.Pattern[str]:
         if text:
             return re.compile(text)
     except re.error as error:
-        raise UserError(f"option subscribePattern: {text} is no pattern ({error})") from error
-    raise UserError("option subscribePattern takes a pattern that whole names of topics fit")
+        reason = f"{text} is not a valid pattern ({error})"
+        raise UserError(f"option subscribePattern: {reason}") from error
+    raise UserError("option subscribePattern takes a pattern that matches full topic names")

@@ -55,4 +55,4 @@ def test_a_clients_settings_are_refused_where_files_are_read(tmp_path: Path, set
         place = (command, tmp_path / "data", "orders", into, tmp_path / "table")
         refused = ottla_command(*place, "--source-config", config)
         assert refused.exit_code == 2
-        assert "data is no broker's HOST:PORT; leave the settings of a client out" in refused.stderr
+        assert "data is not HOST:PORT of a broker; leave out the client settings" in refused.stderr

@@ -113,7 +113,7 @@ def test_a_log_whose_batches_are_others_now_is_found_though_its_records_are_as_m
     entry_file(loaded, 1).write_text(json.dumps(fields))
     found = audited(loaded, compare_all=False).differences
     assert "batches" in {one.kind for one in found}
-    assert "the log's batches are not those that were read" in found[0].text
+    assert "the log's batches differ from those that were loaded" in found[0].text
 
 
 def test_a_row_that_two_files_have_is_found_before_the_log_is_asked(loaded: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_row_that_two_files_have_is_found_before_the_log_is_asked(loaded: Path
     entry_file(loaded, 0).write_text(json.dumps(fields))
     found = audited(loaded).differences
     assert [one.kind for one in found] == ["overlap"]
-    assert "some are there twice" in found[0].text
+    assert "are duplicated" in found[0].text
 
 
 def test_what_retention_has_removed_is_told_and_the_rest_compared(loaded: Path) -> None:

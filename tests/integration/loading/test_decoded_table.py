@@ -66,4 +66,4 @@ def test_a_quarantined_record_that_is_a_row_too_is_found(tmp_path: Path) -> None
             file["first_offset"] = 4
     entry.write_text(json.dumps(fields))
     (found,) = audited(tmp_path).differences
-    assert (found.kind, "some are there twice" in found.text) == ("overlap", True)
+    assert (found.kind, "are duplicated" in found.text) == ("overlap", True)

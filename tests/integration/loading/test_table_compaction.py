@@ -108,7 +108,7 @@ def test_rows_that_got_lost_on_the_way_stop_a_compaction(
         return files[:-1]
 
     monkeypatch.setattr(MergeJob, "run", run)
-    with pytest.raises(TaskError, match="the rows written are not those read"):
+    with pytest.raises(TaskError, match="the written rows differ from those read"):
         compacted(loaded)
     assert audited(loaded).is_equal
 

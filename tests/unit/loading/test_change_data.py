@@ -153,7 +153,7 @@ def test_keys_count_by_partition_as_where_kafka_compacts(tmp_path: Path) -> None
 
 def test_a_record_without_a_key_is_refused_or_set_aside(tmp_path: Path) -> None:
     append(tmp_path, (b"a", b"1"), (None, b"?"))
-    with pytest.raises(UserError, match=r"offset 1: .*it has no key, by which rows are updated"):
+    with pytest.raises(UserError, match=r"offset 1: .*it has no key, and rows are updated by key"):
         loaded(tmp_path)
     report = loaded(tmp_path, on_error=OnError.QUARANTINE)
     assert (report.row_count, report.quarantined_count) == (1, 1)

@@ -1,10 +1,10 @@
-"""Whether a table has exactly the records of its log, by reading both: Spark is not needed.
+"""Compares a table with its log by reading both, without Spark.
 
-Five checks, each of which finds another kind of mistake: the offset ranges of all commits are
-contiguous in each partition; the files are those that the ledger names, and no row is there twice;
-the log has as many committed records in each range as the table has rows and quarantined ones; its
-batches are still those that were loaded; and the rows equal the records. Records that the log no
-longer has cannot be compared, and are reported. Kafka has no counterpart.
+Five checks: the offset ranges of the commits are contiguous in each partition; the files are those
+that the ledger names, without duplicate rows; the log has as many committed records in each range
+as the table has rows and quarantined records; the log's batches are those that were loaded; and the
+rows equal the records. Records that the log no longer has cannot be compared and are reported.
+Kafka has no counterpart.
 """
 
 import random
@@ -29,7 +29,7 @@ from ottla.tables.table_directory import TableDirectory
 _Value = TypeVar("_Value")
 
 SAMPLED_FILES = 8
-"""Of how many files the rows are compared, unless all are asked for."""
+"""The number of files whose rows are compared unless all are requested."""
 
 
 def audit(
@@ -43,15 +43,15 @@ def audit(
 ) -> AuditReport:
     """Compares a table with its log.
 
-    The rows of some files, by `seed`, or of all; `login` is for the registry of their schemas.
-    Raises `UserError` where there is no table, and `CorruptionError` for a ledger or a log that
-    cannot be read.
+    Compares the rows of all files, or of a sample chosen by `seed`. `login` is for the registry of
+    the schemas. Raises `UserError` if there is no table, and `CorruptionError` if the ledger or the
+    log cannot be read.
     """
     return Audit(table, log, topic, login).run(None if compare_all else seed)
 
 
 class Audit:
-    """One audit; each question adds to the report."""
+    """An audit of one table; each check adds to the report."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Audit:
         self._report = AuditReport(topic=topic, table=table.address)
 
     def run(self, seed: int | None) -> AuditReport:
-        """`seed` chooses the files whose rows are compared; `None` takes all."""
+        """Runs all checks; `seed` chooses the files to compare by row, `None` compares all."""
         report = self._report
         entries, files = self._table.moment()
         self._offered = {one.partition: one for one in self._log.partitions()}
@@ -84,7 +84,7 @@ class Audit:
         report.differences += check_topic(entries, self._topic, self._offered)
         wrong_files = check_files(self._table, files)
         report.differences += wrong_files or check_distinct(self._table, files)
-        # Rows that are not where the ledger has them need not be compared.
+        # Rows are compared only if all files are as the ledger describes them.
         if not report.differences and is_latest:
             report.differences += check_merges(entries, files)
             self._check_state(covered(entries), files, seed)
@@ -95,7 +95,7 @@ class Audit:
     def _check_records(
         self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile], seed: int | None
     ) -> None:
-        """Of a table with a row for each record."""
+        """Checks a table with a row for each record."""
         by_partition = {number: _of_partition(files, number) for number in self._offered}
         for number, some in by_partition.items():
             self._check_pieces(pieces.get(number, []), some)
@@ -110,7 +110,7 @@ class Audit:
     def _check_state(
         self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile], seed: int | None
     ) -> None:
-        """Of a table with the latest row of each key."""
+        """Checks a table with the latest row of each key."""
         audits = {
             number: StateAudit(
                 self._table, self._log, TopicPartition(self._topic, number), offered, self._login
@@ -125,7 +125,7 @@ class Audit:
             try:
                 found = list(one.differences(some, _of_partition(files, number)))
             except OffsetsGoneError:
-                # Retention takes them while they are read.
+                # Retention removed records while they were read.
                 self._report.unseen += [(number, piece.offsets) for piece in some]
                 found = []
             self._report.differences += found
@@ -148,7 +148,7 @@ class Audit:
             counts, stray = count_in_ranges(self._table.store, of_role, ranges)
             found.append(counts)
             if stray is not None:
-                text = "it holds rows of offsets that no commit read"
+                text = "it has rows with offsets that no commit read"
                 self._report.differences.append(
                     Difference.in_file("overlap", stray, text, stray.first_offset)
                 )
@@ -158,7 +158,7 @@ class Audit:
             self._check_there(piece, rows + quarantined)
 
     def _check_piece(self, piece: Piece, count: int) -> None:
-        """Raises `OffsetsGoneError` for offsets that are not, or no longer, in the log."""
+        """Raises `OffsetsGoneError` if offsets of the piece are not in the log."""
         wanted = piece.offsets
         place = TopicPartition(self._topic, piece.stated.partition)
         offered = self._offered[place.partition]
@@ -182,17 +182,16 @@ class Audit:
             return
         if found != stated:
             text = (
-                f"the log's batches are not those that were read: "
+                f"the log's batches differ from those that were loaded: "
                 f"{_roll_up_text(found)} now, {_roll_up_text(stated)} then"
             )
             self._report.differences.append(_in_piece("batches", piece, text))
         self._report.batches_matched += found.batch_count if found == stated else 0
 
     def _check_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
-        """Compares the rows of files whose offsets interleave; quarantined records are not among
-        them.
+        """Compares rows of files with interleaved offsets with records that are not in quarantine.
 
-        What retention deletes meanwhile is left out.
+        If retention removes records meanwhile, compares the remaining ones.
         """
         partition, compared = group[0].partition, self._report.rows_compared
         while True:
@@ -272,7 +271,7 @@ def _in_piece(kind: str, piece: Piece, text: str) -> Difference:
 
 def _roll_up_text(batches: BatchRollUp) -> str:
     return (
-        f"{batches.batch_count} of the roll-up {batches.crc:#010x} and the last leader epoch "
+        f"{batches.batch_count} batches with roll-up {batches.crc:#010x} and last leader epoch "
         f"{batches.leader_epoch}"
     )
 

@@ -1,9 +1,8 @@
-"""Whether a table with the latest row of each key has what its log comes to.
+"""Checks that a table with the latest row of each key matches its log.
 
-The log is read again up to where it was loaded, and each record put in place of the one of the
-same key before it, one after another: not as a merge does it. Records that were set aside are left
-out. Where retention or Kafka's own compaction has removed records since, rows that came of them
-cannot be compared.
+Reads the log again up to the loaded offsets and keeps the last record of each key, record by
+record, unlike a merge. Quarantined records are left out. Rows whose records were removed by
+retention or compaction cannot be compared.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +30,7 @@ _COLUMNS = ("key", "value", "offset", "headers")
 
 
 def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> list[Difference]:
-    """Whether the table has as many rows as its commits say, if all of them do."""
+    """Compares the row count with the counts of the commits, if every commit has them."""
     merged = [entry.merged for entry in entries if entry.partitions]
     if None in merged:
         return []
@@ -44,7 +43,7 @@ def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> l
 
 @dataclass(slots=True)
 class StateAudit:
-    """The comparison of one partition; `offered` is what the log has."""
+    """The audit of one partition; `offered` is the range that the log has."""
 
     table: TableDirectory
     log: LogSource
@@ -53,15 +52,15 @@ class StateAudit:
     login: RegistryLogin | None = None
     rows_compared: int = 0
     _last: dict[bytes, tuple[int, bool]] = field(default_factory=dict)
-    """By key: the offset of the last record, and whether that deletes the row."""
+    """By key: the offset of the last record, and whether it deletes the row."""
     _truncated: int = -1
 
     def differences(
         self, pieces: Sequence[Piece], files: Sequence[DataFile]
     ) -> Iterator[Difference]:
-        """Rows that are missing, are there twice, or should not be there.
+        """Yields missing, duplicate and superfluous rows.
 
-        Raises `OffsetsGoneError` when the log loses records meanwhile.
+        Raises `OffsetsGoneError` if the log loses records meanwhile.
         """
         aside = {
             offset
@@ -78,7 +77,7 @@ class StateAudit:
         yield from self._compare(files, max(ends, default=0))
 
     def differences_of_rows(self, file: DataFile) -> Iterator[Difference]:
-        """How the rows of a file differ from their records."""
+        """Compares the rows of a file with their records."""
         wanted = self._offered_of(
             OffsetRange(from_offset=file.first_offset, until_offset=file.last_offset + 1)
         )
@@ -133,25 +132,25 @@ class StateAudit:
             pairs = zip(found["key"].to_pylist(), found["offset"].to_pylist(), strict=True)
             for key, offset in pairs:
                 if key in there:
-                    text = f"key {key!r:.60} has a row already, of offset {there[key]}"
+                    text = f"key {key!r:.60} already has a row, from offset {there[key]}"
                     yield self._difference(offset, text, file.path)
                 there[key] = offset
                 yield from self._check_row(key, offset, file, end)
         for key, (offset, is_deleted) in self._last.items():
             if not is_deleted and key not in there:
-                yield self._difference(offset, f"the table lacks the row of key {key!r:.60}")
+                yield self._difference(offset, f"the table has no row for key {key!r:.60}")
 
     def _check_row(self, key: bytes, offset: int, file: DataFile, end: int) -> Iterator[Difference]:
         last = self._last.get(key)
         if last is None:
-            # Its record may be gone since: retention took it, or Kafka compacted it away for one
-            # that is not loaded yet.
+            # The row's record may have been removed by retention, or by compaction in favour of a
+            # record that is not loaded yet.
             is_there = self.offered.start_offset <= offset and self.offered.end_offset == end
             if is_there or offset <= self._truncated:
                 yield self._difference(offset, "the log has no such record", file.path)
         elif last != (offset, False):
             what = "deleted" if last[1] else "in the log"
-            text = f"the row of key {key!r:.60} is {what} at offset {last[0]}"
+            text = f"the last record of key {key!r:.60} is {what} at offset {last[0]}"
             yield self._difference(offset, text, file.path)
 
     def _difference(self, offset: int, text: str, path: str | None = None) -> Difference:

@@ -1,4 +1,4 @@
-"""What can be wrong with a table before its log is asked: its ranges, and its files."""
+"""Checks of a table without its log: the ranges of its commits, and its files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -14,11 +14,10 @@ from ottla.tables.table_directory import TableDirectory
 
 
 def check_tiling(entries: Sequence[LedgerEntry], *, is_latest: bool = False) -> list[Difference]:
-    """Where a load does not begin at the offset at which the one before it ended.
+    """Checks that each load begins where the previous one ended.
 
-    Reruns must lie within what was loaded. What a commit adds must be what it says that it read, or
-    the rows that it took from the files it replaces; not so where the table has the latest row of
-    each key (`latest.py`).
+    Reruns must lie within loaded ranges. The rows that a commit adds must match the counts that it
+    states; this is not checked for a table with the latest row of each key (`latest.py`).
     """
     found: list[Difference] = []
     ends: dict[int, int] = {}
@@ -59,7 +58,7 @@ def _check_rerun(before: Sequence[LedgerEntry], entry: LedgerEntry) -> Iterator[
             yield Difference(
                 kind="gap",
                 text=f"partition {read.partition}: rerun {entry.commit_id} read offset "
-                f"{next_offset}, which no load had brought",
+                f"{next_offset}, which no load had read",
                 partition=read.partition,
                 offset=next_offset,
             )
@@ -69,7 +68,7 @@ def _check_compaction(
     entry: LedgerEntry, known: Mapping[str, Sequence[DataFile]]
 ) -> Iterator[Difference]:
     if not known.keys() >= set(entry.replaces):
-        # No entry says what a file had that another program wrote.
+        # The ledger does not describe files that another program wrote.
         return
     taken = [part for path in entry.replaces for part in known.get(path, ())]
     places = {(file.partition, file.role.value) for file in (*taken, *entry.files)}
@@ -92,7 +91,7 @@ def _check_compaction(
 
 
 def _untiled(entry: LedgerEntry, loaded: LoadedPartition, begin: int, expected: int) -> Difference:
-    what = "are missing" if begin > expected else "are there twice"
+    what = "are missing" if begin > expected else "are duplicated"
     first, last = min(begin, expected), max(begin, expected) - 1
     return Difference(
         kind="gap" if begin > expected else "overlap",
@@ -124,7 +123,7 @@ def _check_entry_files(entry: LedgerEntry, loaded: LoadedPartition) -> Iterator[
 
 
 def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Difference]:
-    """Rows that two files have, or one has twice over; the files must be readable."""
+    """Finds duplicate rows, within a file or in two files; the files must be readable."""
     found = []
     by_partition: dict[int, list[DataFile]] = {}
     for file in files:
@@ -133,7 +132,7 @@ def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Dif
         twice = rows_there_twice(table.store, some)
         if twice is not None:
             first, last = twice.first_offset, twice.last_offset
-            text = f"of its offsets {first} to {last} some are there twice"
+            text = f"some of its offsets {first} to {last} are duplicated"
             found.append(Difference.in_file("overlap", twice, text, first))
     return found
 
@@ -141,7 +140,7 @@ def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Dif
 def check_topic(
     entries: Iterable[LedgerEntry], topic: str, offered: Mapping[int, LogPartition]
 ) -> list[Difference]:
-    """Partitions that were loaded from another topic, or from one that was re-created since."""
+    """Finds partitions that were loaded from another topic, or before the topic was re-created."""
     found: dict[tuple[int, str], Difference] = {}
     for entry in entries:
         for loaded in entry.partitions:
@@ -162,12 +161,12 @@ def _stranger(loaded: LoadedPartition, topic: str, log: LogPartition | None) -> 
         return "the log has no such partition"
     if None not in (loaded.topic_id, log.topic_id) and loaded.topic_id != log.topic_id:
         assert loaded.topic_id is not None
-        return f"it was loaded from a topic of the id {uuid_text(loaded.topic_id)}, now gone"
+        return f"it was loaded from a deleted topic with id {uuid_text(loaded.topic_id)}"
     return None
 
 
 def check_files(table: TableDirectory, files: Sequence[DataFile]) -> list[Difference]:
-    """Files that are missing or are others than the ledger names, by size and footer."""
+    """Finds files that are missing or differ from the ledger in size or footer."""
     stated: dict[str, list[DataFile]] = {}
     for file in files:
         stated.setdefault(file.path, []).append(file)

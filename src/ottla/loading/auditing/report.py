@@ -1,4 +1,4 @@
-"""What an audit found: differences, and how much was compared."""
+"""The result of an audit: differences, and how much was compared."""
 
 from dataclasses import field
 
@@ -9,7 +9,7 @@ from ottla.tables.ledger_entries import DataFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that is not as it should be; `text` names it for people."""
+    """A difference between table, ledger and log; `text` describes it to people."""
 
     kind: str
     text: str
@@ -27,7 +27,7 @@ class Difference:
 
 @dataclass(slots=True, kw_only=True)
 class AuditReport:
-    """What was compared, and what differs. `unseen` ranges are no longer in the log."""
+    """The result of an audit. `unseen` ranges are no longer in the log."""
 
     topic: str
     table: str
@@ -39,9 +39,9 @@ class AuditReport:
     rows: int = 0
     quarantined: int = 0
     rows_counted: int = 0
-    """Rows and quarantined records whose number matches the log."""
+    """Rows and quarantined records whose count matches the log."""
     batches_matched: int = 0
-    """Batches of the log that came to what was noted when they were loaded."""
+    """Batches of the log that match the roll-up noted at the load."""
     rows_compared: int = 0
     unseen: list[tuple[int, OffsetRange]] = field(default_factory=list)
 

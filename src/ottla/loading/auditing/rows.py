@@ -1,4 +1,4 @@
-"""Rows of a table beside the records of its log, in the same columns and types."""
+"""The rows of a table and the records of its log, in the same columns and types."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRange) -> "pa.Table":
-    """The rows of some files as `record.columns` has them, in order of offset.
+    """The rows of some files in the columns of `record.columns`, in order of offset.
 
-    A column that not all of the files have as the log has it, such as a decoded value, is left out.
+    Columns whose type differs from the log's in any file, such as decoded values, are left out.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -33,7 +33,7 @@ def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRang
 
 
 def without_offsets(rows: "pa.Table", offsets: "Sequence[np.ndarray[Any, Any]]") -> "pa.Table":
-    """The rows but those of some offsets."""
+    """The rows without those at the given offsets."""
     import numpy as np
     import pyarrow as pa
 
@@ -43,7 +43,7 @@ def without_offsets(rows: "pa.Table", offsets: "Sequence[np.ndarray[Any, Any]]")
 
 
 def _is_as_in_the_log(schema: "pa.Schema", name: str) -> bool:
-    """Only keys and values may have become something else than bytes."""
+    """Whether a column has the log's type; only keys and values may have another one."""
     import pyarrow as pa
 
     return name not in ("key", "value") or schema.field(name).type == pa.binary()
@@ -65,7 +65,7 @@ def _as_decoded(store: TableStore, file: DataFile) -> "pa.Table":
     columns = {name: rows[name] for name in there if name != "timestamp"}
     if "timestamp" in there:
         times = pc.cast(pc.cast(rows["timestamp"], pa.timestamp("ms", "UTC")), pa.int64())
-        # Spark has no time where the log has none.
+        # Spark represents a missing timestamp as null, the log as -1.
         columns["timestamp_ms"] = pc.fill_null(times, -1)
     return pa.table(
         {name: columns[name].cast(schema().field(name).type) for name in COLUMNS if name in columns}
@@ -73,7 +73,7 @@ def _as_decoded(store: TableStore, file: DataFile) -> "pa.Table":
 
 
 def first_difference(stored: "pa.Table", log: "pa.Table") -> tuple[int, str] | None:
-    """The offset of the first row that differs, and how."""
+    """The offset of the first row that differs, and the difference."""
     if stored.num_rows == log.num_rows and _same(stored, log):
         return None
     low, high = 0, min(stored.num_rows, log.num_rows)

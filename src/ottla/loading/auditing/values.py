@@ -1,4 +1,4 @@
-"""Decoded values of a table beside the log's bytes, decoded again as the table's ledger says."""
+"""Compares a table's decoded values with the log's bytes, decoded as the ledger describes."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,9 @@ def wrong_values(
     wanted: OffsetRange,
     login: RegistryLogin | None = None,
 ) -> Iterator[tuple[int, str]]:
-    """Offset and fault of rows whose value is not the log's, one for each commit in the file.
+    """Yields offset and fault of wrong values, at most one for each commit in the file.
 
-    In quarantine that is a record that can be decoded. Only offsets within `wanted` are looked at.
+    A quarantined record is wrong if it can be decoded. Only offsets within `wanted` are checked.
     """
     import pyarrow.compute as pc
 
@@ -77,7 +77,7 @@ def _rows(store: TableStore, file: DataFile) -> "pa.Table | None":
 def _beside(
     rows: "pa.Table", log: LogSource, place: TopicPartition, wanted: OffsetRange
 ) -> tuple["pa.Table", "pa.Table"]:
-    """The rows within the range that the log has too, and what the log has of them."""
+    """The rows within the range that the log still has, and their records."""
     import pyarrow.compute as pc
 
     there = read_ranges(log, {place: wanted}, ("offset", "key", "value", "headers"))
@@ -102,7 +102,7 @@ def _other_value(stored: "pa.Table", name: str, decoded: Any) -> tuple[int, str]
         return None
     pairs = zip(stored["offset"].to_pylist(), ours.to_pylist(), theirs.to_pylist(), strict=True)
     for offset, mine, its in pairs:
-        # As text, in which NaN is NaN.
+        # Compared as text, because NaN is not equal to itself.
         if repr(mine) != repr(its):
             return offset, f"{name} is {mine!r:.60}, in the log {its!r:.60}"
     return None

@@ -1,1 +1,1 @@
-"""Where a stream begins, continues and ends, and what it loses. Start at `stream_plan.py`."""
+"""The start, continuation, end and losses of a stream. Start at `stream_plan.py`."""

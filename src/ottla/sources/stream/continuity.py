@@ -1,9 +1,8 @@
-"""Whether a log still continues from where a reader was, and if not, what exactly was lost.
+"""Decides whether a log continues from a reader's position, and if not, which offsets are lost.
 
-A function of what the reader knew (offset, topic id, leader epoch) and what the log has now. What
-compaction takes, and what control records and aborted transactions leave out, is no loss: offsets
-without a record inside the log are skipped. Kafka's counterpart: the checks of KIP-320, which
-Spark's own source does not make.
+A function of what the reader knew (offset, topic id, leader epoch) and the current log. Offsets
+without a record inside the log (compaction, control records, aborted transactions) are no loss.
+Kafka's counterpart: the checks of KIP-320, which Spark's own source does not make.
 """
 
 import logging
@@ -20,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class LossKind(Enum):
-    """What took the records. Only the files distinguish the first two."""
+    """The cause of a loss. Only readers of files can distinguish the first two."""
 
     RETENTION = "retention removed them"
     DELETE_RECORDS = "DeleteRecords removed them"
@@ -32,19 +31,19 @@ class LossKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a reader is: the next offset, and what it knew of the log when it came there."""
+    """The next offset of a reader, and the state of the log when the reader got there."""
 
     offset: int
     topic_id: Uuid | None = None
     leader_epoch: int | None = None
-    """The log's latest epoch then, at or above that of the record before `offset`."""
+    """The log's latest epoch then; at least that of the record before `offset`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Offsets that can no longer be read; `until_offset` is `None` where no log shows the end.
+    """Offsets that can no longer be read; `until_offset` is `None` if the end is unknown.
 
-    `continues_at` is where the partition is read on, `None` where there is none.
+    `continues_at` is the next offset to read, `None` if the partition is gone.
     """
 
     place: TopicPartition
@@ -64,7 +63,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Where to continue (`None`: nowhere), and what was lost on the way."""
+    """The next offset to read (`None`: the partition is gone), and the loss on the way."""
 
     offset: int | None
     loss: Loss | None = None
@@ -73,7 +72,9 @@ class Continuation:
 def continued(
     place: TopicPartition, before: Position, now: LogPartition | None, parts_at: int | None = None
 ) -> Continuation:
-    """`parts_at` is where the log parts from the one that the reader knew, if below its offset."""
+    """Compares a position with the log; `parts_at` is where the log diverged, if below the
+    position.
+    """
 
     def lost(kind: LossKind, until: int | None, at: int | None, *, begin: int) -> Continuation:
         loss = Loss(place=place, kind=kind, from_offset=begin, until_offset=until, continues_at=at)
@@ -117,7 +118,7 @@ def _where(losses: list[Loss]) -> str:
 
 def _goes_on(loss: Loss) -> str:
     if loss.continues_at is None:
-        return "nothing more is read of it"
+        return "the partition is no longer read"
     return f"reading continues at offset {loss.continues_at}"
 
 

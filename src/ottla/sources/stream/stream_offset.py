@@ -1,13 +1,13 @@
-"""How far a stream is, as JSON in Spark's checkpoint: offsets, and by what to know the log again.
+"""The position of a stream as JSON in Spark's checkpoint: offsets, and what identifies the log.
 
     {"orders": {"0": 12}, ":ottla": {"version": 2, "topic_ids": {"orders": "2Xk..."},
      "leader_epochs": {"orders": {"0": 3}}, "started": {"orders": {"0": 5}}}}
 
-The offsets are as Spark's own Kafka source writes them, and what a query's progress shows; no topic
-has the name `:ottla`. `started` stands in the end of a query's first batch only, which so says
-itself where it begins: a query that is killed in that batch begins there again, whatever is latest
-by then. Offsets of Spark's own source, without ours, are taken too, and so is version 1, which had
-all in one object with the offsets under `offsets`.
+The offsets are as in Spark's own Kafka source, and appear in a query's progress; no topic can have
+the name `:ottla`. `started` is only in the end of a query's first batch and gives the start of that
+batch: a query that is killed in it begins there again, whatever the latest offsets are by then.
+Offsets of Spark's own source, without the entry `:ottla`, are accepted, and so is version 1, which
+was one object with the offsets under `offsets`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,25 +23,27 @@ VERSION = 2
 OURS = ":ottla"
 
 INITIAL: Mapping[str, Any] = {"initial": True}
-"""The offset that Spark gets before a query's first batch, when nothing is settled yet."""
+"""The offset that Spark passes before a query's first batch, when no offsets are chosen yet."""
 
 Positions = Mapping[TopicPartition, Position]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """Where each partition is; `started` says where, in the first batch."""
+    """The position in each partition; `started` are the start offsets of the first batch."""
 
     positions: Positions
     started: Mapping[TopicPartition, int] | None = None
 
     @property
     def start(self) -> Positions:
-        """The positions from which the first batch reads; raises `UserError` if it says none."""
+        """The positions at which the first batch begins;
+        raises `UserError` if they are not stored.
+        """
         if self.started is None:
             raise UserError(
-                "the checkpoint does not say where its first batch began, which Spark's own Kafka "
-                "source did not finish: have that source finish it, or begin a new checkpoint"
+                "the checkpoint does not store where its first batch began, and Spark's own Kafka "
+                "source did not finish it: finish it with that source, or begin a new checkpoint"
             )
         return {
             place: Position(offset=offset, topic_id=self.positions[place].topic_id)
@@ -49,7 +51,7 @@ class StreamOffset:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Always in the same order: Spark compares texts."""
+        """The JSON object, always in the same order because Spark compares texts."""
         ids = {
             place.topic: uuid_text(one.topic_id)
             for place, one in sorted(self.positions.items())
@@ -67,12 +69,12 @@ class StreamOffset:
 
 
 def offsets_json(positions: Positions) -> dict[str, dict[str, int]]:
-    """As Spark's own Kafka source writes them."""
+    """The offsets as Spark's own Kafka source writes them."""
     return _nested({place: one.offset for place, one in positions.items()})
 
 
 def parse_stream_offset(found: Mapping[str, Any]) -> StreamOffset:
-    """The inverse of `to_json`; raises `UserError` for what is not of this source."""
+    """The inverse of `to_json`; raises `UserError` for JSON that is not from this source."""
     try:
         offsets = {name: value for name, value in found.items() if name != OURS}
         ours = found.get(OURS)
@@ -81,7 +83,7 @@ def parse_stream_offset(found: Mapping[str, Any]) -> StreamOffset:
         if ours is None:
             return StreamOffset(positions=_positions(_flat(offsets), {}, {}))
         if ours["version"] > VERSION:
-            raise UserError("the checkpoint was written by a newer ottla; use that one")
+            raise UserError("the checkpoint was written by a newer ottla; use that version")
         ids = {topic: parse_uuid(text) for topic, text in ours["topic_ids"].items()}
         started = ours.get("started")
         return StreamOffset(

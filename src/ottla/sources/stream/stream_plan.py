@@ -1,8 +1,7 @@
-"""Plans a micro-batch of a stream: a function of the stream's position and the log's state.
+"""Plans a micro-batch of a stream from the stream's position and the log's state.
 
-Partitions that were not there before are read from offset 0. What was lost is reported, and never
-more than that: a partition continues at its own log's start (or where the log was cut), the others
-where they were.
+New partitions are read from offset 0. A loss is reported exactly: the partition continues at the
+log's start or where the log was truncated, other partitions at their positions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from ottla.sources.stream.stream_offset import Positions, StreamOffset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """The offsets that a batch reads, and those that it should have and cannot."""
+    """The offsets that a batch reads, and those that are lost."""
 
     ranges: Mapping[TopicPartition, OffsetRange]
     losses: Sequence[Loss]
@@ -34,7 +33,7 @@ class BatchPlan:
 def go_on(
     positions: Positions, there: Sequence[LogPartition], log: LogSource
 ) -> dict[TopicPartition, Continuation]:
-    """Where each partition continues that is known or there."""
+    """Where each known or existing partition continues."""
     now = {one.place: one for one in there}
     return {
         place: _continued(place, _position(place, positions), now.get(place), log)
@@ -47,10 +46,10 @@ def ends_of(
     there: Sequence[LogPartition],
     max_offsets: int | None,
 ) -> dict[TopicPartition, Position]:
-    """Where a batch ends that takes all there is, or about `max_offsets` in proportion to it.
+    """The end of a batch: all records, or about `max_offsets` in proportion to what is new.
 
-    Each partition that has something new gives at least one offset, so that none starves; with a
-    maximum of zero none gives any.
+    Each partition with new records contributes at least one offset, so that none starves; none
+    contributes if `max_offsets` is 0.
     """
     least = 0 if max_offsets == 0 else 1
     now = {one.place: one for one in there}
@@ -74,7 +73,7 @@ def ends_of(
 
 
 def is_due(count: int, limits: TriggerLimits, now_ms: float, last_ms: float | None) -> bool:
-    """Whether there are enough new offsets, or the wait for more has been long enough."""
+    """Whether there are enough new offsets, or the maximum delay has passed."""
     if limits.min_offsets is None or count >= limits.min_offsets or last_ms is None:
         return True
     return count > 0 and now_ms - last_ms >= limits.max_delay_ms
@@ -83,7 +82,7 @@ def is_due(count: int, limits: TriggerLimits, now_ms: float, last_ms: float | No
 def plan_batch(
     positions: Positions, end: StreamOffset, there: Sequence[LogPartition], log: LogSource
 ) -> BatchPlan:
-    """The ranges of a batch whose end was settled earlier, perhaps before a restart."""
+    """The ranges of a batch whose end was chosen earlier, perhaps before a restart."""
     now = {one.place: one for one in there}
     ranges: dict[TopicPartition, OffsetRange] = {}
     losses: list[Loss] = []
@@ -124,7 +123,7 @@ def _planned(
 
 
 def _position(place: TopicPartition, positions: Positions) -> Position:
-    """Of a partition that is new: its first offset, in the topic that is known by the others."""
+    """The position in a partition; a new one begins at 0, with the topic id of its siblings."""
     known = positions.get(place)
     if known is not None:
         return known
@@ -143,7 +142,7 @@ def _continued(
 
 
 def _is_later_epoch(before: Position, now: LogPartition) -> bool:
-    """Whether another leader has written since: only then can the log have left its past."""
+    """Whether another leader has written since; only then can the log have diverged."""
     if before.leader_epoch is None or now.leader_epoch is None:
         return False
     same_topic = not is_recreated(before.topic_id, now.topic_id)
@@ -151,7 +150,7 @@ def _is_later_epoch(before: Position, now: LogPartition) -> bool:
 
 
 def _up_to(loss: Loss, end_offset: int) -> list[Loss]:
-    """A loss as far as it is of this batch: the next one reports the rest."""
+    """The part of a loss that belongs to this batch; the next batch reports the rest."""
     assert loss.until_offset is None or loss.from_offset < loss.until_offset
     if loss.until_offset is None or loss.until_offset <= end_offset:
         return [loss]

@@ -1,1 +1,1 @@
-"""Records read from brokers, with librdkafka or without. Start at `wire_source.py`."""
+"""Reads records from brokers, with our own client or librdkafka. Start at `wire_source.py`."""

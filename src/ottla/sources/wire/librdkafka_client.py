@@ -1,7 +1,7 @@
-"""A topic on the wire, read by librdkafka, for settings that only it knows.
+"""Reads a topic from a broker with librdkafka, for settings that only librdkafka supports.
 
-Needs `confluent-kafka`. Each task has a consumer that joins no group and hands over message by
-message, several times slower than batches in our own client.
+Needs `confluent-kafka`. Each task has a consumer outside of any group, which returns messages one
+by one and is several times slower than our own client with its batches.
 """
 
 import logging
@@ -35,10 +35,10 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
 
 _NOT_THERE = (-140, -139, 1)
-"""No offset to continue from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
+"""No position to continue from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
 
 _TRUNCATION = re.compile(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
-"""The client reports where a log diverged, but only in the text of an error."""
+"""librdkafka reports the offset of a divergence only in the text of an error."""
 _NO_TIMESTAMP = -1
 
 _CONSUMER_SETTINGS = {
@@ -49,16 +49,18 @@ _CONSUMER_SETTINGS = {
     "allow.auto.create.topics": False,
 }
 _DEFAULT_GROUP = "ottla"
-"""The client wants a name of a group even where it joins none."""
+"""librdkafka requires a group id even for a consumer outside of any group."""
 
 
 class LibrdkafkaClient:
-    """See `WireClient`. `silence_ms` is how long a broker may send nothing when there is more."""
+    """See `WireClient`. `silence_ms` is how long a broker
+    may send nothing when more is expected.
+    """
 
     def __init__(
         self, client: Mapping[str, str], isolation: Isolation, silence_ms: int, reason: str
     ) -> None:
-        """`reason` is the setting for which our own client will not do."""
+        """`reason` is the setting that our own client does not support."""
         self.address = client["bootstrap.servers"]
         self._settings = librdkafka_settings(client)
         self._isolation = isolation
@@ -112,7 +114,7 @@ class LibrdkafkaClient:
         }
 
     def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
-        """Found by the client itself, which asks the leader before it fetches (KIP-320)."""
+        """librdkafka finds it: it asks the leader before it fetches (KIP-320)."""
         client = self._module
         with self._reading(place) as consumer:
             wanted = client.TopicPartition(
@@ -131,7 +133,7 @@ class LibrdkafkaClient:
                 yield _decoded(messages, columns)
 
     def batches(self, split: Split) -> None:
-        """Messages come one by one, and nothing of the batches that they were in."""
+        """Returns `None`: librdkafka returns messages without their batches."""
 
     def commit(self, group: str, positions: Mapping[TopicPartition, Position]) -> None:
         client = self._module
@@ -192,7 +194,7 @@ class LibrdkafkaClient:
 
     @contextmanager
     def _told(self, place: str) -> Iterator[None]:
-        """What goes wrong, as a message that names the place."""
+        """Converts errors to `UserError` that names the place."""
         client = self._module
         try:
             yield
@@ -214,16 +216,17 @@ def _spec(timestamp: int) -> Any:
 
 
 def _batches(consumer: Any, client: Any, split: Split, silence_s: float) -> Iterator[list[Any]]:
-    """The split's messages, some thousands at a time.
+    """Yields the split's messages, some thousands at a time.
 
-    The end shows as a message after it, or as the broker's word that there are no more: markers
-    and compaction leave gaps, so the last offset itself may never come.
+    The end is detected by a later message or by the broker's end of partition: because of markers
+    and compaction the last offset may not exist.
     """
     wanted: list[Any] = []
     heard = time.monotonic()
     next_offset = split.from_offset
     while next_offset < split.until_offset:
-        # No more than there are: the client waits until it has as many, or the time is over.
+        # `consume` waits until it has `count` messages or times out, so do not ask for more than
+        # exist.
         count = min(ROWS_PER_BATCH - len(wanted), split.until_offset - next_offset)
         for message in consumer.consume(count, timeout=_POLL_SECONDS):
             heard = time.monotonic()
@@ -255,7 +258,7 @@ def _check_error(message: Any, consumer: Any, client: Any, split: Split, next_of
 
 
 def _parted(consumer: Any, client: Any, deadline: float) -> int | None:
-    """Waits for the first message, or the news that the log is another one from some offset on."""
+    """The offset from which the log diverged, from the first message or error; `None` if none."""
     while time.monotonic() < deadline:
         message = consumer.poll(_POLL_SECONDS)
         if message is None:
@@ -269,7 +272,7 @@ def _parted(consumer: Any, client: Any, deadline: float) -> int | None:
             return int(matched[1])
         if "truncation" in error.str():
             raise client.KafkaException(error)
-        return None  # Below the log's start, or above its end: both show in its offsets.
+        return None  # below the log's start or above its end, which its offsets show
     return None
 
 
@@ -298,14 +301,14 @@ _VALUES = {
     "key": lambda message: message.key(),
     "value": lambda message: message.value(),
     "timestamp_ms": _timestamp_ms,
-    # The client counts from "not available"; Kafka's own numbers are one less.
+    # librdkafka counts from "not available"; Kafka's numbers are one less.
     "timestamp_type": lambda message: message.timestamp()[0] - 1,
     "headers": _headers,
 }
 
 
 def _uuid(described: Any) -> Uuid | None:
-    """The client's two signed halves as Kafka's 16 bytes; brokers before 2.8 send no id."""
+    """Kafka's 16 bytes from the two signed halves; `None` from brokers before 2.8."""
     halves = (described.get_most_significant_bits(), described.get_least_significant_bits())
     uuid = Uuid(b"".join(half.to_bytes(8, "big", signed=True) for half in halves))
     return None if uuid == ZERO_UUID else uuid

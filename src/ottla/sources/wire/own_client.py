@@ -1,7 +1,7 @@
-"""A topic on the wire, read by our own client: batches are decoded as those of files.
+"""Reads a topic from a broker with our own client; batches are decoded like those of files.
 
-A task has one connection, and on it the next answer under way while it decodes one. A leader that
-moves is followed; a broker that does not answer is asked again until the patience is at its end.
+A task has one connection, and requests the next response while it decodes the current one. It
+follows a leader that moves, and retries a broker that does not respond until its patience ends.
 """
 
 import time
@@ -55,7 +55,9 @@ _LEVELS = {
 
 
 class OwnClient:
-    """See `WireClient`. `silence_ms` is how long a broker may send nothing when there is more."""
+    """See `WireClient`. `silence_ms` is how long a broker
+    may send nothing when more is expected.
+    """
 
     def __init__(
         self, address: str, settings: WireSettings, isolation: Isolation, silence_ms: int
@@ -123,7 +125,7 @@ class OwnClient:
         return self._each_answer(split, touched)
 
     def _each_answer(self, split: Split, use: Callable[[Fetched], Iterator[T]]) -> Iterator[T]:
-        """What is made of the answers, one after the other until the split is read."""
+        """Applies `use` to each response until the split is read."""
         settings = self._patient(self._silence_s)
         with (
             self._told(f"{self.address}/{split.place}"),
@@ -163,7 +165,7 @@ class OwnClient:
             max_size=settings.answer_size,
             isolation_level=self._level,
             min_size=settings.min_size,
-            # The answer that nothing has come must itself come in time.
+            # Half of the silence limit, so that an empty response arrives in time.
             max_wait_ms=min(settings.max_wait_ms, int(self._silence_s * 500)),
         )
 
@@ -206,7 +208,7 @@ class OwnClient:
 
     @cached_property
     def _cluster(self) -> Cluster:
-        """For questions: made at the first one, and kept, as a stream asks often."""
+        """The connections for metadata requests; kept, because a stream asks often."""
         settings = self._patient(ANSWER_SECONDS)
         cluster = Cluster(self._settings.bootstrap, settings, sleep=time.sleep, topics=())
         weakref.finalize(self, cluster.close)
@@ -224,7 +226,7 @@ class OwnClient:
 
     @contextmanager
     def _told(self, place: str) -> Iterator[None]:
-        """What goes wrong, as a message that names the place."""
+        """Converts errors to `UserError` that names the place."""
         try:
             with refusals(place):
                 yield

@@ -1,6 +1,6 @@
-"""The interface of the clients that read a topic on the wire.
+"""The interface of the clients that read a topic from a broker.
 
-Without security it is our own, which hands over batches whole, to be decoded as those of files are.
+Our own client returns whole batches, which are decoded like those of files.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ANSWER_SECONDS = 10.0
-"""How long the cluster may take over a question; reading has a patience of its own."""
+"""How long a metadata request may take; reading has its own limit."""
 
 
 class GroupHasMembersError(UserError):
-    """Offsets are committed from outside, which brokers refuse while somebody is a member."""
+    """Offsets of a group can be committed from outside only while the group has no members."""
 
     def __init__(self, group: str) -> None:
         super().__init__(
@@ -32,38 +32,38 @@ class GroupHasMembersError(UserError):
 
 
 class WireClient(Protocol):
-    """All methods raise `UserError`."""
+    """A client for one cluster. All methods raise `UserError`."""
 
     address: str
-    """As a person gave it."""
+    """The address as the user gave it."""
 
     def topics(self) -> Collection[str]:
-        """The names of all."""
+        """The names of all topics."""
 
     def partitions_of(self, topics: Collection[str]) -> dict[TopicPartition, Uuid | None]:
-        """Those that are there, with the ids of their topics; brokers before 2.8 send none."""
+        """The existing partitions with the ids of their topics; `None` from brokers before 2.8."""
 
     def offsets(
         self, wanted: Mapping[TopicPartition, int], isolation: Isolation
     ) -> dict[TopicPartition, ListedOffset]:
-        """The first offset at a time (ms) or later, -1 without one; or `EARLIEST`, or `LATEST`."""
+        """The first offset at or after a timestamp (ms), -1 if none; or `EARLIEST`, or `LATEST`."""
 
     def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
-        """As `LogSource` says."""
+        """See `LogSource`."""
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-        """As `LogSource` says, of whatever topic has that name."""
+        """See `LogSource`; does not check the topic id."""
 
     def batches(self, split: Split) -> Iterator[tuple[Batch, bool]] | None:
-        """All batches that a split touches, and whether a committed reader sees their records.
+        """All batches of a split, each with whether a read_committed reader sees its records.
 
-        `None` from a client that hands over no batches.
+        `None` if the client has no access to batches.
         """
 
     def commit(self, group: str, positions: Mapping[TopicPartition, Position]) -> None:
-        """Returns when the group's coordinator has the offsets.
+        """Commits the offsets; returns when the group's coordinator has stored them.
 
-        A stream's group has no members: offsets are committed as tools do that reset them, and
-        every Kafka tool shows how far it is. Kafka: `Admin.alterConsumerGroupOffsets`. Raises
+        A stream's group has no members: offsets are committed as by tools that reset them, and
+        every Kafka tool shows the progress. Kafka: `Admin.alterConsumerGroupOffsets`. Raises
         `GroupHasMembersError`.
         """

@@ -1,7 +1,7 @@
-"""What a job says of its client, as our own takes it; what that does not know is for librdkafka.
+"""The client settings that our own client supports; any other setting selects librdkafka.
 
-Nothing is skipped: one setting that it has no place for, of security
-or of anything else, and librdkafka gets them all. docs/spark.md lists them.
+No setting is ignored: if our own client does not support one of them, librdkafka gets all.
+docs/spark.md lists the supported settings.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ from ottla.sources.option_texts import (
 )
 
 FETCH_SIZE = 4 << 20
-"""Bytes of an answer at the most: enough for the work on it to hide the way there and back."""
+"""The maximum size of a response: large enough to hide the round trip behind its processing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireSettings:
-    """Where our own client reads, and how much at once."""
+    """The brokers that our own client reads from, and the sizes of its requests."""
 
     bootstrap: tuple[Address, ...]
     client_id: str = CLIENT_ID
@@ -46,19 +46,21 @@ class WireSettings:
 
     @property
     def answer_size(self) -> int:
-        """Each request is for one partition, so both limits hold for it."""
+        """The maximum size of a response; each request is
+        for one partition, so both limits apply.
+        """
         return min(FETCH_SIZE, self.fetch_size, self.partition_fetch_size)
 
 
 def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
-    """Of settings that are all known here; raises `UserError` for a value that cannot be."""
+    """Parses settings that are all supported; raises `UserError` for an invalid value."""
     security, rest = split_security(client)
     fields = read_fields(rest, _KNOWN, CLIENT_PREFIX)
     return WireSettings(security=parse_security(security), **fields)
 
 
 def foreign_setting(client: Mapping[str, str]) -> str | None:
-    """The first setting that asks for librdkafka; `None` when our own client knows them all."""
+    """The first setting that needs librdkafka; `None` if our own client supports all."""
     for name, text in sorted(client.items()):
         if name not in _KNOWN and name != "group.id" and not is_for_us(name, text):
             return name
@@ -82,4 +84,4 @@ _KNOWN: Fields = {
     "fetch.min.bytes": ("min_size", _int32),
     "fetch.wait.max.ms": ("max_wait_ms", _int32),
 }
-"""Settings -> fields of `WireSettings`, and what reads them."""
+"""Setting name -> the field of `WireSettings`, and its parser."""

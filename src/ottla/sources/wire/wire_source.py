@@ -1,7 +1,7 @@
-"""Topics read from a broker, any Kafka broker, through one of the clients of `wire_client.py`.
+"""Reads topics from any Kafka broker through one of the clients of `wire_client.py`.
 
-Rows come out as from the files: no control records, checksums verified, read committed unless
-asked otherwise.
+Rows are the same as from files: no control records, checksums verified, and read_committed unless
+requested otherwise.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_TASK_OFFSETS = 50_000
 MAX_TASK_OFFSETS = 2_000_000
-"""The wire does not carry sizes, so work is divided by offsets."""
+"""The maximum number of offsets in a task. A broker does not report sizes."""
 
 
 class BrokerLog:
@@ -107,7 +107,7 @@ class BrokerLog:
         return None if found is None else found.batches
 
     def _survey(self, place: TopicPartition, wanted: OffsetRange) -> Survey | None:
-        """Over the wire headers come with their records only; the last range is remembered."""
+        """Counts and rolls up a range by fetching its records; the last range is cached."""
         if (place, wanted) != self._surveyed[0]:
             start, end = wanted.from_offset, wanted.until_offset
             batches = self._client.batches(Split(place=place, from_offset=start, until_offset=end))
@@ -116,7 +116,7 @@ class BrokerLog:
         return self._surveyed[1]
 
     def _check_same_topic(self, split: Split) -> None:
-        """Asked at the end: had the topic been re-created before, its id would be another one."""
+        """Raises `UserError` if the topic id changed. Called after the read, to cover all of it."""
         if split.topic_id is None:
             return
         there = self._client.partitions_of([split.place.topic])
@@ -127,7 +127,7 @@ class BrokerLog:
             )
 
     def _chosen(self, *, allow_missing: bool) -> dict[TopicPartition, Uuid | None]:
-        """The chosen partitions, and the ids of their topics."""
+        """The chosen partitions with the ids of their topics."""
         address = self._client.address
         names = self._choice.named
         if names is None:

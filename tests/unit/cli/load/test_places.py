@@ -58,7 +58,7 @@ def test_pairs_patterns_and_names_say_which_topic_goes_where(topics: Path) -> No
         (["--table", "audit=x", "audit", "--into", "x"], "give each topic another path"),
         (["audit", "--pattern", "a", "--into", "x"], "--pattern selects the topics"),
         (["--pattern", "no.*", "--into", "x"], "has no topic that matches no.*"),
-        (["--pattern", "a(", "--into", "x"], "a( is no pattern"),
+        (["--pattern", "a(", "--into", "x"], "a( is not a valid pattern"),
         (["audit", "--into", "x", "--metrics", "127.0.0.1:0"], "add --follow"),
         (["--pattern", "a.*", "--into", "x", "--rerun"], "--rerun reads one topic's range"),
     ],
