@@ -314,7 +314,7 @@ def test_without_zookeeper_a_broker_leads_nothing_after_the_time_of_its_session(
         assert one.epochs == one.epochs[:1]
         wait_until(lambda: one.complaints)
         assert one.complaints == [
-            f"zookeeper.connect={address}: ZooKeeper cannot be reached any more; this broker leads "
+            f"zookeeper.connect={address}: ZooKeeper cannot be reached; this broker leads "
             "nothing until it can: start ZooKeeper, or repair the network"
         ]
         asked = one.member.ask(ElectLeaders(pending_id=0, partitions=None), TIMEOUT_S)
@@ -345,7 +345,9 @@ def test_what_keeps_a_broker_out_is_said_in_one_line(
         "or stop it"
     )
     other = refusal(cluster_id="I_0MTxdmTk-RWI-AxmfAIg")
-    assert f"it has the cluster {CLUSTER}, and the data directory is of I_0MTxdmTk" in other
+    assert (
+        f"it has cluster {CLUSTER}, but the data directory belongs to cluster I_0MTxdmTk" in other
+    )
     chroot = refusal(address=f"{server}/nowhere")
     assert chroot == (
         f"zookeeper.connect={server}/nowhere: there is no node /nowhere; create it, or name the "

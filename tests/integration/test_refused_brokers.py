@@ -111,7 +111,7 @@ def test_a_directory_of_another_cluster(zookeeper: ZooKeeper, broker: RunningBro
     content = json.dumps({"version": "1", "id": OTHER_CLUSTER}).encode()
     client.create(f"/other{paths.CLUSTER_ID}", content, makepath=True)
     said = refusal(broker.directory, f"{zookeeper.address}/other", broker_id="1")
-    assert f"/other: it has the cluster {OTHER_CLUSTER}, and the data directory is of " in said
+    assert f"/other: it has cluster {OTHER_CLUSTER}, but the data directory belongs to " in said
     assert said.endswith("; name the ZooKeeper of that cluster")
     assert client.get_children(f"/other{paths.BROKER_IDS}") == []
     client.stop()

@@ -123,7 +123,7 @@ def test_a_wrong_password_is_one_line(zookeeper: ZooKeeper, tmp_path: Path) -> N
     session = session_of(
         zookeeper, zookeeper_access(broker_config({"ottla.zookeeper.jaas.file": str(file)}), {})
     )
-    with pytest.raises(UserError, match="ZooKeeper refuses the login of kafka") as refused:
+    with pytest.raises(UserError, match="ZooKeeper rejects the login of kafka") as refused:
         session.start(PATIENCE_S)
     assert str(file) in str(refused.value)
     assert "guessed" not in str(refused.value)

@@ -1,1 +1,1 @@
-"""A broker as one of a cluster over ZooKeeper: the session, and what the controller sends."""
+"""A broker as a member of a cluster with ZooKeeper: its session, and the controller's requests."""

@@ -15,13 +15,13 @@ from ottla.base.values import dataclass
 from ottla.registries import paths
 
 NewContext = Callable[[], ssl.SSLContext]
-"""Keys and certificates as their files are now: they may be replaced while a broker runs."""
+"""Creates a context from the current key and certificate files, which may change at run time."""
 
 
 class SecuredConnections:
-    """In place of kazoo's own, which believe each authority of the system beside the named one.
+    """Replaces kazoo's connections, which also trust all authorities of the system.
 
-    `failure` is the last: kazoo only says that it has found nobody.
+    `failure` is the last connection error, which kazoo does not report.
     """
 
     def __init__(self, tls: NewContext) -> None:
@@ -42,7 +42,7 @@ class SecuredConnections:
 
 
 def handler_of(secured: SecuredConnections | None) -> Any:
-    """What kazoo connects with."""
+    """The handler that opens kazoo's connections."""
     from kazoo.handlers.threading import SequentialThreadingHandler
 
     handler = SequentialThreadingHandler()
@@ -53,7 +53,7 @@ def handler_of(secured: SecuredConnections | None) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestLogin:
-    """A login by SASL's DIGEST-MD5; `source` is where it was found, for people."""
+    """A login with SASL DIGEST-MD5; `source` says where it is configured."""
 
     user: str
     password: str
@@ -62,9 +62,10 @@ class DigestLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """`tls` makes what each connection begins with, `None` for plain ones.
+    """How to connect to ZooKeeper.
 
-    `sets_acl`: what is created belongs to who has logged in (zookeeper.set.acl).
+    `tls` creates the context of each connection, `None` for plain ones. `sets_acl`: created nodes
+    belong to the logged-in user (zookeeper.set.acl).
     """
 
     tls: NewContext | None = None
@@ -75,7 +76,7 @@ class Access:
         return None if self.tls is None else SecuredConnections(self.tls)
 
     def options(self, secured: SecuredConnections | None) -> dict[str, Any]:
-        """Arguments of a `KazooClient`; raises `UserError` where a package is missing."""
+        """Arguments of a `KazooClient`; raises `UserError` if a package is missing."""
         options = {"handler": handler_of(secured)}
         if self.login is None:
             return options
@@ -88,14 +89,14 @@ class Access:
         login = self.login
         assert login is not None
         return UserError(
-            f"{place}: ZooKeeper refuses the login of {login.user}; correct user and password in "
+            f"{place}: ZooKeeper rejects the login of {login.user}; correct user and password in "
             f"{login.source}, or in ZooKeeper's own JAAS file"
         )
 
     def acl_of(self, path: str) -> list[Any] | None:
-        """The ACL of a new node: all for its creator, and reading for everyone except for secrets.
+        """The ACL of a new node; `None` if everyone may do everything.
 
-        `None`: anyone may do everything.
+        The creator may do everything; others may read the node unless it is secret.
         """
         if not self.sets_acl or path == paths.CONSUMERS:
             return None

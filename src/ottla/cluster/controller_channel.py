@@ -1,6 +1,6 @@
-"""What this broker's controller sends to all brokers, each over a connection and thread of its own.
+"""Sends the controller's requests to the brokers, each over its own connection and thread.
 
-A broker gets its requests one after the other, each until it is answered, or until its node is gone
+A broker gets its requests in order, each until it is answered, or until the broker's node is gone
 or another broker is the controller. Kafka's counterparts: `ControllerChannelManager`,
 `RequestSendThread`.
 """
@@ -22,12 +22,15 @@ from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
 logger = logging.getLogger(__name__)
 
 JOIN_S = 5.0
-"""How long a thread that still waits for a broker is waited for when all ends."""
+"""How long `stop` waits for a thread that waits for a broker."""
 
 
 class ControllerChannels:
-    """`listener` is that of brokers which `connect` reaches, control.plane.listener.name where it
-    is set. `post` hands events to the controller. All threads end with `stop`."""
+    """The threads that send requests; all end with `stop`.
+
+    `listener` is the listener that `connect` uses: control.plane.listener.name if set. `post`
+    passes events to the controller.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class ControllerChannels:
         self._is_stopping = False
 
     def send(self, outgoing: Sequence[Outgoing], brokers: Mapping[int, LiveBroker] | None) -> None:
-        """Requests to send, and all brokers that are up; `None`: another is the controller."""
+        """Queues requests for the live `brokers`; `None` if this broker is not the controller."""
         with self._changed:
             before = self._brokers
             if brokers is None or self._is_stopping:
@@ -64,7 +67,7 @@ class ControllerChannels:
             peers = [self._peers[one] for one in gone if one in self._peers]
             self._changed.notify_all()
         for peer in peers:
-            # A broker that was started again, or is not up, may never answer.
+            # A broker that was restarted or is down may never answer.
             peer.close()
 
     def _begin(self, broker: int) -> None:
@@ -97,8 +100,8 @@ class ControllerChannels:
                 self._pause()
                 continue
             except Exception:
-                # Without this thread the broker would hear of nothing any more.
-                logger.exception("an answer of broker %d could not be taken", broker)
+                # If this thread ended, the broker would get no further requests.
+                logger.exception("could not handle a response of broker %d", broker)
                 self._pause()
                 continue
             with self._changed:
@@ -111,7 +114,7 @@ class ControllerChannels:
                 self._changed.wait(BACKOFF_S)
 
     def _next(self, broker: int) -> Outgoing | None:
-        """The request to send, or `None` when this thread is not needed any more."""
+        """The next request to send; `None` if this thread is no longer needed."""
         with self._changed:
             while not self._is_stopping:
                 request = self._channels.next_for(broker)
@@ -125,7 +128,7 @@ class ControllerChannels:
             return None
 
     def _ask(self, peer: Peer, request: Outgoing) -> None:
-        """Raises `PeerError`."""
+        """Sends a request and posts its result; raises `PeerError`."""
         live = self._brokers.get(request.broker)
         known = None if live is None else live.registration
         endpoint = endpoint_of(known, self._listener)
@@ -145,7 +148,9 @@ class ControllerChannels:
 
 
 def _errors(answer: Any, request: Outgoing) -> dict[TopicPartition, ErrorCode]:
-    """Of each partition; none where the request was refused as a whole, as by a later life."""
+    """The error of each partition; none if the request failed as a whole, such as for a stale
+    epoch.
+    """
     if answer.error_code or not isinstance(request.order, LeaderAndIsr | StopReplica):
         return {}
     found = {

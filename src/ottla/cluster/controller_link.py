@@ -1,9 +1,10 @@
-"""What this broker asks of whichever broker is the controller, in one thread.
+"""This broker's requests to the controller, sent by one thread.
 
-Changes of ISRs, topics that clients ask for, blocks of producer ids, and the leave to stop. A
-request is asked again, of the next controller too, until it is answered. Before 2.7 leaders write
-ISRs to ZooKeeper themselves, and before 3.0 brokers take producer ids there. Kafka's counterparts:
-`BrokerToControllerChannelManager`, `AlterPartitionManager`, `KafkaServer.controlledShutdown`.
+Changes of ISRs, topics that clients request, blocks of producer ids, and controlled shutdown. A
+request is repeated, also to the next controller, until it is answered. Before 2.7 leaders write
+ISRs to ZooKeeper themselves, and before 3.0 brokers allocate producer ids there. Kafka's
+counterparts: `BrokerToControllerChannelManager`, `AlterPartitionManager`,
+`KafkaServer.controlledShutdown`.
 """
 
 import logging
@@ -59,18 +60,18 @@ from ottla.registries.topics import PartitionState
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.05
-"""How often changes of ISRs are looked for."""
+"""The interval of checks for changed ISRs."""
 
 JOIN_S: Final = 5.0
-"""How long the thread is waited for when all ends."""
+"""How long `stop` waits for the thread."""
 
 FIRST_TOPIC_ID_VERSION: Final = 2
 FIRST_EPOCHS_VERSION: Final = 3
-"""Of AlterPartition."""
+"""Versions of AlterPartition."""
 
 
 class LeadingReplicas(Protocol):
-    """The broker's replicas, used under its lock."""
+    """The broker's replicas; methods are called under its lock."""
 
     @property
     def manager(self) -> ReplicaManager: ...
@@ -89,9 +90,9 @@ class LeadingReplicas(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkParts:
-    """What the link works with. `wake` has the server look whether clients have waited for it.
+    """The collaborators of the link. `wake` makes the server answer waiting clients.
 
-    `new_topic` says how a topic that a client has named is to be.
+    `new_topic` gives the request to create a topic that a client has named.
     """
 
     member: ClusterMember
@@ -105,13 +106,15 @@ class LinkParts:
     new_topic: Callable[[str], CreatableTopic]
     complain: Callable[[str], None]
     rebalance_interval_ms: float | None = None
-    """leader.imbalance.check.interval.seconds; `None` without auto.leader.rebalance.enable."""
+    """leader.imbalance.check.interval.seconds in ms;
+    `None` without auto.leader.rebalance.enable.
+    """
     token_check_interval_ms: float | None = None
-    """delegation.token.expiry.check.interval.ms; `None` where there are no tokens."""
+    """delegation.token.expiry.check.interval.ms; `None` if tokens are disabled."""
 
 
 class ControllerLink:
-    """From `start` to `stop`."""
+    """The thread that sends this broker's requests, from `start` to `stop`."""
 
     def __init__(self, parts: LinkParts) -> None:
         self._parts = parts
@@ -130,7 +133,7 @@ class ControllerLink:
         self._thread.start()
 
     def stop(self) -> None:
-        """Not under the broker's lock: the thread may wait for it."""
+        """Must not be called under the broker's lock, for which the thread may wait."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()
@@ -155,9 +158,9 @@ class ControllerLink:
             self._changed.notify_all()
 
     def leave(self, *, tries: int, backoff_s: float) -> bool:
-        """Has leaderships moved away before the broker stops; whether all have been.
+        """Moves leaderships away before the broker stops; returns whether all have moved.
 
-        Over a connection of its own: the thread may wait for an answer meanwhile.
+        Uses a connection of its own, because the thread may be waiting for a response.
         """
         parts, peer = self._parts, Peer(self._parts.connect, str(self._parts.member.broker_id))
         request = ControlledShutdownRequest(
@@ -187,8 +190,8 @@ class ControllerLink:
             except PeerError:
                 self._pause(BACKOFF_S)
             except Exception:
-                # Without this thread no ISR would change any more.
-                logger.exception("an answer of the controller could not be taken")
+                # If this thread ended, ISRs would no longer change.
+                logger.exception("could not handle a response of the controller")
                 self._pause(BACKOFF_S)
             else:
                 self._pause(POLL_S)
@@ -199,7 +202,7 @@ class ControllerLink:
                 self._changed.wait(longest_s)
 
     def _work(self) -> None:
-        """Raises `PeerError` for a request that must be repeated."""
+        """Does all pending work; raises `PeerError` for a request that must be repeated."""
         now_ms = self._now_ms
         interval_ms = self._parts.rebalance_interval_ms
         if interval_ms is not None and now_ms >= self._next_rebalance_ms:
@@ -234,7 +237,7 @@ class ControllerLink:
         return metadata.endpoint(metadata.controller, self._parts.listener)
 
     def _ask(self, request: Message, newest: int | None) -> Any:
-        """Raises `PeerError`, also where that broker is not the controller any more."""
+        """Sends a request; raises `PeerError`, also if that broker is no longer the controller."""
         answer = self._peer.ask(self._controller(), request, newest)
         if getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
             raise PeerError(ErrorCode.NOT_CONTROLLER.description)
@@ -274,7 +277,9 @@ class ControllerLink:
         parts.wake()
 
     def _ask_for(self, changes: Sequence[AlteredIsr]) -> list[AlteredAnswer]:
-        """Nothing where the whole request was refused: all is asked for again."""
+        """Sends AlterPartition; returns nothing if the request failed as a whole and must be
+        repeated.
+        """
         parts = self._parts
         newest = sent_version(ApiKey.ALTER_PARTITION, parts.version)
         endpoint = self._controller()
@@ -315,7 +320,7 @@ class ControllerLink:
         return answers
 
     def _propagate(self, now_ms: float) -> None:
-        """Before 2.7 the controller reads states again that a node names."""
+        """Before 2.7, creates a node that makes the controller read the changed states."""
         content = self._propagation.due(now_ms)
         if content is None:
             return
@@ -324,7 +329,7 @@ class ControllerLink:
         self._parts.member.run(lambda: _create(create), lambda _: None)
 
     def _report_failed_directory(self) -> None:
-        """Has the controller ask this broker which of its replicas still work.
+        """Makes the controller ask this broker which of its replicas are still online.
 
         Kafka: `KafkaZkClient.propagateLogDirEvent`.
         """
@@ -354,7 +359,7 @@ class ControllerLink:
         for one in response.topics:
             if one.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 reason = one.error_message or ErrorCode(one.error_code).description
-                self._parts.complain(f"topic {one.name} cannot be made: {reason}")
+                self._parts.complain(f"topic {one.name} cannot be created: {reason}")
 
     def _allocate(self) -> None:
         parts = self._parts
@@ -411,7 +416,7 @@ def _create(operation: Create) -> Steps[bool]:
 
 
 def take_producer_ids(broker_id: int) -> Steps[ProducerIdBlock]:
-    """The next block, as brokers of before 3.0 take it; another broker may be quicker."""
+    """Allocates the next block as brokers before 3.0 do; retries if another broker was faster."""
     path = paths.PRODUCER_ID_BLOCK
     while True:
         (known,) = yield Batch(operations=(Get(path),))

@@ -1,7 +1,7 @@
-"""A follower's fetch session: what it fetches from one leader, and from where.
+"""A follower's fetch session with one leader: the partitions and their fetch offsets.
 
-A fetch names what has changed since the one before. Kafka's counterpart: `FetchSessionHandler`
-(KIP-227).
+A request contains only what has changed since the previous one. Kafka's counterpart:
+`FetchSessionHandler` (KIP-227).
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ FIRST_SESSION_VERSION: Final = 7
 class FetchLimits:
     """replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes, and replica.fetch.max.bytes.
 
-    A partition that is far behind is asked for more than `partition_max_bytes`.
+    For a partition that is far behind more than `partition_max_bytes` are requested.
     """
 
     wait_max_ms: int = 500
@@ -43,7 +43,7 @@ class FetchLimits:
 
 
 class FollowerSession:
-    """`newest` is the version that the cluster's inter-broker version has brokers send."""
+    """A fetch session. `newest` is the Fetch version of the cluster's inter-broker version."""
 
     def __init__(self, broker_id: int, newest: int, limits: FetchLimits) -> None:
         self._broker_id = broker_id
@@ -57,7 +57,7 @@ class FollowerSession:
         self._names: dict[Uuid, str] = {}
         self._without_id: set[TopicPartition] = set()
         self._far_behind: set[TopicPartition] = set()
-        """What came last was long: they are asked for more, since each byte of it costs less."""
+        """Partitions whose last response was long: larger requests reduce the cost of each byte."""
         self._sent_with_ids: bool | None = None
 
     @property
@@ -65,7 +65,7 @@ class FollowerSession:
         return not self._fetches
 
     def put(self, fetch: Fetch, topic_id: Uuid | None) -> None:
-        """Sets what to fetch of a partition next."""
+        """Sets the next fetch of a partition."""
         partition, found = fetch.partition, topic_id or ZERO_UUID
         known = self._topic_ids.get(partition, found)
         if known != found:
@@ -81,7 +81,7 @@ class FollowerSession:
             self._names[found] = partition.topic
 
     def remove(self, partition: TopicPartition) -> None:
-        """It is not fetched of this leader any more, or not now."""
+        """Removes a partition that is not, or not now, fetched from this leader."""
         if self._fetches.pop(partition, None) is not None:
             self._forgotten[partition] = self._topic_ids.pop(partition)
             self._changed.pop(partition, None)
@@ -92,17 +92,17 @@ class FollowerSession:
         return list(self._fetches)
 
     def begin_again(self) -> None:
-        """The leader has no such session, or the connection was lost: everything is named."""
+        """Starts a new session that names all partitions, after an error or a lost connection."""
         self._id, self._epoch = 0, INITIAL_EPOCH
 
     @property
     def version(self) -> int:
-        """Topics without ids are fetched by their names."""
+        """The version to send; topics without ids are fetched by name."""
         by_name = min(self._newest, FIRST_TOPIC_ID_VERSION - 1)
         return by_name if self._without_id else self._newest
 
     def request(self, broker_epoch: int) -> tuple[FetchRequest, int]:
-        """The next fetch, and the version to send it in."""
+        """The next request and its version."""
         version, limits = self.version, self._limits
         has_ids = version >= FIRST_TOPIC_ID_VERSION
         if has_ids is not self._sent_with_ids:
@@ -152,13 +152,17 @@ class FollowerSession:
         return list(topics.values())
 
     def _catching_up_max_bytes(self) -> int:
-        """Half an answer is theirs, in equal parts; the rest is left to those that keep up."""
+        """Half of a response is shared equally by partitions far behind; the rest is for the
+        others.
+        """
         limits = self._limits
         share = limits.response_max_bytes // (2 * max(1, len(self._far_behind)))
         return max(limits.partition_max_bytes, share)
 
     def take(self, response: FetchResponse) -> list[tuple[Fetch, PartitionData]]:
-        """Takes a response with its request; ignores that of an ended session."""
+        """Returns the data of each fetch; restarts the
+        session and returns nothing after an error.
+        """
         if response.error_code:
             self.begin_again()
             return []
@@ -178,7 +182,7 @@ class FollowerSession:
         return found
 
     def _note_size(self, partition: TopicPartition, size: int) -> None:
-        # Whole batches may be less than what was asked for.
+        # A response contains whole batches only, so it may be shorter than the limit.
         if 2 * size >= self._limits.partition_max_bytes:
             self._far_behind.add(partition)
         else:

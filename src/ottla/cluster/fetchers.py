@@ -1,7 +1,7 @@
-"""Fetches what this broker follows: of each broker that leads some of it, in a thread of its own.
+"""Fetches the partitions that this broker follows, with one thread for each leader.
 
-A thread asks what `ReplicaManager` wants asked next, without the broker's lock, and hands the
-answers back under it, a few at a time, so that clients are served in between. Kafka's counterparts:
+A thread sends the requests that `ReplicaManager` wants next, without the broker's lock, and applies
+the responses under the lock, in slices between which clients are served. Kafka's counterparts:
 `ReplicaFetcherManager`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint`.
 """
 
@@ -51,38 +51,38 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SLICE_S: Final = 0.002
-"""How long answers are taken in before clients are served."""
+"""How long responses are applied before clients are served."""
 
 PAUSE_S: Final = 0.0002
-"""Lets the thread that waits for the lock have it."""
+"""Lets the thread that waits for the lock acquire it."""
 
 JOIN_S: Final = 5.0
-"""How long a thread that still waits for a leader is waited for when all ends."""
+"""How long `stop` waits for a thread that waits for a leader."""
 
 THROTTLED_MS: Final = 500.0
-"""After this time the rate of throttled replicas is looked at again."""
+"""The delay before a throttled partition is checked again."""
 
 EARLIEST, LATEST = -2, -1
 PASSING: Final = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE})
-"""After these the next request can follow at once."""
+"""Errors after which the next request may follow immediately."""
 
 
 class ReplicaHost(Protocol):
-    """The broker's replicas, used under its lock."""
+    """The broker's replicas; methods are called under its lock."""
 
     @property
     def manager(self) -> ReplicaManager: ...
 
     def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
-        """Carries out what follows from a leader's answer."""
+        """Applies a leader's response."""
 
     def must_wait(self, place: TopicPartition, at: Timestamps) -> bool:
-        """Whether a partition is not to be fetched now, since it is throttled."""
+        """Whether a partition is throttled now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherParts:
-    """What all fetchers share; `wake` has the server look for clients that have waited for this."""
+    """What all fetchers share; `wake` makes the server answer waiting clients."""
 
     broker_id: int
     replicas: ReplicaHost
@@ -94,11 +94,11 @@ class FetcherParts:
     wake: Callable[[], None]
     limits: FetchLimits
     backoff_ms: float
-    """replica.fetch.backoff.ms: after an error of one partition, or of all."""
+    """replica.fetch.backoff.ms: the delay after an error of a partition or of a request."""
 
 
 class Fetchers:
-    """From the first partition that is followed to `stop`."""
+    """All fetchers. Threads start with the first partition to follow and end with `stop`."""
 
     def __init__(self, parts: FetcherParts) -> None:
         self._parts = parts
@@ -107,7 +107,7 @@ class Fetchers:
         self._is_stopping = False
 
     def changed(self, partition: TopicPartition) -> None:
-        """The controller has announced leaders; must be called under the broker's lock."""
+        """Follows a changed leader of a partition. Must be called under the broker's lock."""
         found = self._parts.replicas.manager.request_of(partition)
         leader = None if found is None else found[0]
         before = self._leaders.get(partition)
@@ -124,14 +124,14 @@ class Fetchers:
         fetcher.look_at([partition])
 
     def stop(self) -> None:
-        """Not under the lock: the threads may wait for it."""
+        """Must not be called under the broker's lock, for which the threads may wait."""
         self._is_stopping = True
         for fetcher in list(self._fetchers.values()):
             fetcher.stop()
 
 
 class Fetcher:
-    """The fetcher of one leader. It sleeps while this broker follows none of its partitions."""
+    """The fetcher of one leader; sleeps while this broker follows none of its partitions."""
 
     def __init__(self, leader: int, parts: FetcherParts) -> None:
         self._leader = leader
@@ -139,7 +139,7 @@ class Fetcher:
         newest = sent_version(ApiKey.FETCH, parts.version)
         assert newest is not None
         self._session = FollowerSession(parts.broker_id, newest, parts.limits)
-        # Kafka's name of the first of num.replica.fetchers.
+        # Kafka's name for the first of num.replica.fetchers
         self._peer = Peer(parts.connect, f"broker-{parts.broker_id}-fetcher-0")
         self._changed = Condition()
         self._to_look_at: dict[TopicPartition, None] = {}
@@ -151,7 +151,7 @@ class Fetcher:
         self._thread.start()
 
     def look_at(self, partitions: Iterable[TopicPartition]) -> None:
-        """What is to be asked for these may be another thing now."""
+        """Has the thread look up the next request of these partitions."""
         with self._changed:
             self._to_look_at.update(dict.fromkeys(partitions))
             self._changed.notify_all()
@@ -176,8 +176,8 @@ class Fetcher:
             except PeerError:
                 self._begin_again(asks)
             except Exception:
-                # Without this thread the partitions would stay behind forever.
-                logger.exception("an answer of broker %d could not be taken", self._leader)
+                # If this thread ended, the partitions would fall behind forever.
+                logger.exception("could not handle a response of broker %d", self._leader)
                 self._begin_again(asks)
         self._peer.close()
 
@@ -188,7 +188,7 @@ class Fetcher:
         self._wait(self._parts.backoff_ms)
 
     def _wait(self, longest_ms: float | None = None) -> None:
-        """Until there is something to look at, or a partition that had an error is due."""
+        """Waits until a partition must be looked up, or a delayed partition is due."""
         with self._changed:
             if self._is_stopping or (longest_ms is None and self._to_look_at):
                 return
@@ -198,7 +198,7 @@ class Fetcher:
             self._changed.wait(None if longest_ms is None else longest_ms / 1000)
 
     def _next_asks(self) -> list[AskEpochEnd | AskOffsets]:
-        """Brings the session up to date; what else the leader must be asked first."""
+        """Updates the session; returns the other requests that must be sent first."""
         now_ms = self._parts.clock.monotonic_ms()
         with self._changed:
             looked_at, self._to_look_at = self._to_look_at, {}
@@ -217,7 +217,7 @@ class Fetcher:
         return asks
 
     def _look(self, partition: TopicPartition) -> AskEpochEnd | AskOffsets | None:
-        """What the leader is to be asked before the partition is fetched, under the lock."""
+        """The request to send before the partition is fetched; must be called under the lock."""
         manager = self._parts.replicas.manager
         found = manager.request_of(partition)
         if found is None or found[0] != self._leader:
@@ -238,7 +238,9 @@ class Fetcher:
         return self._parts.replicas.must_wait(partition, read_clock(self._parts.clock))
 
     def _under_lock(self, items: Iterable[T], deed: Callable[[T], object]) -> None:
-        """In slices, between which clients are served."""
+        """Applies `deed` to the items in slices under the
+        lock, between which clients are served.
+        """
         left = deque(items)
         while left and not self._is_stopping:
             with self._parts.lock:
@@ -251,7 +253,7 @@ class Fetcher:
                 sleep(PAUSE_S)
 
     def _round(self, asks: Sequence[AskEpochEnd | AskOffsets]) -> None:
-        """Raises `PeerError`."""
+        """Sends one kind of requests and applies the responses; raises `PeerError`."""
         answers: list[LeaderAnswer] = []
         epochs = [one for one in asks if isinstance(one, AskEpochEnd)]
         offsets = [one for one in asks if isinstance(one, AskOffsets)]
@@ -264,8 +266,9 @@ class Fetcher:
         self._take(answers)
 
     def _take(self, answers: Sequence[LeaderAnswer]) -> None:
-        """What is fetched next is found out under the same lock: for a second one the thread would
-        have to wait for the server's loop."""
+        """Applies responses and looks up the next fetches under the same lock, because acquiring
+        the lock again would wait for the server's loop.
+        """
         if not answers:
             return
         replicas, clock = self._parts.replicas, self._parts.clock
@@ -392,7 +395,7 @@ def _fetched(fetch: Fetch, data: PartitionData) -> Fetched:
 
 
 def _epoch_ended(ask: AskEpochEnd, answer: Any) -> EpochEnded:
-    # Version 0 names no epoch: the end is that of the epoch that was asked for.
+    # Version 0 does not return the epoch: it is the requested one.
     epoch = ask.epoch if answer.leader_epoch < 0 else answer.leader_epoch
     return EpochEnded(
         partition=ask.partition,

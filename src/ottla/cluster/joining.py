@@ -1,8 +1,8 @@
-"""Puts a broker into its cluster: which one it is, its part in the registries, and its threads.
+"""Starts a broker as a member of its cluster: its identity, its registration and its threads.
 
-The order is Kafka's: cluster and broker id are known before a directory is opened, and the broker
-registers when it listens; from then on the controller sends it orders. Kafka's counterpart:
-`KafkaServer.startup`.
+The order is Kafka's: cluster id and broker id are known before a directory is opened, and the
+broker registers once it listens; from then on it gets requests of the controller. Kafka's
+counterpart: `KafkaServer.startup`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ TOPICS, BROKERS = "topics/", "brokers/"
 
 
 def inter_broker_version(config: BrokerConfig) -> InterBrokerVersion:
-    """Raises `UserError` for a version that no broker with ZooKeeper has."""
+    """The inter-broker version; raises `UserError` if it does not exist with ZooKeeper."""
     try:
         return parse_inter_broker_version(config.inter_broker_protocol_version)
     except ValueError as error:
@@ -61,21 +61,21 @@ def inter_broker_version(config: BrokerConfig) -> InterBrokerVersion:
 
 
 def identity_of(paths: Sequence[str], file_system: FileSystem) -> MetaProperties | None:
-    """The identity in the first directory that has one; the others are compared when they are
-    opened.
+    """The identity in the first directory that has one; opening the directories compares all of
+    them.
     """
     for path in paths:
         try:
             found = properties_of(file_system, path)
         except (CorruptionError, OSError):
-            continue  # named, with the fix, when it is opened
+            continue  # reported when the directory is opened
         if found is not None:
             return found
     return None
 
 
 class ClusterBroker:
-    """From `join` to `stop`; `complain` is called with one line for people."""
+    """The broker in its cluster, from `join` to `stop`; `complain` reports one line to people."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class ClusterBroker:
         self.membership = ClusterMembership(self._member, lambda: self._parts, self)
 
     def _member_options(self, known: MetaProperties | None, access: Access | None) -> MemberOptions:
-        """Raises `UserError`."""
+        """The options of the member; raises `UserError`."""
         config = self._config
         broker_id = config.wanted_node_id
         if broker_id is None and known is not None:
@@ -152,7 +152,7 @@ class ClusterBroker:
         return self._running
 
     def join(self) -> None:
-        """Connects, and finds out cluster and broker id; raises `UserError`."""
+        """Connects and determines cluster id and broker id; raises `UserError`."""
         self._member.join()
 
     def start(self, broker: Broker, place: Place) -> None:
@@ -219,7 +219,7 @@ class ClusterBroker:
         config = self._config
 
         def wake() -> None:
-            """What a follower appends concerns no client, but one that reads from followers."""
+            """Wakes the server only if followers serve clients: others wait for nothing here."""
             if broker.has_answers:
                 place.wake()
 
@@ -242,7 +242,9 @@ class ClusterBroker:
         )
 
     def leave(self) -> None:
-        """Has others lead what this broker leads; it serves on until that is done, or given up."""
+        """Moves leaderships to other brokers; this broker serves until they have moved or it gives
+        up.
+        """
         config = self._config
         if config.controlled_shutdown_enable and not self._parts.link.leave(
             tries=config.controlled_shutdown_max_retries,
@@ -251,7 +253,9 @@ class ClusterBroker:
             self._complain("stopping without a controlled shutdown: not all leaderships have moved")
 
     def stop(self) -> None:
-        """Ends all threads, and the session: the broker's node goes. Not under its lock."""
+        """Ends all threads and the session, which removes the broker's node. Not under the broker's
+        lock.
+        """
         if self._running is not None:
             self._running.link.stop()
             self._running.fetchers.stop()
@@ -260,7 +264,7 @@ class ClusterBroker:
         if self._running is not None:
             self._running.channels.stop()
 
-    # From the member's threads
+    # Called by the member's threads
 
     def _fenced(self) -> None:
         place = self._parts.place
@@ -269,7 +273,7 @@ class ClusterBroker:
         place.wake()
 
     def _registered(self, broker_epoch: int) -> None:
-        """What was changed while there was no session is read too; raises `SessionLostError`."""
+        """Reads everything that may have changed without a session; raises `SessionLostError`."""
         parts = self._parts
         with parts.place.lock:
             parts.replicas.registered(broker_epoch)
@@ -281,9 +285,9 @@ class ClusterBroker:
             self._member.run(self._renew_passwords, lambda _: None)
 
     def _read_access(self, parts: Running) -> None:
-        """All users, quotas, tokens and access rules, before a client is let in.
+        """Reads users, quotas, tokens and access rules before clients are admitted.
 
-        Raises `UserError` where the rules cannot be followed, unless there are some from before.
+        Raises `UserError` if the rules are not readable, unless rules have been read before.
         """
         clients = found_clients(self._member.read(read_clients()))
         self._complain_of(clients.errors)
@@ -301,7 +305,7 @@ class ClusterBroker:
         if rules.errors and not self._has_rules:
             raise UserError(
                 f"zookeeper.connect={self._config.zookeeper_connect}: {rules.errors[0]}; correct "
-                "or delete the node, since without it somebody might be let in"
+                "or delete the node, because without it access might be granted by mistake"
             )
         self._complain_of(rules.errors)
         with parts.place.lock:
@@ -312,7 +316,7 @@ class ClusterBroker:
         for one in errors:
             self._complain(one)
 
-    # What was changed in ZooKeeper (`cluster/membership.py: Follow`)
+    # Called for changes in ZooKeeper (`cluster/membership.py: Follow`)
 
     def configured(self, settings: Settings) -> None:
         parts = self._parts
@@ -332,7 +336,7 @@ class ClusterBroker:
                 self._complain(f"/config/{entity} in ZooKeeper: {error.message or error.code.name}")
 
     def _with_plain_passwords(self, entity: str, values: Mapping[str, str]) -> Mapping[str, str]:
-        """Those of other brokers may have been encrypted with another secret."""
+        """Decrypts this broker's passwords; other brokers may use another secret."""
         if entity != f"{BROKERS}{self.broker_id}":
             return values
         meant, unread = self._passwords.meant(values)
@@ -341,7 +345,7 @@ class ClusterBroker:
         return meant
 
     def _renew_passwords(self) -> Steps[None]:
-        """Encrypts with the current secret what was encrypted with the old one."""
+        """Encrypts with the current secret the passwords that the old one encrypted."""
         entity = f"{BROKERS}{self.broker_id}"
         found = yield from read_settings([entity])
         known = found.get(entity, {})
@@ -359,7 +363,7 @@ class ClusterBroker:
             self._parts.access.follow_tokens(found)
 
     def _configure(self, entity: str, alteration: Alteration) -> None:
-        """Raises `ApiError` for settings that cannot be."""
+        """Applies settings; raises `ApiError` if they are invalid."""
         broker = self._parts.broker
         name = entity.removeprefix(TOPICS)
         if entity.startswith(TOPICS) and broker.topics.find(name) is not None:
@@ -372,7 +376,7 @@ class ClusterBroker:
 
 @dataclass(frozen=True, slots=True)
 class _FollowedPartitions:
-    """Has fetched what the controller has this broker follow."""
+    """Passes changes of the followed partitions to the fetchers."""
 
     fetchers: Fetchers
 
@@ -386,11 +390,11 @@ class _FollowedPartitions:
         self.fetchers.changed(partition)
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """Leaders are fetched as before."""
+        """Does not change what is fetched."""
 
 
 def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
-    """How a topic is to be that is made when it is first asked for."""
+    """The request to create a topic that is used for the first time."""
     own: dict[str, Mapping[str, object]] = {
         CONSUMER_OFFSETS: {
             "partitions": config.offsets_topic_num_partitions,

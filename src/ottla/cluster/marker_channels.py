@@ -1,5 +1,5 @@
-"""The markers of this broker's transactions, sent to other brokers and to this one, each over a
-connection and thread of its own. Kafka's counterpart: `TransactionMarkerChannelManager`.
+"""Sends the markers of this broker's transactions to the brokers, including this one, each over its
+own connection and thread. Kafka's counterpart: `TransactionMarkerChannelManager`.
 """
 
 import logging
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerParts:
-    """What markers are sent with; `transactions` and `replicas` are used under the lock."""
+    """The collaborators; `transactions` and `replicas` are used under the lock."""
 
     transactions: TransactionCoordinator
     replicas: Replicas
@@ -44,7 +44,7 @@ class MarkerParts:
 
 
 class MarkerChannels:
-    """`send` returns at once; the answer goes to the coordinator. All threads end with `stop`."""
+    """`send` returns at once; the coordinator gets the response. All threads end with `stop`."""
 
     def __init__(self, parts: MarkerParts) -> None:
         self._parts = parts
@@ -54,7 +54,7 @@ class MarkerChannels:
         self._is_stopping = False
 
     def send(self, request: MarkerRequest) -> None:
-        """From the server's loop."""
+        """Queues a request; called by the server's loop."""
         if self._is_stopping:
             return
         queue = self._queues.get(request.broker)
@@ -72,7 +72,7 @@ class MarkerChannels:
         queue.put(request)
 
     def stop(self) -> None:
-        """Not under the broker's lock."""
+        """Must not be called under the broker's lock."""
         self._is_stopping = True
         for queue in self._queues.values():
             queue.put(None)
@@ -96,7 +96,7 @@ class MarkerChannels:
     def _ask(
         self, request: MarkerRequest, peer: Peer
     ) -> Mapping[tuple[int, TopicPartition], ErrorCode] | None:
-        """`None` where the broker did not answer: it may have done what it was asked for."""
+        """Sends a request; `None` without a response: the broker may have written the markers."""
         parts = self._parts
         with parts.lock:
             broker = parts.replicas.metadata.brokers.get(request.broker)
@@ -107,8 +107,8 @@ class MarkerChannels:
         except PeerError:
             return None
         except Exception:
-            # Without this thread the broker's transactions there would stay open forever.
-            logger.exception("an answer of broker %d could not be taken", request.broker)
+            # If this thread ended, the transactions would stay open on that broker.
+            logger.exception("could not handle a response of broker %d", request.broker)
             return None
 
 

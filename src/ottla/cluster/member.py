@@ -1,9 +1,9 @@
-"""A broker in the registries: its id, its node, and the controller that it may be.
+"""A broker in ZooKeeper: its id, its node, and its controller.
 
-One thread hands events to the controller's machine and carries out what it wants. When the session
-has expired, or there was no connection for so long that it may have, `fenced` is called before
-anything else: the broker must lead nothing then, since another may lead. After that it registers
-again, and gets another broker epoch.
+One thread passes events to the controller's state machine and carries out its operations. If the
+session has expired, or may have because the connection is lost, `fenced` is called first: another
+broker may lead by then, so this one must lead nothing. Afterwards the broker registers again and
+gets a new broker epoch.
 
 Kafka's counterparts: `KafkaServer.startup`, `KafkaController.RegisterBrokerAndReelect`.
 """
@@ -63,38 +63,38 @@ POLL_S: Final = 0.05
 GENERATED_ID: Final = -1
 NO_GENERATION: Final = -1
 PATIENCE: Final = 2
-"""How many session timeouts the node of an earlier process may need to go."""
+"""How many session timeouts to wait for the node of an earlier process to disappear."""
 
 NO_CONTROLLER: Final = Answer(error=ErrorCode.NOT_CONTROLLER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
-    """`cluster_id` is the directory's, `None` for a new one; `broker_id` -1 has one generated."""
+    """`cluster_id` is that of the directory, `None` for a new one; `broker_id` -1: generate one."""
 
     connect: str
     broker_id: int = GENERATED_ID
     cluster_id: str | None = None
     controller: ControllerOptions
-    """Its broker id is set when it is known."""
+    """Its broker id is replaced by the member's."""
     session_timeout_ms: int = 18_000
     connection_timeout_ms: int | None = None
     access: Access | None = None
     has_acls: bool = False
-    """Whether access rules are kept in ZooKeeper, and followed."""
+    """Whether access rules are stored in ZooKeeper and followed."""
     has_tokens: bool = False
-    """Whether delegation tokens are."""
+    """Whether delegation tokens are stored in ZooKeeper and followed."""
     reserved_max_id: int = 1000
-    """reserved.broker.max.id: generated ids begin after it."""
+    """reserved.broker.max.id: generated ids are above it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """All are called from threads of the member's, and `registered` first from `start`.
+    """Called by the member's threads; `registered` is first called by `start`.
 
-    `fenced`: lead nothing any more; it may come twice. `registered`: the broker's epoch from now
-    on. `send`: requests to brokers, and the brokers that are up; `None` when this broker is not the
-    controller. `configured`: settings that have changed; `ruled`: access rules; `tokens_changed`:
+    `fenced`: stop leading; may be called twice. `registered`: the new broker epoch. `send`:
+    requests to brokers, and the live brokers; `None` if this broker is not the controller.
+    `configured`: changed settings. `ruled`: changed access rules. `tokens_changed`: changed
     delegation tokens. `complain`: one line for people.
     """
 
@@ -119,7 +119,7 @@ class _Run:
 
 
 class ClusterMember:
-    """From `join`, which says which cluster and broker it is, and `start` to `stop`."""
+    """The broker in ZooKeeper. `join` determines its ids; `start` registers it until `stop`."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class ClusterMember:
         self._fence: Timer | None = None
         self._is_unreachable = False
         self._is_away = False
-        """Fenced, until it is registered again."""
+        """Fenced and not registered again yet."""
         self._generation = 0
         self._session = ZooKeeperSession(
             options.connect,
@@ -161,7 +161,7 @@ class ClusterMember:
         self.is_controller = False
 
     def join(self) -> None:
-        """Finds out cluster and broker id; raises `UserError` in one line where that cannot be."""
+        """Determines cluster id and broker id; raises `UserError`."""
         options = self._options
         timeout_ms = options.connection_timeout_ms or options.session_timeout_ms
         self._session.start(timeout_ms / 1000)
@@ -180,7 +180,7 @@ class ClusterMember:
         self._machine = ControllerMachine(replace(options.controller, broker_id=self.broker_id))
 
     def start(self, registration: BrokerRegistration) -> None:
-        """Registers, from when on others ask this broker; raises `UserError` where it cannot."""
+        """Registers the broker, so that others connect to it; raises `UserError`."""
         self._registration = registration
         try:
             self._register()
@@ -194,9 +194,9 @@ class ClusterMember:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leaves the cluster: its node goes at once."""
+        """Leaves the cluster; the broker's node is removed at once."""
         self._queue.put(_Notice.STOP)
-        # What waits for ZooKeeper, which may be gone, waits no longer.
+        # End operations that wait for ZooKeeper, which may be unavailable.
         self._session.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -207,8 +207,11 @@ class ClusterMember:
         self._queue.put(event)
 
     def begin(self, request: Request, answered: Callable[[Answer], None]) -> None:
-        """Has this broker's controller answer; NOT_CONTROLLER where it is none, and where ZooKeeper
-        cannot be reached, also of what was asked before: nobody knows for how long."""
+        """Passes a request to this broker's controller and calls `answered` with its response.
+
+        The response is NOT_CONTROLLER if this broker is not the controller. If ZooKeeper becomes
+        unreachable, pending requests get it too, because nobody knows for how long.
+        """
         numbered = replace(request, pending_id=next(self._numbers))
         with self._asking:
             is_refused = self._is_away
@@ -219,7 +222,7 @@ class ClusterMember:
             answered(NO_CONTROLLER)
 
     def ask(self, request: Request, timeout_s: float) -> Answer:
-        """As `begin`, and waits for the answer."""
+        """Like `begin`, but waits for the response."""
         answers: SimpleQueue[Answer] = SimpleQueue()
         self.begin(request, answers.put)
         try:
@@ -228,7 +231,7 @@ class ClusterMember:
             return Answer(error=ErrorCode.REQUEST_TIMED_OUT)
 
     def run(self, make: Callable[[], Steps[T]], done: Callable[[T], None]) -> None:
-        """Carries out steps of registries, again from their beginning after a lost session."""
+        """Carries out steps in the member's thread; starts them again after a lost session."""
         self._queue.put(_Run(make, done))
 
     # Joining
@@ -250,17 +253,17 @@ class ClusterMember:
             raise UserError(f"zookeeper.connect={self._options.connect}: {error}") from error
         if known not in (None, cluster_id):
             raise UserError(
-                f"zookeeper.connect={self._options.connect}: it has the cluster {cluster_id}, and "
-                f"the data directory is of {known}; name the ZooKeeper of that cluster"
+                f"zookeeper.connect={self._options.connect}: it has cluster {cluster_id}, but "
+                f"the data directory belongs to cluster {known}; name the ZooKeeper of that cluster"
             )
         return cluster_id
 
     def _generate_id(self) -> int:
-        """The version of a node that everyone writes: each gets another one."""
+        """Generates an id from the version of a node: each write gets another version."""
         return self._options.reserved_max_id + self._do(Set(paths.BROKER_SEQUENCE, b"")).version
 
     def _register(self) -> None:
-        """Waits for the node of a killed process to go; raises `UserError` when it stays."""
+        """Registers; waits for the node of a killed process to expire, else raises `UserError`."""
         options = self._options
         path = paths.broker_path(self.broker_id)
         deadline_ms = self._clock.monotonic_ms() + PATIENCE * options.session_timeout_ms
@@ -275,7 +278,7 @@ class ClusterMember:
                 break
             stat = self._session.stat(path)
             if stat is not None and stat.ephemeralOwner == self._session.session_id:
-                # Of this process, created before the connection was lost, or before it was fenced.
+                # This process created the node before it lost the connection or was fenced.
                 self._do(Delete(path))
                 continue
             if self._clock.monotonic_ms() > deadline_ms:
@@ -306,17 +309,18 @@ class ClusterMember:
                     self._handle(event)
                 self._hand_over()
             except Exception:
-                # Without this thread the broker would stay registered, perhaps as the controller.
-                logger.exception("the broker begins another session with ZooKeeper, after a fault")
+                # If this thread ended, the broker would stay registered, perhaps as the controller.
+                logger.exception("the broker starts a new session with ZooKeeper after a fault")
                 self._out_of_time()
                 Flag().wait(POLL_S)
         self._machine.receive(SessionLost())
         self._hand_over()
 
     def _suspended(self, is_so: bool) -> None:
-        """Without a connection the session may be over: kazoo hears of that when it has one again.
+        """Fences after a third of the session timeout without a connection.
 
-        It notices a silent ZooKeeper after two thirds of the time that a session has.
+        kazoo learns of an expired session only when it is connected again, and notices a silent
+        ZooKeeper after two thirds of the session timeout.
         """
         if self._fence is not None:
             self._fence.cancel()
@@ -330,7 +334,7 @@ class ClusterMember:
         self._is_unreachable = True
         self._out_of_time()
         self._callbacks.complain(
-            f"zookeeper.connect={self._options.connect}: ZooKeeper cannot be reached any more; "
+            f"zookeeper.connect={self._options.connect}: ZooKeeper cannot be reached; "
             "this broker leads nothing until it can: start ZooKeeper, or repair the network"
         )
 
@@ -341,7 +345,7 @@ class ClusterMember:
         self._callbacks.fenced()
         self._session.give_up()
         self._queue.put(_Notice.LOST)
-        # The thread itself may wait for ZooKeeper's answer until there is one.
+        # The thread itself may be waiting for ZooKeeper indefinitely.
         for answered in asked.values():
             answered(NO_CONTROLLER)
 
@@ -368,7 +372,7 @@ class ClusterMember:
                 self._pump()
 
     def _begin_again(self) -> None:
-        """Leads nothing, forgets that it was the controller, and registers again."""
+        """Stops leading, drops the controller's state, and registers again."""
         self._callbacks.fenced()
         self._machine.receive(SessionLost())
         self._hand_over()
@@ -376,7 +380,8 @@ class ClusterMember:
         self._session.wait_connected(self._generation)
         stat = self._session.stat(paths.CONTROLLER)
         if stat is not None and stat.ephemeralOwner == self._session.session_id:
-            # Nobody would know of it: it was asked for in the old session, or before the fence.
+            # The machine does not know of this node: it was created in an old session or before the
+            # fence.
             self._do(Delete(paths.CONTROLLER))
         try:
             self._register()
@@ -388,7 +393,7 @@ class ClusterMember:
         self._is_away = False
         if self._is_unreachable:
             self._is_unreachable = False
-            self._callbacks.complain("ZooKeeper is reached again, and the broker registered")
+            self._callbacks.complain("ZooKeeper is reachable again, and the broker has registered")
         unfinished, self._unfinished = self._unfinished, []
         for run in unfinished:
             self._queue.put(run)
@@ -397,7 +402,7 @@ class ClusterMember:
         self._pump()
 
     def _notices_of(self, options: MemberOptions) -> dict[str, _Run]:
-        """What to do when a folder of notices has changed."""
+        """The steps to run when a folder of notices has changed."""
 
         def following(folder: NoticeFolder[Any, T], done: Callable[[T], None]) -> _Run:
             return _Run(lambda: folder.follow(self._clock.now_ms()), done)
@@ -416,14 +421,14 @@ class ClusterMember:
             self._queue.put(NodeChanged(path))
 
     def read(self, steps: Steps[T]) -> T:
-        """Carries out steps at once: before `start`, or called back by the member's thread.
+        """Carries out steps immediately; called before `start`, or by the member's thread.
 
         Raises `SessionLostError`.
         """
         return self._session.run(steps, self._generation)
 
     def _carry_out(self, run: _Run) -> None:
-        """After a lost session it has its turn again when there is another one."""
+        """Runs steps; after a lost session they run again in the next session."""
         try:
             found = self.read(run.make())
         except NodeError as error:
@@ -435,10 +440,10 @@ class ClusterMember:
         try:
             run.done(found)
         except Exception:
-            logger.exception("what ZooKeeper has answered could not be taken")
+            logger.exception("could not handle a result of ZooKeeper")
 
     def _pump(self) -> None:
-        """Everything that the machine has to do."""
+        """Carries out all operations that the machine wants."""
         self._machine.now_ms = self._clock.now_ms()
         results: tuple[Result, ...] | None = None
         while (batch := self._machine.advance(results)) is not None:
@@ -446,7 +451,7 @@ class ClusterMember:
             try:
                 results = self._session.execute(batch, self._generation)
             except SessionLostError:
-                # The notice of it is in the queue, or comes.
+                # The notice of the lost session is queued or will be.
                 self._machine.receive(SessionLost())
                 raise
 

@@ -1,7 +1,6 @@
-"""A broker in its cluster, for its handlers (`broker/membership.py`).
+"""A broker's membership as its handlers use it (`broker/membership.py`).
 
-Requests are answered in another thread, which records the completed ones and wakes the server's
-loop.
+Another thread answers requests; it stores the results and wakes the server's loop.
 """
 
 from collections import deque
@@ -41,7 +40,7 @@ class Follow(Protocol):
 
 
 class ClusterMembership:
-    """`running` is asked only once the broker listens: no request comes before."""
+    """`running` is available once the broker listens, which is before the first request."""
 
     def __init__(
         self, member: ClusterMember, running: Callable[[], Running], follow: Follow
@@ -64,7 +63,7 @@ class ClusterMembership:
         answers: list[Answer] = []
 
         def answered(answer: Answer) -> None:
-            answers.append(answer)  # in the order in which they were asked
+            answers.append(answer)  # in the order of the requests
             if len(answers) == len(requests):
                 self._finish(waiting, answers)
 

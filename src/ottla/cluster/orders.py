@@ -1,4 +1,4 @@
-"""The controller's orders as requests, in the versions that the cluster's brokers understand.
+"""Encodes the controller's requests in the versions of the cluster's inter-broker protocol.
 
 Kafka's counterpart: `AbstractControllerBrokerRequestBatch.sendRequestsToBrokers`.
 """
@@ -44,7 +44,7 @@ from ottla.protocol.messages.update_metadata import (
 from ottla.registries.brokers import BrokerRegistration, Endpoint
 
 GROUPED_BY_TOPIC: Final = {ApiKey.LEADER_AND_ISR: 2, ApiKey.UPDATE_METADATA: 5}
-"""From these versions on (KIP-380)."""
+"""The first versions that group partitions by topic (KIP-380)."""
 
 States = Mapping[TopicPartition, Any]
 
@@ -58,14 +58,16 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderWriter:
-    """`listener` is the one over which brokers reach each other."""
+    """Encodes requests. `listener` is the inter-broker listener."""
 
     controller_id: int
     version: InterBrokerVersion
     listener: str
 
     def requests(self, outgoing: Outgoing) -> list[WireRequest]:
-        """One, or of an old StopReplica two: what is deleted, and what is only stopped."""
+        """The wire requests; an old StopReplica becomes two,
+        for deleted and for stopped replicas.
+        """
         match outgoing.order:
             case LeaderAndIsr() as order:
                 return [self._leader_and_isr(outgoing, order)]
@@ -90,7 +92,7 @@ class OrderWriter:
     def _states(
         self, api_key: ApiKey, topic_state: Any, states: States, topic_ids: Mapping[str, Uuid]
     ) -> dict[str, Any]:
-        """The states of partitions, in topics where the version has these (KIP-380)."""
+        """The partition states, grouped by topic if the version supports it (KIP-380)."""
         version = sent_version(api_key, self.version)
         if version is None or version < GROUPED_BY_TOPIC[api_key]:
             return {"ungrouped_partition_states": list(states.values())}
@@ -123,7 +125,7 @@ class OrderWriter:
         return self._request(UpdateMetadataRequest, key, outgoing, live_brokers=brokers, **fields)
 
     def _broker(self, broker: int, one: BrokerRegistration) -> UpdateMetadataBroker:
-        """Before version 3 endpoints have no names, and there may be one for each protocol."""
+        """A broker with its endpoints; before version 3 one unnamed endpoint per protocol."""
         endpoints = [_endpoint(endpoint) for endpoint in one.endpoints]
         version = sent_version(ApiKey.UPDATE_METADATA, self.version) or 0
         if version < 3:

@@ -1,6 +1,6 @@
-"""Connections to the other brokers of the cluster, and to this one's own listener.
+"""Connections to the brokers of the cluster, including this broker's own listener.
 
-A function that connects, with TLS and a login if the listener requires them, is passed in.
+The function that connects, with TLS and login if the listener requires them, is passed in.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,31 +12,31 @@ from ottla.codec.schema import Message
 from ottla.registries.brokers import BrokerRegistration, Endpoint
 
 BACKOFF_S = 0.1
-"""Between two tries to reach a broker."""
+"""The pause between two attempts to reach a broker."""
 
 
 class PeerConnection(Protocol):
-    """A broker, asked from one thread. What goes wrong on the way is a `UserError`."""
+    """A connection to a broker, used by one thread. Errors are `UserError`."""
 
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
-        """The version in which a request goes out: `newest`, or an older one that both know."""
+        """The version in which a request is sent: the highest common one, at most `newest`."""
 
     def ask(self, request: Message, *, newest: int | None = None) -> Any:
-        """The response to a request; records in it are there until the next one is asked for."""
+        """Returns the response; its records are valid until the next request."""
 
     def close(self) -> None: ...
 
 
 Connect = Callable[[Endpoint, str], PeerConnection]
-"""Connects to an endpoint under a client id; raises `UserError`."""
+"""Connects to an endpoint with a client id; raises `UserError`."""
 
 
 class PeerError(OttlaError):
-    """A broker could not be asked; the request may have arrived all the same."""
+    """A request failed; the broker may have received it nevertheless."""
 
 
 class Peer:
-    """One broker, connected to again where it has moved or did not answer. For one thread."""
+    """A broker; reconnects if its endpoint has changed or a request failed. For one thread."""
 
     def __init__(self, connect: Connect, client_id: str) -> None:
         self._connect = connect
@@ -45,18 +45,18 @@ class Peer:
         self._connection: PeerConnection | None = None
 
     def ask(self, endpoint: Endpoint | None, request: Message, newest: int | None = None) -> Any:
-        """Raises `PeerError`, also for a broker that has no such endpoint."""
+        """Returns the response; raises `PeerError`, also if the broker has no such endpoint."""
         with self._errors():
             return self._connected(endpoint).ask(request, newest=newest)
 
     def version_of(self, endpoint: Endpoint | None, api_key: int, newest: int | None) -> int:
-        """As `ask`."""
+        """See `PeerConnection.version_of`; raises `PeerError`."""
         with self._errors():
             return self._connected(endpoint).version_of(api_key, newest=newest)
 
     def _connected(self, endpoint: Endpoint | None) -> PeerConnection:
         if endpoint is None:
-            raise PeerError("the broker is not up, or has no such listener")
+            raise PeerError("the broker is down or has no such listener")
         if endpoint != self._endpoint:
             self.close()
         connection = self._connection
@@ -74,7 +74,7 @@ class Peer:
             raise PeerError(str(error)) from error
 
     def close(self) -> None:
-        """From another thread too: what waits for an answer gets none."""
+        """Closes the connection; a pending request fails. May be called by another thread."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(OSError):

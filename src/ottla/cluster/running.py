@@ -1,4 +1,4 @@
-"""Where a member of a cluster runs, and the threads that it has once it listens."""
+"""A running member of a cluster: its place in a process, and its threads."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -17,10 +17,10 @@ from ottla.registries.brokers import Endpoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a broker runs: its lock, its server, and how it reaches other brokers.
+    """Where a broker runs: its lock, its server, and its connections to other brokers.
 
-    `listener` is the one over which brokers reach each other, by `connect`; `control_listener` and
-    `control_connect` are those over which the controller does.
+    `listener` and `connect` are for requests between brokers, `control_listener` and
+    `control_connect` for requests of the controller.
     """
 
     lock: AbstractContextManager[object]

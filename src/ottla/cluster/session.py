@@ -1,9 +1,8 @@
-"""A session with ZooKeeper: carries out the controller's operations, and reports when the session
-ends.
+"""A session with ZooKeeper: carries out the controller's operations, and reports its end.
 
-Kazoo keeps the connection and begins another session after one has expired. Whatever was asked in
-the old one is given up then (`SessionLostError`). After a lost connection it is not known whether a
-write was done: it is asked again, as in Kafka, and who asked must expect that it had been done.
+Kazoo keeps the connection and begins a new session after one has expired; operations of the old
+session then raise `SessionLostError`. After a lost connection it is unknown whether a write was
+done, so it is repeated, as in Kafka, and the caller must expect that it was done before.
 
 Kafka's counterparts: `ZooKeeperClient`, `KafkaZkClient.retryRequestsUntilConnected`.
 """
@@ -39,23 +38,24 @@ Operations: TypeAlias = tuple[Operation, ...]
 
 GROUP_COUNT: Final = 100
 GROUP_SIZE: Final = 128 * 1024
-"""Writes of a batch that go in one transaction, and the bytes of their content: ZooKeeper takes no
-request of more than a megabyte (`jute.maxbuffer`)."""
+"""Limits of a transaction: its writes, and the bytes of their content. ZooKeeper rejects requests
+of more than a megabyte (`jute.maxbuffer`).
+"""
 
 LOGIN_RETRY_S = 1.0
 
 
 class SessionLostError(Exception):
-    """The session in which something was asked has ended."""
+    """The session in which an operation was started has ended."""
 
 
 class ZooKeeperSession:
-    """`changed` is called from a thread of kazoo's, with the path of a node that was watched.
+    """A session. Callbacks are called by a thread of kazoo.
 
-    It is called too for each watch that went with a lost connection, once there is another one of
-    the same session: the node may have changed, and nobody watches it any more. `lost` is called so
-    when a session has expired, `suspended` with whether there is no connection.
-    `access`: what connections and sessions begin with.
+    `changed` gets the path of a watched node that changed. After a lost connection it also gets the
+    path of each lost watch, once the session is connected again, because the node may have changed
+    meanwhile. `lost` is called when a session has expired, `suspended` with whether there is no
+    connection. `access` secures connections and sessions.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ZooKeeperSession:
             from kazoo.client import KazooClient, KazooState
             from kazoo.protocol.states import EventType, KeeperState
             from kazoo.retry import KazooRetry
-        # It logs every try to connect; what matters is raised, or handed to `lost`.
+        # kazoo logs each attempt to connect; relevant errors are raised or reported by `lost`.
         logging.getLogger("kazoo").setLevel(logging.CRITICAL)
         self._address = address
         self._errors = exceptions
@@ -90,7 +90,7 @@ class ZooKeeperSession:
         self._closing = Event()
         self._watch: Thread | None = None
         self.generation = 0
-        """How many sessions have expired, or were given up."""
+        """How many sessions have expired or were given up."""
         self._access = access or Access()
         self._secured = self._access.connections()
         self._client = KazooClient(
@@ -102,13 +102,13 @@ class ZooKeeperSession:
         self._client.add_listener(self._state_changed)
 
     def start(self, timeout_s: float) -> None:
-        """Raises `UserError` when ZooKeeper cannot be reached, or has no such chroot."""
+        """Connects; raises `UserError` if ZooKeeper is unreachable or lacks the chroot."""
         from kazoo.handlers.threading import KazooTimeoutError
 
         place = f"zookeeper.connect={self._address}"
         try:
             with catch_warnings():
-                # Of a missing chroot, which is an error below.
+                # the warning of a missing chroot, which is an error below
                 simplefilter("ignore")
                 self._client.start(timeout=timeout_s)
             has_chroot = self._client.exists("/") is not None
@@ -119,7 +119,7 @@ class ZooKeeperSession:
             failure = None if self._secured is None else self._secured.failure
             reason = str(failure or error) or type(error).__name__
             raise UserError(
-                f"{place}: ZooKeeper cannot be reached ({reason}); start it, or name one that runs"
+                f"{place}: ZooKeeper cannot be reached ({reason}); start it, or name another one"
             ) from error
         if not has_chroot:
             self.close()
@@ -132,7 +132,7 @@ class ZooKeeperSession:
             self._watch.start()
 
     def close(self) -> None:
-        """Ends the session, so that its ephemeral nodes go at once."""
+        """Ends the session, so that its ephemeral nodes are removed at once."""
         with self._lock:
             self._is_closed = True
             self._connected.notify_all()
@@ -143,14 +143,14 @@ class ZooKeeperSession:
         self._client.close()
 
     def give_up(self) -> None:
-        """The session may be over by now: callers that wait for an answer get none."""
+        """Treats the session as expired: waiting callers get `SessionLostError`."""
         with self._lock:
             self.generation += 1
             self._connected.notify_all()
 
     @property
     def session_id(self) -> int:
-        """That of `ephemeralOwner`; 0 before there is one."""
+        """The session id as in `ephemeralOwner`; 0 before the first session."""
         known = self._client.client_id
         return 0 if known is None else int(known[0])
 
@@ -161,7 +161,7 @@ class ZooKeeperSession:
             self._is_refused = self._client.client_state == self._auth_failed
             if is_lost:
                 self.generation += 1
-                self._unwatched.clear()  # In the next session everything is read again.
+                self._unwatched.clear()  # The next session reads everything again.
             unwatched = self._take_unwatched()
             self._connected.notify_all()
         if is_lost:
@@ -172,21 +172,23 @@ class ZooKeeperSession:
             self._changed(path)
 
     def _keep_logged_in(self) -> None:
-        """Has kazoo begin again, whose thread ends when a login fails.
+        """Restarts kazoo, whose thread ends when a login fails.
 
-        Perhaps ZooKeeper ended in the middle of it, or its users are being changed. As in Kafka's
-        `ZooKeeperClient`, which does so after as long.
+        The cause may be a stop of ZooKeeper during the login, or a change of its users. Kafka's
+        `ZooKeeperClient` also retries, after the same time.
         """
         while not self._closing.wait(LOGIN_RETRY_S):
             if self._client.client_state in (self._auth_failed, self._ended):
                 with suppress(self._errors.KazooException):
-                    # Not after a stop: that would end the next session too.
+                    # ignored after a stop, which would otherwise end the next session too
                     self._client.start_async()
 
     # The controller's operations
 
     def execute(self, batch: Batch, generation: int | None = None) -> tuple[Result, ...]:
-        """Raises `SessionLostError` when the session (`generation`) is over."""
+        """Returns a result per operation; raises `SessionLostError` if session `generation` is
+        over.
+        """
         generation = self.generation if generation is None else generation
         if batch.is_atomic:
             return self._together(batch.operations, generation)
@@ -195,7 +197,9 @@ class ZooKeeperSession:
         return tuple(self._in_groups(groups, fence, generation))
 
     def run(self, steps: Steps[T], generation: int | None = None) -> T:
-        """Carries out steps one after the other; raises as `execute`, and what they raise."""
+        """Carries out steps one after the other; raises `SessionLostError`, and errors of the
+        steps.
+        """
         results: tuple[Result, ...] | None = None
         try:
             while True:
@@ -206,7 +210,9 @@ class ZooKeeperSession:
             return found
 
     def wait_connected(self, generation: int) -> None:
-        """Waits for a connection of the same session."""
+        """Waits for a connection in the same session; raises `SessionLostError` if the session
+        ends.
+        """
         with self._connected:
             while generation == self.generation and not self._is_closed and not self._is_connected:
                 self._connected.wait()
@@ -216,7 +222,7 @@ class ZooKeeperSession:
     def _in_groups(
         self, groups: Iterable[Operations], fence: int | None, generation: int
     ) -> Iterator[Result]:
-        """All operations of a batch are on their way before the first is waited for."""
+        """Starts all operations before it waits for the first, so that they are pipelined."""
         waiting = [(group, self._begin_group(group, fence)) for group in groups]
         for group, asked in waiting:
             if len(group) == 1:
@@ -232,7 +238,7 @@ class ZooKeeperSession:
     def _end_group(
         self, group: Operations, asked: Any, fence: int | None, generation: int
     ) -> Iterable[Result]:
-        """A group is done whole or not at all: where one of it is refused, each is asked alone."""
+        """Finishes a transaction; if an operation in it failed, repeats each operation alone."""
         try:
             results = asked.get()
             if self._is_missed(results[0]) or not any(
@@ -268,7 +274,7 @@ class ZooKeeperSession:
             except self._errors.NoNodeError:
                 if not (isinstance(operation, Get) and operation.watch):
                     return Result(outcome=Outcome.NO_NODE)
-                # A missing node is watched by asking whether it exists.
+                # A missing node is watched by `exists`.
                 if self._exists(operation.path, generation) is None:
                     return Result(outcome=Outcome.NO_NODE)
             except (self._errors.ConnectionLoss, self._errors.ConnectionClosedError) as error:
@@ -352,7 +358,7 @@ class ZooKeeperSession:
         ]
 
     def _is_missed(self, checked: Any) -> bool:
-        """Whether it was the check of the controller's epoch that failed."""
+        """Whether the check of the controller epoch failed."""
         return isinstance(checked, (self._errors.BadVersionError, self._errors.NoNodeError))
 
     def _outcome(self, result: Any) -> Outcome:
@@ -372,7 +378,7 @@ class ZooKeeperSession:
                 return Outcome.DONE
 
     def _delete(self, operation: Delete, fence: int | None, generation: int) -> Result:
-        """Deletes a node with all below it, which is read first."""
+        """Deletes a node and all nodes below it."""
         path = operation.path
         try:
             children = self._client.get_children_async(path).get()
@@ -391,9 +397,9 @@ class ZooKeeperSession:
         return Watcher(path, self._watched)
 
     def _watched(self, path: str, event: Any) -> None:
-        """With its connection kazoo forgets all watches, and says so by an event without a path.
+        """Handles an event; one without a path means that a watch was lost with the connection.
 
-        That of a session's end is of no interest here: the listener hears of it.
+        The events of a session's end are ignored: the listener reports it.
         """
         if event.type != self._no_event:
             self._changed(path)
@@ -405,7 +411,7 @@ class ZooKeeperSession:
                 self._changed(one)
 
     def _take_unwatched(self) -> list[str]:
-        """Those to look at now, folders before what lies in them; none without a connection."""
+        """The paths of lost watches, parents first; none without a connection."""
         if not self._is_connected:
             return []
         unwatched, self._unwatched = self._unwatched, set()
@@ -423,13 +429,13 @@ class ZooKeeperSession:
                         self._client.create(node, acl=self._access.acl_of(node))
 
     def stat(self, path: str) -> Any:
-        """With `version`, `czxid` and `ephemeralOwner`; `None` where the node is missing."""
+        """The node's `version`, `czxid` and `ephemeralOwner`; `None` if it is missing."""
         return self._exists(path, self.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Kazoo calls equal ones of a node once."""
+    """The callback of a watch; kazoo calls equal watches of a node once."""
 
     path: str
     heard: Callable[[str, Any], None]
@@ -439,7 +445,7 @@ class Watcher:
 
 
 def in_groups(batch: Batch) -> Iterator[Operations]:
-    """Writes that follow each other go in one transaction, up to a number and a size."""
+    """Groups consecutive writes into transactions of limited count and size."""
     group: list[Operation] = []
     size, alone = 0, GROUP_SIZE + 1
     for one in batch.operations:

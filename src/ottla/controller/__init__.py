@@ -1,5 +1,5 @@
-"""The controller of a cluster over ZooKeeper: a machine without clock, network or ZooKeeper.
+"""The controller of a cluster with ZooKeeper: a state machine without clock, network or ZooKeeper.
 
-Events go in (`events.py`), operations on the registries (`operations.py`) and requests to brokers
-(`requests.py`) come out. Start at `machine.py`.
+Its input are events (`events.py`); its output are operations on the registries (`operations.py`)
+and requests to brokers (`requests.py`). Start at `machine.py`.
 """

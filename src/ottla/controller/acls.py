@@ -1,4 +1,4 @@
-"""Access rules in ZooKeeper, which any broker may read and change: a notice has all of them look.
+"""Access rules in ZooKeeper; a notice of a change makes all brokers read them again.
 
 Kafka's counterparts: `AclAuthorizer.updateResourceAcls`, `ZkAclStore`.
 """
@@ -34,7 +34,9 @@ from ottla.registries.nodes import NodeError
 Entries = tuple[AclEntry, ...]
 
 FoundAcls = Mapping[ResourceName, Entries | NodeError]
-"""Of resources, none where there is no rule; an error where the node is not what Kafka writes."""
+"""The rules by resource, empty if there are none; an
+error if the node is not as Kafka writes it.
+"""
 
 ChangeAcls = Callable[[Entries], Entries]
 
@@ -66,7 +68,7 @@ def read_acls(resources: Iterable[ResourceName]) -> Steps[FoundAcls]:
 
 
 def read_all_acls() -> Steps[FoundAcls]:
-    """Those of types that are not known here too, which are no rules that could be followed."""
+    """Reads all rules, including those of unknown resource types."""
     patterns = list(paths.ACL_FOLDERS)
     kinds = yield Batch(operations=tuple(Children(paths.ACL_FOLDERS[one]) for one in patterns))
     places = [
@@ -86,9 +88,9 @@ def read_all_acls() -> Steps[FoundAcls]:
 
 
 def change_acls(resource: ResourceName, change: ChangeAcls) -> Steps[ChangedAcls | ApiError]:
-    """Writes what `change` makes of a resource's rules; a node without any goes.
+    """Writes the rules that `change` returns; deletes the node if there are none.
 
-    It is asked again where another broker was quicker.
+    If another broker has changed the node meanwhile, calls `change` again.
     """
     path = path_of(resource)
     is_first = True
@@ -101,7 +103,7 @@ def change_acls(resource: ResourceName, change: ChangeAcls) -> Steps[ChangedAcls
         changed = ChangedAcls(before, change(before))
         if changed.after == before:
             if not is_first:
-                # The connection may have been lost after the write: nobody was notified.
+                # A write before a lost connection may not have been followed by its notice.
                 yield Batch(operations=(_notice(resource),))
             return changed
         is_first = False
@@ -124,7 +126,7 @@ AclChanges = dict[ResourceName, ChangedAcls | ApiError]
 
 
 def change_all_acls(changes: Mapping[ResourceName, ChangeAcls]) -> Steps[AclChanges]:
-    """Changes the rules of resources one after the other."""
+    """Changes the rules of several resources, one after the other."""
     results: dict[ResourceName, ChangedAcls | ApiError] = {}
     for resource, change in changes.items():
         results[resource] = yield from change_acls(resource, change)
@@ -132,7 +134,7 @@ def change_all_acls(changes: Mapping[ResourceName, ChangeAcls]) -> Steps[AclChan
 
 
 def now_found(changes: AclChanges) -> FoundAcls:
-    """The current ACLs in ZooKeeper of resources that were changed."""
+    """The current rules of the resources that were changed."""
     return {
         resource: one.after for resource, one in changes.items() if isinstance(one, ChangedAcls)
     }
@@ -145,7 +147,7 @@ def _notice(resource: ResourceName) -> Create:
 
 
 def acl_notices() -> list[NoticeFolder[ResourceName, FoundAcls]]:
-    """Rules of whole names have a folder of their own, since there were none of prefixes."""
+    """The folders of notices: one for literal names, one for the other pattern types."""
     return [
         NoticeFolder(path, decode_acl_change, read_acls)
         for path in (paths.ACL_CHANGES, paths.EXTENDED_ACL_CHANGES)

@@ -1,4 +1,4 @@
-"""Requests of brokers and administrators to the controller."""
+"""The controller's handling of requests from brokers and administrators."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -80,7 +80,7 @@ def alter_partition(parts: Parts, request: AlterPartition) -> Steps[Answer]:
     )
     written = dict(updates.written)
     known = yield from parts.store.states(updates.changed)
-    # Written a second time, after a lost connection, it fails over what the first time did.
+    # A write that is repeated after a lost connection fails because the first one succeeded.
     written |= {place: one for place, one in known.items() if one.state == wanted[place][1]}
     parts.context.leaderships.update({**known, **written})
     for place, (one, _) in wanted.items():
@@ -93,7 +93,7 @@ def alter_partition(parts: Parts, request: AlterPartition) -> Steps[Answer]:
     yield from parts.reassignments.advance(written)
     for one, answer in answers.items():
         if answer.error is ErrorCode.INVALID_REQUEST and not _are_replicas(parts, one):
-            # The controller before this one could not say any more who is a replica now.
+            # The previous controller may not have announced the current replicas.
             yield from parts.reassignments.raise_epoch(_place(parts, one))
     return Answer(altered=tuple(answers.values()))
 
@@ -111,7 +111,7 @@ def _current(parts: Parts, change: AlteredIsr) -> Leadership:
 
 
 def _judge(parts: Parts, request: AlterPartition, change: AlteredIsr) -> AlteredAnswer:
-    """The state that holds when the change is done, or why it is not."""
+    """The resulting state of a partition, or the error."""
     place = _place(parts, change)
     known = parts.context.leaderships.get(place)
     if known is None:
@@ -128,12 +128,12 @@ def _judge(parts: Parts, request: AlterPartition, change: AlteredIsr) -> Altered
     )
     is_done = (state.isr, state.recovery_state) == (change.isr, change.recovery_state)
     if change.partition_epoch > known.version or change.leader_epoch > state.leader_epoch:
-        # The leader knows more: another broker is the controller.
+        # The leader has newer state, so another broker is the controller.
         error = ErrorCode.NOT_CONTROLLER
     elif change.leader_epoch < state.leader_epoch or state.leader != request.broker:
         error = ErrorCode.FENCED_LEADER_EPOCH
     elif is_done:
-        # Asked again, since the answer was lost.
+        # a repeated request whose response was lost
         return AlteredAnswer(change=change, state=state, partition_epoch=known.version)
     elif change.partition_epoch < known.version:
         error = ErrorCode.INVALID_UPDATE_VERSION
@@ -155,7 +155,7 @@ def _isr_error(
     if change.recovery_state == RECOVERING and (len(isr) > 1 or state.recovery_state == RECOVERED):
         return ErrorCode.INVALID_REQUEST
     if isr - parts.context.live_ids:
-        # A broker that is down or about to stop may not join (KIP-841).
+        # A broker that is down or shutting down may not join the ISR (KIP-841).
         before_kip_841 = request.version <= 1
         return ErrorCode.OPERATION_NOT_ATTEMPTED if before_kip_841 else ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
@@ -246,7 +246,7 @@ def elect_leaders(parts: Parts, request: ElectLeaders) -> Steps[Answer]:
     )
     errors |= {one: ErrorCode.NONE if one in done else failed for one in wanted}
     if request.partitions is None:
-        # Asked for all, only what was done is of interest.
+        # Without a list of partitions only actual elections are reported.
         not_needed = ErrorCode.ELECTION_NOT_NEEDED
         errors = {one: code for one, code in errors.items() if code is not not_needed}
     return Answer(errors=errors)
@@ -262,7 +262,7 @@ def _needs_election(
 
 
 def rebalance_leaders(parts: Parts) -> Steps[None]:
-    """Gives brokers back what they should lead, where too much of it is led by others.
+    """Moves leaderships back to preferred leaders if a broker's imbalance exceeds the limit.
 
     Kafka's counterpart: `checkAndTriggerAutoLeaderRebalance`.
     """
@@ -325,7 +325,7 @@ def list_reassignments(parts: Parts, request: ListReassignments) -> Answer:
 
 
 def create_topic(parts: Parts, request: CreateTopic) -> Steps[Answer]:
-    """Settings first: the topic's node is what brings it into being."""
+    """Creates a topic; writes its settings first, because its node makes it visible."""
     topic = TopicAssignment(
         partitions={one: ReplicaAssignment(its) for one, its in request.assignment.items()},
         topic_id=request.topic_id if parts.options.version.has_topic_ids else None,
@@ -340,7 +340,7 @@ def create_topic(parts: Parts, request: CreateTopic) -> Steps[Answer]:
     )
     if result.outcome is Outcome.NODE_EXISTS:
         return Answer(error=ErrorCode.TOPIC_ALREADY_EXISTS)
-    # The watch would report it too. So the answer comes when the topic has leaders.
+    # The watch would handle this too, but the response must wait until the topic has leaders.
     yield from topics_changed(parts)
     return Answer()
 
@@ -379,7 +379,7 @@ def delete_topic(parts: Parts, request: DeleteTopic) -> Steps[Answer]:
 
 
 def update_feature(parts: Parts, request: UpdateFeature) -> Steps[Answer]:
-    """Every broker must support the level (KIP-584)."""
+    """Sets a feature level, which every broker must support (KIP-584)."""
     if not parts.options.version.has_features:
         return Answer(error=ErrorCode.INVALID_REQUEST)
     for broker in parts.context.brokers.values():

@@ -1,4 +1,4 @@
-"""The requests that wait for each broker: in their order, each until it is answered.
+"""The queues of requests for each broker.
 
 A request is sent again after a lost connection, so a broker may see it twice. Kafka's counterpart:
 `ControllerChannelManager`, `RequestSendThread`.
@@ -20,7 +20,7 @@ class Channels:
             self._waiting.setdefault(one.broker, deque()).append(one)
 
     def keep(self, brokers: Mapping[int, LiveBroker]) -> None:
-        """Drops requests for brokers that are gone, or were restarted since."""
+        """Drops requests for brokers that are gone or have restarted."""
         for broker, waiting in list(self._waiting.items()):
             known = brokers.get(broker)
             while waiting and (known is None or waiting[0].broker_epoch != known.epoch):
@@ -29,20 +29,20 @@ class Channels:
                 del self._waiting[broker]
 
     def clear(self) -> None:
-        """This broker is not the controller any more."""
+        """Drops all requests, when this broker is no longer the controller."""
         self._waiting.clear()
 
     def next_for(self, broker: int) -> Outgoing | None:
-        """The one to send, and the same one again until it is answered."""
+        """The first request for a broker; it stays first until it is answered."""
         waiting = self._waiting.get(broker)
         return waiting[0] if waiting else None
 
     def brokers(self) -> list[int]:
-        """Those that requests wait for."""
+        """The brokers with pending requests."""
         return list(self._waiting)
 
     def answered(self, request: Outgoing) -> None:
-        """It may be gone already."""
+        """Removes an answered request, if it is still queued."""
         waiting = self._waiting.get(request.broker)
         if waiting and waiting[0] is request:
             waiting.popleft()

@@ -1,4 +1,4 @@
-"""All that the controller knows of the cluster. Kafka's counterpart: `ControllerContext`."""
+"""The controller's view of the cluster. Kafka's counterpart: `ControllerContext`."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field
@@ -54,7 +54,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """`epoch` is the zxid that created its node."""
+    """A registered broker; `epoch` is the zxid that created its node."""
 
     registration: BrokerRegistration
     epoch: int
@@ -65,10 +65,10 @@ class ControllerContext:
     epoch: int = 0
     epoch_version: int = 0
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
-    """Every registered broker, also one that is shutting down."""
+    """Every registered broker, including those that are shutting down."""
     shutting_down: set[int] = field(default_factory=set)
     offline_directories: dict[int, set[TopicPartition]] = field(default_factory=dict)
-    """Replicas that a broker has said are in a log directory that failed."""
+    """Replicas by broker that the broker reported to be in a failed log directory."""
     assignments: dict[str, dict[int, ReplicaAssignment]] = field(default_factory=dict)
     topic_ids: dict[str, Uuid] = field(default_factory=dict)
     topic_names: dict[Uuid, str] = field(default_factory=dict)
@@ -85,13 +85,13 @@ class ControllerContext:
 
     @property
     def live_ids(self) -> set[int]:
-        """Those that may lead: not the ones that are shutting down."""
+        """The brokers that may lead: all except those that are shutting down."""
         return self.brokers.keys() - self.shutting_down
 
     def is_online(
         self, broker: int, partition: TopicPartition, *, or_shutting_down: bool = False
     ) -> bool:
-        """Whether the broker is up, and the replica not in a failed directory."""
+        """Whether the broker is up and the replica is not in a failed directory."""
         if broker not in self.brokers or (not or_shutting_down and broker in self.shutting_down):
             return False
         return partition not in self.offline_directories.get(broker, ())

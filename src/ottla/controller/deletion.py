@@ -1,11 +1,12 @@
 """Topics that are being deleted. Kafka's counterpart: `TopicDeletionManager`.
 
-All replicas of a topic are stopped, then deleted; when all have said that they are, the topic's
-nodes go. A broker that is down or a directory that failed makes the topic ineligible until the
-obstacle is gone.
+All replicas of a topic are stopped, then deleted; when all brokers have confirmed it, the topic's
+nodes are deleted. A broker that is down or a failed log directory makes the topic ineligible until
+it is back.
 
-Different from Kafka: the deletion of a topic ends a reassignment of its partitions. Kafka waits for
-its end, forever where the partition has no leader, since topics to be deleted elect none.
+Different from Kafka: deletion of a topic ends a reassignment of its partitions. Kafka waits for the
+end of the reassignment, forever if a partition has no leader, because topics to be deleted elect
+none.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,14 +45,14 @@ class TopicDeletion:
         self._context.deletion_ineligible |= self._context.to_delete & set(topics)
 
     def resume_for(self, topics: Iterable[str]) -> Steps[None]:
-        """An obstacle is gone."""
+        """Resumes the deletion of topics that are no longer blocked."""
         resumed = self._context.to_delete & set(topics)
         if resumed:
             self._context.deletion_ineligible -= resumed
             yield from self.resume()
 
     def resume(self) -> Steps[None]:
-        """Takes every topic a step on, where it can be taken."""
+        """Continues the deletion of every topic that is not blocked."""
         context = self._context
         eligible = []
         for topic in sorted(context.to_delete):
@@ -69,13 +70,13 @@ class TopicDeletion:
             yield from self._begin(eligible)
 
     def succeeded(self, replicas: Sequence[Replica]) -> Steps[None]:
-        """Brokers have deleted them."""
+        """Handles replicas that brokers have deleted."""
         queued = [one for one in replicas if one.partition.topic in self._context.to_delete]
         yield from self._replicas.move(queued, ReplicaPhase.DELETION_SUCCESSFUL)
         yield from self.resume()
 
     def failed(self, replicas: Sequence[Replica]) -> Steps[None]:
-        """Brokers could not delete them, or are down."""
+        """Handles replicas that brokers could not delete, or whose brokers are down."""
         queued = [one for one in replicas if one.partition.topic in self._context.to_delete]
         if queued:
             yield from self._replicas.move(queued, ReplicaPhase.DELETION_INELIGIBLE)
@@ -93,7 +94,7 @@ class TopicDeletion:
             self._partitions.move(going, PartitionPhase.OFFLINE)
             self._partitions.move(going, PartitionPhase.NON_EXISTENT)
             context.deletion_started |= set(unseen)
-        # Brokers answer UNKNOWN_TOPIC_OR_PARTITION from now on.
+        # Brokers now answer UNKNOWN_TOPIC_OR_PARTITION.
         self._batch.tell(context.brokers, context.partitions_of(topics))
         self._batch.send()
         replicas = context.replicas_for(context.partitions_of(topics))
@@ -110,7 +111,9 @@ class TopicDeletion:
         self._mark_ineligible({one.partition.topic for one in dead})
 
     def _complete(self, topic: str) -> Steps[None]:
-        """The node that asked for the deletion goes last: a later controller begins again."""
+        """Deletes the topic's nodes; the request's node is last, so that a new controller can
+        resume.
+        """
         yield from self._store.delete(
             [
                 paths.topic_path(topic),

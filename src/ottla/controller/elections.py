@@ -14,20 +14,22 @@ from ottla.registries.topics import RECOVERED, RECOVERING, PartitionState
 
 class Strategy(Enum):
     OFFLINE = auto()
-    """The leader is gone: the first replica of the ISR that is up, in the assignment's order."""
+    """The leader is gone: elect the first online replica of the assignment that is in the ISR."""
     UNCLEAN = auto()
-    """As before, and any replica where none of the ISR is up (unclean.leader.election.enable)."""
+    """Like `OFFLINE`, or any online replica if none is in
+    the ISR (unclean.leader.election.enable).
+    """
     REASSIGNMENT = auto()
-    """The leader is not among the replicas that a reassignment leaves."""
+    """The leader is not in the target of a reassignment."""
     PREFERRED = auto()
-    """The first replica of the assignment, and no other."""
+    """Elect the first replica of the assignment, and no other."""
     CONTROLLED_SHUTDOWN = auto()
-    """The leader is about to stop."""
+    """The leader is shutting down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elected:
-    """The next state, and the brokers that are to know."""
+    """The new state, and the brokers that must be informed."""
 
     state: PartitionState
     recipients: tuple[int, ...]
@@ -41,7 +43,7 @@ def elect(
     *,
     has_recovery: bool,
 ) -> Elected | None:
-    """Returns `None` if no replica can lead.
+    """Elects a leader; returns `None` if no replica can lead.
 
     `has_recovery`: whether states record an unclean election (KIP-704).
     """
@@ -77,7 +79,7 @@ def _first(
     live: list[int],
     recipients: tuple[int, ...],
 ) -> Elected | None:
-    """The first candidate that is up and in the ISR."""
+    """Elects the first candidate that is online and in the ISR."""
     leader = next((one for one in candidates if one in live and one in state.isr), None)
     if leader is None:
         return None

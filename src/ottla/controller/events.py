@@ -1,5 +1,5 @@
-"""The controller's events and responses. A request comes with a `pending_id`, under which its
-response is returned. Kafka's counterparts: the `ControllerEvent`s.
+"""The controller's events and responses. A response has the `pending_id` of its request. Kafka's
+counterparts: the `ControllerEvent`s.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,7 +16,7 @@ from ottla.registries.topics import RECOVERED, PartitionState, ReplicaAssignment
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """The broker has registered: it may become the controller."""
+    """The broker has registered and may become the controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SessionLost:
 
 @dataclass(frozen=True, slots=True)
 class NodeChanged:
-    """A watch of the controller's has fired."""
+    """A watch of the controller has fired."""
 
     path: str
 
@@ -54,7 +54,7 @@ class DeletionAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlteredIsr:
-    """A leader's request. The topic is given by id if the version has one."""
+    """A requested ISR; `topic` or `topic_id` is set, depending on the version."""
 
     topic: str | None = None
     topic_id: Uuid | None = None
@@ -93,7 +93,7 @@ class ControlledShutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeaders:
-    """`partitions` of `None` are all."""
+    """`partitions` of `None` means all."""
 
     pending_id: Hashable
     partitions: Sequence[TopicPartition] | None
@@ -102,7 +102,7 @@ class ElectLeaders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterReassignments:
-    """The replicas that partitions are to have; `None` takes a move back."""
+    """The requested replicas of partitions; `None` cancels a reassignment."""
 
     pending_id: Hashable
     wanted: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -132,7 +132,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePartitions:
-    """`assignment` is of the new partitions alone."""
+    """`assignment` covers only the new partitions."""
 
     pending_id: Hashable
     topic: str
@@ -147,7 +147,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateFeature:
-    """A level of 0 takes the feature away."""
+    """A level of 0 removes the feature."""
 
     pending_id: Hashable
     name: str
@@ -179,7 +179,7 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The fields of the one request that it is for; the others are empty."""
+    """The response to a request; only the fields of its kind are set."""
 
     error: ErrorCode = ErrorCode.NONE
     altered: tuple[AlteredAnswer, ...] = ()

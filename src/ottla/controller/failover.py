@@ -28,7 +28,7 @@ INITIAL_EPOCH = 0
 
 
 def elect(parts: Parts, now_ms: int) -> Steps[bool]:
-    """Whether this broker is the controller now; a watch reports when there is none."""
+    """Tries to become the controller; returns whether it succeeded. A watch reports a vacancy."""
     found = yield from parts.store.get(paths.CONTROLLER, watch=True)
     if found.is_done:
         return False
@@ -41,7 +41,7 @@ def elect(parts: Parts, now_ms: int) -> Steps[bool]:
     registration = encode_controller(
         ControllerRegistration(broker_id=parts.options.broker_id, timestamp_ms=now_ms)
     )
-    # The epoch fences the controller before this one from the moment that there is a new one.
+    # Node and epoch change together, so the epoch fences the previous controller at once.
     created, raised = yield Batch(
         operations=(
             Create(paths.CONTROLLER, registration, is_ephemeral=True),
@@ -51,7 +51,7 @@ def elect(parts: Parts, now_ms: int) -> Steps[bool]:
     )
     again = yield from parts.store.get(paths.CONTROLLER, watch=True)
     if not (created.is_done and raised.is_done):
-        # Asked a second time, after a lost connection, it fails over what the first one did.
+        # A write that is repeated after a lost connection fails because the first one succeeded.
         raised = yield from parts.store.get(paths.CONTROLLER_EPOCH)
         is_ours = again.content == registration and raised.version == known.version + 1
         if not is_ours:
@@ -61,11 +61,11 @@ def elect(parts: Parts, now_ms: int) -> Steps[bool]:
 
 
 def take_over(parts: Parts) -> Steps[None]:
-    """Reads everything, and continues what was under way."""
+    """Reads the complete state, and resumes pending operations."""
     context, store = parts.context, parts.store
     yield from _set_up_features(parts)
     for folder in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
-        # Read again below, so nothing in them is news.
+        # Everything is read below, so these notices are obsolete.
         names = yield from store.children(folder, watch=True)
         yield from store.delete([f"{folder}/{name}" for name in names])
     context.brokers |= yield from read_brokers(parts)
@@ -97,7 +97,7 @@ def _queue_deletions(parts: Parts, queued: set[str]) -> None:
 
 
 def _set_up_features(parts: Parts) -> Steps[None]:
-    """`/feature` says whether the cluster's version has features; what they are stays."""
+    """Writes to `/feature` whether the cluster's version supports features; keeps their levels."""
     version = parts.options.version
     result = yield from parts.store.get(paths.FEATURE)
     wanted = FeatureState(is_enabled=version.has_features, version=2 if version.has("3.3") else 1)
@@ -111,7 +111,7 @@ def _set_up_features(parts: Parts) -> Steps[None]:
 
 
 def is_still_ours(parts: Parts) -> Steps[bool]:
-    """After `/controller` changed: whether it has a node of this broker's election."""
+    """After a change of `/controller`, returns whether this broker's election still stands."""
     (result,) = yield Batch(operations=(Get(paths.CONTROLLER, watch=True),))
     epoch = yield from parts.store.get(paths.CONTROLLER_EPOCH)
     return (

@@ -1,12 +1,12 @@
-"""The controller of a cluster: one of its brokers, which elects leaders.
+"""The controller of a cluster: the broker that elects leaders.
 
     machine.receive(event)
-    batch = machine.advance()          # what to ask of ZooKeeper; `None` when nothing is left to do
+    batch = machine.advance()          # operations for ZooKeeper; `None` when nothing is left to do
     batch = machine.advance(results)   # and so on
 
-After each step `take_outgoing` has the requests to brokers, and `take_answers` the answers. Events
-are handled one after the other, in the order in which they came. A write that another controller's
-epoch fences ends this one: all that it knew is forgotten, and it stands for election again.
+After each step `take_outgoing` returns requests to brokers, and `take_answers` the responses.
+Events are handled one after the other, in order of arrival. If a newer controller's epoch fences a
+write, this controller drops its state and takes part in the next election.
 
 Kafka's counterpart: `KafkaController`.
 """
@@ -67,7 +67,7 @@ _FOLDERS: Final = {
     paths.ISR_CHANGES: topic_changes.isrs_changed,
     paths.LOG_DIR_EVENTS: membership.log_dirs_failed,
 }
-"""What a change of each node begins."""
+"""The handler for a change of each node."""
 
 
 class ControllerMachine:
@@ -76,7 +76,7 @@ class ControllerMachine:
     def __init__(self, options: ControllerOptions) -> None:
         self.is_active = False
         self.now_ms = 0
-        """For the time in `/controller`, which nobody reads."""
+        """The timestamp for `/controller`, which no broker evaluates."""
         self._options = options
         self._parts = Parts(options)
         self._events: deque[Event] = deque()
@@ -89,12 +89,12 @@ class ControllerMachine:
 
     @property
     def context(self) -> ControllerContext:
-        """For looking at."""
+        """The controller's state, read-only for callers."""
         return self._parts.context
 
     def receive(self, event: Event) -> None:
         if isinstance(event, SessionLost):
-            # Whatever was going on is another controller's now.
+            # Another broker may be the controller now.
             self._resign()
             refused = [one for one in (self._event, *self._events) if isinstance(one, Request)]
             self._events.clear()
@@ -105,8 +105,8 @@ class ControllerMachine:
             self._events.append(event)
 
     def advance(self, results: Sequence[Result] | None = None) -> Batch | None:
-        """Continues, with the results of the batch before, until ZooKeeper must be asked again."""
-        assert (results is None) == (self._batch is None), "a batch is answered once"
+        """Continues with the results of the previous batch, until the next batch for ZooKeeper."""
+        assert (results is None) == (self._batch is None), "each batch has one set of results"
         while True:
             if self._steps is None:
                 if not self._events:
@@ -153,7 +153,7 @@ class ControllerMachine:
         self._outgoing = []
 
     def take_outgoing(self) -> list[Outgoing]:
-        """The requests of the events that are done."""
+        """Returns the requests of completed events, and forgets them."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -162,7 +162,7 @@ class ControllerMachine:
         return answers
 
     def take_complaints(self) -> list[str]:
-        """Nodes that are not what Kafka writes: what they asked for was not done."""
+        """Returns complaints about nodes with invalid content, whose events were dropped."""
         complaints, self._complaints = self._complaints, []
         return complaints
 
@@ -189,7 +189,7 @@ class ControllerMachine:
                     answer = yield from self._do(event)
                 self._answer(event, answer)
             case _:
-                pass  # for a controller, which this broker is no more
+                pass  # for a controller, which this broker no longer is
 
     def _elect(self) -> Steps[None]:
         if not self.is_active and (yield from elect(self._parts, self.now_ms)):

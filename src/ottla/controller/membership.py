@@ -1,4 +1,4 @@
-"""Brokers that come and go, and log directories that fail.
+"""Brokers that start, change or fail, and log directories that fail.
 
 Kafka's counterparts: `KafkaController.onBrokerStartup`, `onBrokerFailure`,
 `onReplicasBecomeOffline`.
@@ -17,7 +17,7 @@ from ottla.registries.notices import decode_log_dir_event
 
 
 def read_brokers(parts: Parts) -> Steps[dict[int, LiveBroker]]:
-    """All that are registered; a watch reports the next change of them, and of each."""
+    """Reads all registered brokers; watches report changes of the folder and of each broker."""
     names = yield from parts.store.children(paths.BROKER_IDS, watch=True)
     ids = sorted(int(name) for name in names)
     results = yield from parts.store.get_all([paths.broker_path(one) for one in ids], watch=True)
@@ -29,7 +29,7 @@ def read_brokers(parts: Parts) -> Steps[dict[int, LiveBroker]]:
 
 
 def brokers_changed(parts: Parts) -> Steps[None]:
-    """A broker with another epoch than before has been away meanwhile."""
+    """Compares the registered brokers with the known ones; a changed epoch means a restart."""
     context = parts.context
     found = yield from read_brokers(parts)
     known = context.brokers
@@ -50,12 +50,12 @@ def brokers_changed(parts: Parts) -> Steps[None]:
 
 
 def broker_changed(parts: Parts, broker: int) -> Steps[None]:
-    """A broker has other endpoints or features now."""
+    """Handles changed endpoints or features of a broker."""
     context = parts.context
     result = yield from parts.store.get(paths.broker_path(broker), watch=True)
     known = context.brokers.get(broker)
     if not result.is_done or known is None or known.epoch != result.czxid:
-        return  # gone or new: the change of the brokers' folder says so
+        return  # gone or restarted: the change of the brokers' folder handles it
     registration = decode_broker(broker, result.content)
     if registration != known.registration:
         context.brokers[broker] = LiveBroker(registration, result.czxid)
@@ -72,7 +72,7 @@ def started(parts: Parts, brokers: Set[int]) -> Steps[None]:
     for broker in brokers:
         context.offline_directories.pop(broker, None)
     tell(parts, context.brokers.keys() - brokers, ())
-    # A new broker first gets the leaders.
+    # A new broker first needs all leaders.
     tell(parts, brokers, context.leaderships)
     replicas = context.replicas_on(sorted(brokers))
     yield from parts.replicas.move(replicas, ReplicaPhase.ONLINE)
@@ -97,7 +97,7 @@ def _failed(parts: Parts, brokers: Set[int]) -> Steps[None]:
 
 
 def went_offline(parts: Parts, replicas: Iterable[Replica]) -> Steps[None]:
-    """Elects other leaders, and takes the replicas out of the ISRs."""
+    """Elects new leaders, and removes the replicas from the ISRs."""
     context = parts.context
     replicas = list(replicas)
     leaderless = context.partitions_with_offline_leader()
@@ -113,7 +113,7 @@ def went_offline(parts: Parts, replicas: Iterable[Replica]) -> Steps[None]:
 def replicas_answered(
     parts: Parts, broker: int, errors: Mapping[TopicPartition, ErrorCode]
 ) -> Steps[None]:
-    """A broker says of replicas whether their log directories work."""
+    """Handles a broker's response about which of its replicas are in failed log directories."""
     context = parts.context
     if broker not in context.brokers:
         return
@@ -128,7 +128,7 @@ def replicas_answered(
 
 
 def log_dirs_failed(parts: Parts) -> Steps[None]:
-    """Has the brokers say of all their replicas which ones still work."""
+    """Asks the brokers with failed log directories which of their replicas are online."""
     names = yield from parts.store.children(paths.LOG_DIR_EVENTS, watch=True)
     found = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
     results = yield from parts.store.get_all(found)

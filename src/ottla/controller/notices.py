@@ -1,4 +1,4 @@
-"""Notices that brokers leave each other in a folder, each with a higher number than those before.
+"""Notices that brokers write for each other in a folder, with increasing numbers.
 
 Kafka's counterpart: `ZkNodeChangeNotificationListener`.
 """
@@ -19,9 +19,10 @@ Found = TypeVar("Found")
 
 @dataclass(slots=True)
 class NoticeFolder(Generic[Named, Found]):
-    """`decode` says what a notice names, and `read` reads that again.
+    """A folder of notices.
 
-    `seen` is the number of the last notice that was read.
+    `decode` returns what a notice names, and `read` reads that. `seen` is the number of the last
+    notice handled.
     """
 
     path: str
@@ -30,9 +31,9 @@ class NoticeFolder(Generic[Named, Found]):
     seen: int = NONE_SEEN
 
     def follow(self, now_ms: int) -> Steps[Found]:
-        """Has the next notice reported; what is read of that which the new ones name.
+        """Watches the folder; returns what `read` finds for the new notices.
 
-        Old notices are removed, by whichever broker sees them.
+        Any broker removes expired notices.
         """
         (folder,) = yield Batch(operations=(Children(self.path, watch=True),))
         numbers = {f"{self.path}/{one}": _number(one) for one in folder.children}

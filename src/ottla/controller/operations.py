@@ -1,7 +1,7 @@
-"""The controller's operations on ZooKeeper, and how it continues with their results.
+"""The controller's operations on ZooKeeper.
 
-An operation of the controller is a generator: it yields a batch, and continues with one result for
-each operation of it. Nobody else runs meanwhile, as in Kafka's controller thread.
+An operation of the controller is a generator: it yields a batch and gets one result for each
+operation in the batch. No other operation runs meanwhile, as in Kafka's controller thread.
 """
 
 from collections.abc import Generator
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """With `watch` an event comes when the node changes, goes, or is created."""
+    """Reads a node; with `watch` an event reports its change, deletion or creation."""
 
     path: str
     watch: bool = False
@@ -25,7 +25,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """With `watch` an event comes when a child is created or goes."""
+    """Lists children; with `watch` an event reports that a child was created or deleted."""
 
     path: str
     watch: bool = False
@@ -33,7 +33,7 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """With `is_sequential` ZooKeeper adds a number of ten digits to the path."""
+    """Creates a node; with `is_sequential` ZooKeeper appends a number of ten digits."""
 
     path: str
     content: bytes | None
@@ -43,7 +43,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Only when the node has the version."""
+    """Writes a node that has the given version."""
 
     path: str
     content: bytes
@@ -52,7 +52,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Deletes a node with all below it, if it has the version."""
+    """Deletes a node and all nodes below it, if it has the given version."""
 
     path: str
     version: int = ANY_VERSION
@@ -67,13 +67,14 @@ class Outcome(Enum):
     NODE_EXISTS = auto()
     BAD_VERSION = auto()
     FENCED = auto()
-    """Another controller has been elected: nothing of the operation was done."""
+    """Another controller was elected; the operation was not carried out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """`version` is the node's, after a write the new one; `czxid` is the zxid that created it, at
-    `created_ms`."""
+    """The result of an operation. `version` is the node's, after a write the new one; `czxid` is
+    the zxid that created it, at `created_ms`.
+    """
 
     outcome: Outcome = Outcome.DONE
     content: bytes | None = None
@@ -89,10 +90,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Operations in their order.
+    """Operations to carry out in order.
 
-    With `epoch_version` each write is done only while `/controller_epoch` has that version, in one
-    multi-operation with the check. With `is_atomic` all are done or none.
+    With `epoch_version` each write is done only if `/controller_epoch` has that version, which is
+    checked in the same multi-operation. With `is_atomic` all operations are done or none.
     """
 
     operations: tuple[Operation, ...]
@@ -104,10 +105,10 @@ Steps: TypeAlias = Generator[Batch, tuple[Result, ...], T]
 
 
 def folders_of(path: str) -> tuple[Create, ...]:
-    """The nodes above another, created where missing."""
+    """Operations that create the missing parents of a node."""
     names = path.split("/")[1:-1]
     return tuple(Create(f"/{'/'.join(names[:count])}", None) for count in range(1, len(names) + 1))
 
 
 class ControllerMovedError(Exception):
-    """Another broker is the controller now: the operation is abandoned."""
+    """Another broker has become the controller: the operation is abandoned."""

@@ -1,4 +1,4 @@
-"""The partition state machine: new, online, offline, gone; and the elections between.
+"""The partition state machine: new, online, offline, non-existent; and elections.
 
 Kafka's counterpart: `ZkPartitionStateMachine`.
 """
@@ -21,13 +21,15 @@ _BEFORE: Final = {
     PartitionPhase.OFFLINE: {PartitionPhase.NEW, PartitionPhase.ONLINE, PartitionPhase.OFFLINE},
     PartitionPhase.NON_EXISTENT: {PartitionPhase.OFFLINE},
 }
-"""The phases from which each can be entered."""
+"""The phases from which each phase can be entered."""
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class PartitionStateMachine:
-    """`is_unclean` is the broker's setting, for topics without one; see `ControllerOptions`."""
+    """`is_unclean` is the broker's default for topics
+    without the setting; see `ControllerOptions`.
+    """
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class PartitionStateMachine:
         self._has_recovery = has_recovery
 
     def startup(self) -> Steps[None]:
-        """Takes over the state in the registries, and elects leaders where there are none."""
+        """Derives phases from the registries, and elects leaders for partitions without one."""
         context = self._context
         for partition in context.all_partitions():
             leadership = context.leaderships.get(partition)
@@ -59,8 +61,8 @@ class PartitionStateMachine:
         yield from self.bring_online()
 
     def bring_online(self) -> Steps[set[TopicPartition]]:
-        """Tries to elect a leader for every partition without one; returns those that have one
-        now.
+        """Tries to elect a leader for every partition without one; returns those for which it
+        succeeded.
         """
         waiting = [
             one
@@ -70,7 +72,7 @@ class PartitionStateMachine:
         return (yield from self.make_online(waiting, Strategy.OFFLINE))
 
     def move(self, partitions: Iterable[TopicPartition], phase: PartitionPhase) -> None:
-        """Into a phase that needs nothing of others: new, offline or gone."""
+        """Enters a phase that needs no operation: new, offline or non-existent."""
         for partition in self._movable(partitions, phase):
             if phase is PartitionPhase.NON_EXISTENT:
                 self._context.partition_phases.pop(partition, None)
@@ -80,7 +82,7 @@ class PartitionStateMachine:
     def _movable(
         self, partitions: Iterable[TopicPartition], phase: PartitionPhase
     ) -> list[TopicPartition]:
-        """Kafka logs what comes from another phase, and leaves it."""
+        """The partitions that may enter the phase; the others are ignored. Kafka also logs them."""
         known = self._context.partition_phases
         return [
             one
@@ -91,7 +93,7 @@ class PartitionStateMachine:
     def make_online(
         self, partitions: Iterable[TopicPartition], strategy: Strategy
     ) -> Steps[set[TopicPartition]]:
-        """First leaders for new partitions, elections for the others; those that have one now."""
+        """Elects leaders, first ones for new partitions; returns the partitions that have one."""
         movable = self._movable(partitions, PartitionPhase.ONLINE)
         phases = self._context.partition_phases
         new = [one for one in movable if phases[one] is PartitionPhase.NEW]
@@ -104,7 +106,9 @@ class PartitionStateMachine:
         return done
 
     def _initialize(self, partitions: Sequence[TopicPartition]) -> Steps[set[TopicPartition]]:
-        """The first leader is the first replica that is up, and the ISR all that are."""
+        """Creates the first states: the first online replica leads, all online replicas are the
+        ISR.
+        """
         states = {}
         for partition in partitions:
             live = self._context.live_replicas(partition)
@@ -116,7 +120,7 @@ class PartitionStateMachine:
                     isr=tuple(live),
                 )
         updates = yield from self._store.create_states(states)
-        # What is there already is of this epoch: created before a connection was lost.
+        # An existing state is of this epoch: it was created before a connection was lost.
         known = yield from self._store.states(updates.changed)
         for partition, leadership in {**updates.written, **known}.items():
             self._context.leaderships[partition] = leadership
@@ -126,8 +130,9 @@ class PartitionStateMachine:
     def _elect(
         self, partitions: Sequence[TopicPartition], strategy: Strategy
     ) -> Steps[set[TopicPartition]]:
-        """From the states as they are known, since each is written in the version it was made from;
-        read where that fails, as after its leader wrote it, or where they leave nobody to lead."""
+        """Elects from the known states, which are only written if their nodes are unchanged; reads
+        the states again if that fails or no replica can lead.
+        """
         leaderships = self._context.leaderships
         known = {one: leaderships[one] for one in partitions if one in leaderships}
         done = set((yield from self._elect_of(known, strategy)).written)
@@ -158,7 +163,7 @@ class PartitionStateMachine:
         elected = {}
         for partition, leadership in known.items():
             if leadership.state.controller_epoch > self._context.epoch:
-                continue  # of a later controller: its write of the epoch fences this one
+                continue  # written by a later controller, which fences this one
             choice = elect(
                 self._context,
                 partition,
@@ -173,7 +178,9 @@ class PartitionStateMachine:
     def _strategies(
         self, known: dict[TopicPartition, Leadership], strategy: Strategy
     ) -> Steps[dict[TopicPartition, Strategy]]:
-        """A leader outside the ISR only where the topic's settings, else the broker's, allow it."""
+        """The strategy per partition: unclean if the topic's or else the broker's setting allows
+        it.
+        """
         strategies = dict.fromkeys(known, strategy)
         if strategy is not Strategy.OFFLINE:
             return strategies
@@ -190,7 +197,7 @@ class PartitionStateMachine:
         return strategies
 
     def raise_epoch(self, partition: TopicPartition) -> Steps[Leadership | None]:
-        """A new leader epoch for the same leader; `None` where the partition has no state."""
+        """Raises the leader epoch and keeps the leader; `None` if the partition has no state."""
         while True:
             known = (yield from self._store.states([partition])).get(partition)
             if known is None:

@@ -1,4 +1,4 @@
-"""The controller's parts, each given what it works with."""
+"""The parts of the controller, constructed with what they need."""
 
 from dataclasses import field
 
@@ -15,12 +15,12 @@ from ottla.controller.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
-    """Settings of the broker that is the controller."""
+    """Settings of the controller, from those of its broker."""
 
     broker_id: int
     version: InterBrokerVersion = LATEST
     is_unclean: bool = False
-    """unclean.leader.election.enable, for topics that do not say."""
+    """unclean.leader.election.enable, for topics without the setting."""
     deletes_topics: bool = True
     """delete.topic.enable"""
     imbalance_percentage: int = 10
@@ -29,7 +29,7 @@ class ControllerOptions:
 
 @dataclass(slots=True)
 class Parts:
-    """`outgoing` are the requests to send, in their order."""
+    """`outgoing` are the requests to send, in order."""
 
     options: ControllerOptions
     context: ControllerContext = field(default_factory=ControllerContext)

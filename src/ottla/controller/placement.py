@@ -9,14 +9,15 @@ from ottla.base.errors import ApiError
 from ottla.base.values import dataclass
 
 Racks = Mapping[int, str | None]
-"""Brokers with their racks."""
+"""The rack of each broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """`index` chooses the first leader, `shift` how far the second replica is from it.
+    """Where placement begins.
 
-    New topics take both by chance; `partition` is the first one to be placed.
+    `index` selects the first leader, `shift` the distance to the second replica. For new topics
+    both are random. `partition` is the first one to be placed.
     """
 
     index: int = 0
@@ -27,9 +28,9 @@ class Start:
 def place(
     racks: Racks, partition_count: int, replication_factor: int, start: Start
 ) -> dict[int, tuple[int, ...]]:
-    """The replicas of each partition, preferred leader first.
+    """Returns the replicas of each partition, preferred leader first.
 
-    Racks count only when every broker has one. Raises `ApiError` for counts that cannot be.
+    Racks are used only if every broker has one. Raises `ApiError` for impossible counts.
     """
     if partition_count <= 0:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, "the number of partitions is below 1")
@@ -50,7 +51,7 @@ def place(
 
 
 def _by_racks_in_turn(racks: Racks) -> list[int]:
-    """A broker of each rack, then the next of each."""
+    """The brokers in an order that alternates between racks."""
     waiting: dict[str, list[int]] = {}
     for broker in sorted(racks):
         waiting.setdefault(racks[broker] or "", []).append(broker)
@@ -63,7 +64,7 @@ def _by_racks_in_turn(racks: Racks) -> list[int]:
 def _replicas(
     brokers: Sequence[int], racks: Racks, count: int, first: int, shift: int
 ) -> tuple[int, ...]:
-    """No rack twice while one has none, and no broker twice."""
+    """The replicas of a partition; a rack is used again only after all racks, a broker never."""
     rack_count = len(set(racks.values()))
     replicas = [brokers[first]]
     step = 0

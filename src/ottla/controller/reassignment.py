@@ -19,7 +19,9 @@ from ottla.registries.topics import ReplicaAssignment
 
 
 class Reassignments:
-    """`has_alter_partition`: the leaders' changes of ISRs come as requests, and not by watches."""
+    """Reassignments of partitions. `has_alter_partition`: leaders change ISRs by request, so no
+    watches are needed.
+    """
 
     def __init__(
         self,
@@ -37,18 +39,18 @@ class Reassignments:
         self._has_alter_partition = has_alter_partition
 
     def start(self, partition: TopicPartition, wanted: ReplicaAssignment) -> Steps[None]:
-        """Begins a move, continues one, or turns it to another end."""
+        """Begins or continues a reassignment, or changes its target."""
         yield from self._adopt(partition, wanted)
         if (yield from self._is_complete(partition, wanted)):
             yield from self._finish(partition, wanted)
             return
-        # The old and the new replicas learn of each other, then the new ones begin to follow.
+        # Old and new replicas first learn of each other, then the new ones begin to follow.
         yield from self.raise_epoch(partition)
         adding = [Replica(partition, broker) for broker in wanted.adding]
         yield from self._replicas.move(adding, ReplicaPhase.NEW)
 
     def advance(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Finishes the moves whose new replicas are all in the ISR."""
+        """Completes reassignments whose target replicas are all in the ISR."""
         for partition in partitions:
             if partition in self._context.reassigning:
                 wanted = self._context.assignment(partition)
@@ -68,7 +70,7 @@ class Reassignments:
         self._context.reassigning.add(partition)
 
     def _replace_leader(self, partition: TopicPartition, unneeded: list[int]) -> Steps[None]:
-        """Different from Kafka, which leaves the partition without one."""
+        """Elects another leader if it was removed. Kafka leaves the partition without a leader."""
         leadership = self._context.leaderships.get(partition)
         if leadership is not None and leadership.state.leader in unneeded:
             elected = yield from self._partitions.make_online([partition], Strategy.OFFLINE)
@@ -96,7 +98,7 @@ class Reassignments:
         self._batch.send()
 
     def _leave_to(self, partition: TopicPartition, final: ReplicaAssignment) -> Steps[None]:
-        """The leader stays if it is among the replicas that are left, with a new epoch."""
+        """Keeps the leader, with a new epoch, if it is in the final assignment; else elects one."""
         leadership = self._context.leaderships.get(partition)
         leader = -1 if leadership is None else leadership.state.leader
         if leader in final.replicas and self._context.is_online(leader, partition):
@@ -105,7 +107,7 @@ class Reassignments:
             yield from self._partitions.make_online([partition], Strategy.REASSIGNMENT)
 
     def raise_epoch(self, partition: TopicPartition) -> Steps[None]:
-        """Has all replicas hear of the assignment: brokers take it with a new epoch only."""
+        """Announces the assignment with a new leader epoch, without which brokers ignore it."""
         leadership = yield from self._partitions.raise_epoch(partition)
         if leadership is not None:
             self._batch.lead(self._context.replicas_of(partition), partition, leadership)
@@ -122,7 +124,7 @@ class Reassignments:
             yield from self._replicas.move(removed, phase)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """They are at rest, or cannot be moved: nothing asks for it any more."""
+        """Removes partitions from the reassignments, and from the node that requested them."""
         gone = set(partitions)
         self._context.reassigning -= gone
         result = yield from self._store.get(paths.REASSIGN_PARTITIONS)

@@ -26,7 +26,7 @@ _BEFORE: Final = {
     ReplicaPhase.DELETION_INELIGIBLE: {ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED},
     ReplicaPhase.NON_EXISTENT: {ReplicaPhase.DELETION_SUCCESSFUL},
 }
-"""The phases from which each can be entered."""
+"""The phases from which each phase can be entered."""
 
 
 class ReplicaStateMachine:
@@ -36,7 +36,7 @@ class ReplicaStateMachine:
         self._batch = batch
 
     def startup(self) -> Steps[None]:
-        """What is on brokers that are down may not be deleted, if its topic is to be."""
+        """Derives phases; replicas on brokers that are down are ineligible for deletion."""
         context = self._context
         replicas = context.replicas_for(context.all_partitions())
         online = [one for one in replicas if context.is_online(one.broker, one.partition)]
@@ -52,9 +52,9 @@ class ReplicaStateMachine:
         phase: ReplicaPhase,
         elected: Set[TopicPartition] = frozenset(),
     ) -> Steps[None]:
-        """Kafka logs what comes from another phase than it may, and leaves it.
+        """Moves replicas to a phase; those that may not enter it are ignored. Kafka also logs them.
 
-        `elected` have a leader since just now, and only replicas that are up in their ISR.
+        Partitions in `elected` have just elected a leader, with only online replicas in the ISR.
         """
         movable = [one for one in replicas if self._context.phase(one) in _BEFORE[phase]]
         if phase is ReplicaPhase.OFFLINE:
@@ -125,7 +125,7 @@ class ReplicaStateMachine:
     def _stop(
         self, broker: int, replicas: Sequence[Replica], elected: Set[TopicPartition]
     ) -> Steps[None]:
-        """The broker stops fetching, and is taken out of the ISRs."""
+        """Stops replicas on a broker and removes the broker from their ISRs."""
         context = self._context
         if broker in context.brokers:
             for replica in replicas:
@@ -138,7 +138,7 @@ class ReplicaStateMachine:
             if not context.is_queued_for_deletion(partition.topic):
                 others = [one for one in context.replicas_of(partition) if one != broker]
                 self._batch.lead(others, partition, leadership)
-        # Different from Kafka, who was sent the election is not sent the same epoch again.
+        # Different from Kafka: brokers that were sent the election do not get the same epoch again.
         for partition in elected & set(led):
             unsent = context.shutting_down.intersection(context.replicas_of(partition))
             if unsent - {broker}:
@@ -152,10 +152,10 @@ class ReplicaStateMachine:
     def _remove_from_isrs(
         self, broker: int, partitions: Sequence[TopicPartition]
     ) -> Steps[dict[TopicPartition, Leadership]]:
-        """Every partition's leadership afterwards; the last of an ISR stays in it.
+        """Removes the broker from ISRs of more than one; returns the leaderships of all partitions.
 
-        A state is written in the version it was made from, so it is read only where that fails, or
-        its leader may have let the broker into the ISR by itself, as leaders did before 2.7.
+        A state is only written if its node is unchanged. It is read again only if that fails, or if
+        the broker is not in the known ISR: before 2.7 leaders changed ISRs themselves.
         """
         done: dict[TopicPartition, Leadership] = {}
         known = {

@@ -1,5 +1,5 @@
-"""The controller's requests to brokers, gathered per broker while an event is handled. The values
-are independent of versions: the sender encodes them in the version for the cluster's
+"""The controller's requests to brokers, collected per broker while an event is handled. The values
+are independent of versions; the sender encodes them for the cluster's
 `inter.broker.protocol.version`. Kafka's counterpart: `AbstractControllerBrokerRequestBatch`.
 """
 
@@ -23,7 +23,7 @@ from ottla.registries.topics import PartitionState, ReplicaAssignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOrder:
-    """A broker's order for a replica: lead it if it is the leader, else follow."""
+    """The order to a broker to lead a partition, if it is the leader, or else to follow."""
 
     state: PartitionState
     partition_epoch: int
@@ -37,7 +37,7 @@ class LeaderAndIsr:
     topic_ids: Mapping[str, Uuid]
     live_leaders: Mapping[int, BrokerRegistration]
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Own settings of topics: the request does not carry them, a broker reads those it needs."""
+    """The topics' own settings, which are not in the request; a broker reads those it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ Order: TypeAlias = LeaderAndIsr | StopReplica | UpdateMetadata
 class Outgoing:
     """A request for a broker.
 
-    It is sent after those before it to the same broker, and again until it is answered or the
+    It is sent after earlier requests to the same broker, and repeated until it is answered or the
     broker's node of this epoch is gone.
     """
 
@@ -85,7 +85,7 @@ class Outgoing:
 
 @dataclass(slots=True)
 class RequestBatch:
-    """The gathered requests; `send` passes them on, LeaderAndIsr first."""
+    """Collects requests; `send` passes them on, LeaderAndIsr first."""
 
     context: ControllerContext
     outgoing: list[Outgoing]
@@ -102,7 +102,7 @@ class RequestBatch:
         *,
         is_new: bool = False,
     ) -> None:
-        """Has brokers lead or follow a partition, and all brokers know of it."""
+        """Orders brokers to lead or follow a partition, and sends its metadata to all brokers."""
         assignment = self.context.assignment(partition)
         for broker in brokers:
             orders = self.orders.setdefault(broker, {})
@@ -124,14 +124,14 @@ class RequestBatch:
         )
 
     def _stopped_epoch(self, partition: TopicPartition) -> int:
-        """With the deletion of a topic no epoch counts (KIP-570)."""
+        """The leader epoch to send; deletion of a topic overrides all epochs (KIP-570)."""
         if self.context.is_queued_for_deletion(partition.topic):
             return EPOCH_DURING_DELETE
         known = self.context.leaderships.get(partition)
         return NO_EPOCH if known is None else known.state.leader_epoch
 
     def tell(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """Sends brokers the list of brokers, and the leaders of partitions."""
+        """Sends brokers the live brokers and the metadata of partitions."""
         self.metadata_receivers.update(brokers)
         for partition in partitions:
             leadership = self.context.leaderships.get(partition)
@@ -155,7 +155,7 @@ class RequestBatch:
         )
 
     def send(self) -> None:
-        """Empties the batch."""
+        """Passes the collected requests on and clears the batch."""
         for broker, orders in sorted(self.orders.items()):
             leaders = {one.state.leader for one in orders.values()}
             live_leaders = {
@@ -181,7 +181,7 @@ class RequestBatch:
         self.orders, self.stops, self.metadata_receivers, self.metadata = {}, {}, set(), {}
 
     def _send(self, broker: int, order: Order) -> None:
-        """A broker that is not up gets its orders when it registers."""
+        """Adds a request; a broker that is down gets its state when it registers."""
         known = self.context.brokers.get(broker)
         if known is not None:
             self.outgoing.append(

@@ -1,4 +1,4 @@
-"""Settings in ZooKeeper, which any broker may read and change: a notice has all of them look.
+"""Settings in ZooKeeper; a notice of a change makes all brokers read them again.
 
 Kafka's counterparts: `ZkAdminManager`, `AdminZkClient.changeEntityConfig`,
 `ZkNodeChangeNotificationListener`.
@@ -26,11 +26,13 @@ from ottla.registries.nodes import NodeError
 from ottla.registries.notices import decode_config_change, encode_config_change
 
 Settings = Mapping[str, Mapping[str, str]]
-"""Of entities such as `topics/orders`."""
+"""Settings by entity, such as `topics/orders`."""
 
 
 def read_settings(entities: Iterable[str]) -> Steps[Settings]:
-    """Of entities such as `topics/orders`; none of those whose node is not what Kafka writes."""
+    """Reads settings of entities such as `topics/orders`; omits nodes that are not as Kafka writes
+    them.
+    """
     wanted = list(dict.fromkeys(entities))
     if not wanted:
         return {}
@@ -45,9 +47,9 @@ def read_settings(entities: Iterable[str]) -> Steps[Settings]:
 
 
 def read_clients() -> Steps[Settings]:
-    """Of all users, client ids and addresses.
+    """Reads the settings of all users, client ids and addresses.
 
-    Of `users/alice`, `clients/app`, `users/alice/clients/app`, `ips/10.0.0.7`.
+    The entities are `users/alice`, `clients/app`, `users/alice/clients/app`, `ips/10.0.0.7`.
     """
     folders = ("users", "clients", "ips")
     users, clients, addresses = yield Batch(
@@ -73,11 +75,11 @@ def read_clients() -> Steps[Settings]:
 
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""What becomes of an entity's settings; it raises `ApiError` to refuse."""
+"""Returns the new settings of an entity; raises `ApiError` to reject the change."""
 
 
 def check_change(entity: str, change: Change) -> Steps[ApiError | Mapping[str, str]]:
-    """What `change_settings` would write, or why it would be refused."""
+    """Returns what `change_settings` would write, or its error."""
     (found,) = yield Batch(operations=(Get(paths.config_path(entity)),))
     return _changed(entity, change, found)
 
@@ -92,9 +94,9 @@ def _changed(entity: str, change: Change, found: Result) -> ApiError | Mapping[s
 
 
 def change_settings(entity: str, change: Change) -> Steps[ApiError | Mapping[str, str]]:
-    """Writes what `change` makes of an entity's settings, or says why it refused.
+    """Writes the settings that `change` returns; returns them, or its error.
 
-    It is asked again where another broker was quicker.
+    If another broker has changed the node meanwhile, calls `change` again.
     """
     path = paths.config_path(entity)
     while True:
@@ -116,13 +118,13 @@ def change_settings(entity: str, change: Change) -> Steps[ApiError | Mapping[str
 
 
 Refusals = dict[str, ApiError | None]
-"""Of entities, why their change was refused."""
+"""The error by entity; `None` if the change succeeded."""
 
 
 def change_all(
     changes: Mapping[str, Change], *, validate_only: bool
 ) -> Steps[tuple[Refusals, Settings]]:
-    """Changes entities one after the other; the settings of those that were."""
+    """Changes entities one after the other; returns the errors and the new settings."""
     deed = check_change if validate_only else change_settings
     refusals: dict[str, ApiError | None] = {}
     changed: dict[str, Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""The registries as the controller reads and writes them. Kafka's counterpart: `KafkaZkClient`.
+"""The controller's access to the registries. Kafka's counterpart: `KafkaZkClient`.
 
 Every write is fenced by the version of `/controller_epoch`.
 """
@@ -35,7 +35,7 @@ from ottla.registries.topics import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """Partitions whose state was written, those whose node had changed, and those without one."""
+    """Partitions whose state was written, whose node had changed, and whose node is missing."""
 
     written: dict[TopicPartition, Leadership] = field(default_factory=dict)
     changed: list[TopicPartition] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Store:
         self._context = context
 
     def write(self, operations: Sequence[Operation]) -> Steps[tuple[Result, ...]]:
-        """Each alone, only while this is the controller."""
+        """Carries out each write only while this broker is the controller."""
         if not operations:
             return ()
         return (
@@ -59,7 +59,7 @@ class Store:
         return result
 
     def children(self, path: str, *, watch: bool = False) -> Steps[tuple[str, ...]]:
-        """None where the node is missing."""
+        """The children in order; empty if the node is missing."""
         (result,) = yield Batch(operations=(Children(path, watch),))
         return tuple(sorted(result.children))
 
@@ -74,7 +74,7 @@ class Store:
     # Topics
 
     def topics(self, names: Sequence[str], *, watch: bool) -> Steps[dict[str, TopicAssignment]]:
-        """Those that are there."""
+        """The existing topics among `names`."""
         results = yield from self.get_all([paths.topic_path(name) for name in names], watch=watch)
         return {
             name: decode_topic(name, result.content)
@@ -83,7 +83,7 @@ class Store:
         }
 
     def write_topic(self, topic: str) -> Steps[bool]:
-        """The assignment as the context has it; whether the topic is still there."""
+        """Writes the assignment in the context; returns whether the topic still exists."""
         context = self._context
         content = encode_topic(
             TopicAssignment(
@@ -94,7 +94,7 @@ class Store:
         return result.is_done
 
     def settings(self, topics: Sequence[str]) -> Steps[dict[str, dict[str, str]]]:
-        """The settings of each topic of its own."""
+        """The topics' own settings."""
         results = yield from self.get_all(
             [paths.config_path(f"topics/{topic}") for topic in topics]
         )
@@ -108,7 +108,7 @@ class Store:
     def states(
         self, partitions: Sequence[TopicPartition], *, watch: bool = False
     ) -> Steps[dict[TopicPartition, Leadership]]:
-        """Those that are there."""
+        """The states of partitions that have one."""
         results = yield from self.get_all(
             [paths.state_path(one) for one in partitions], watch=watch
         )
@@ -119,7 +119,7 @@ class Store:
         }
 
     def create_states(self, states: Mapping[TopicPartition, PartitionState]) -> Steps[Updates]:
-        """With the nodes above them; `changed` are those that were there already."""
+        """Creates states and their parents; `changed` are those that existed."""
         topics = dict.fromkeys(one.topic for one in states)
         yield from self.write([Create(paths.partitions_path(topic), None) for topic in topics])
         yield from self.write([Create(paths.partition_path(one), None) for one in states])
@@ -129,7 +129,7 @@ class Store:
         return _updates(states, results)
 
     def update_states(self, states: Mapping[TopicPartition, Leadership]) -> Steps[Updates]:
-        """Each only when its node has the version that the next state was made from."""
+        """Writes each state if its node still has the version of the given leadership."""
         operations = [
             Set(paths.state_path(one), encode_state(leadership.state), leadership.version)
             for one, leadership in states.items()

@@ -1,4 +1,4 @@
-"""Delegation tokens in ZooKeeper, which any broker may make and change: a notice has all look.
+"""Delegation tokens in ZooKeeper; a notice of a change makes all brokers read them again.
 
 Kafka's counterparts: `DelegationTokenManagerZk`, `KafkaZkClient.setOrCreateDelegationToken`.
 """
@@ -24,7 +24,7 @@ from ottla.registries.access import DelegationToken, decode_token, encode_token
 from ottla.registries.nodes import NodeError
 
 FoundTokens = Mapping[str, DelegationToken | None]
-"""By their ids; `None` for one that is gone, or that is not what Kafka writes."""
+"""Tokens by id; `None` if a token is gone or its node is not as Kafka writes it."""
 
 
 def read_tokens(ids: Iterable[str]) -> Steps[FoundTokens]:
@@ -52,14 +52,14 @@ def create_token(token: DelegationToken) -> Steps[FoundTokens | ApiError]:
     while True:
         (written,) = yield Batch(operations=(create,))
         if written.outcome is not Outcome.NO_NODE:
-            # It may have been written before the connection was lost: nobody else has this id.
+            # If the node exists, it was created before a lost connection: token ids are unique.
             yield Batch(operations=(_notice(token.token_id),))
             return {token.token_id: token}
         yield Batch(operations=folders_of(path))
 
 
 def change_token(token: DelegationToken) -> Steps[FoundTokens | ApiError]:
-    """As the last one who changes it has it."""
+    """Writes a changed token; the last writer wins."""
     (written,) = yield Batch(
         operations=(Set(paths.token_path(token.token_id), encode_token(token)),)
     )
@@ -75,7 +75,9 @@ def drop_token(token_id: str) -> Steps[FoundTokens | ApiError]:
 
 
 def drop_expired_tokens(now_ms: int) -> Steps[int]:
-    """How many there were. The controller does so: nobody gets in by them anyway."""
+    """Deletes expired tokens, which are rejected anyway;
+    returns their number. For the controller.
+    """
     known = yield from read_all_tokens()
     expired = [
         token_id for token_id, one in known.items() if one is not None and one.expiry_ms < now_ms

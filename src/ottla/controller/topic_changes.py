@@ -1,7 +1,7 @@
-"""Topics and partitions that appear in the registries, and what the queues there ask for.
+"""Topics and partitions that appear in the registries, and requests in its queues.
 
-Kafka's counterparts: `processTopicChange`, `processPartitionModifications`,
-`processTopicDeletion`, `processZkPartitionReassignment`, `processIsrChangeNotification`.
+Kafka's counterparts: `processTopicChange`, `processPartitionModifications`, `processTopicDeletion`,
+`processZkPartitionReassignment`, `processIsrChangeNotification`.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from ottla.registries.topics import ReplicaAssignment, TopicAssignment
 
 
 def read_topics(parts: Parts, names: Iterable[str]) -> Steps[list[TopicPartition]]:
-    """Takes topics into the context; their partitions. A watch reports the next change of each."""
+    """Reads and watches topics; returns their new partitions."""
     found = yield from parts.store.topics(sorted(names), watch=True)
     return [one for name, topic in found.items() for one in _take(parts, name, topic)]
 
 
 def _take(parts: Parts, name: str, topic: TopicAssignment) -> list[TopicPartition]:
-    """The partitions that were not known before."""
+    """Adds a topic to the context; returns its new partitions."""
     context = parts.context
     known = context.assignments.setdefault(name, {})
     new = sorted(topic.partitions.keys() - known.keys())
@@ -46,7 +46,7 @@ def topics_changed(parts: Parts) -> Steps[None]:
 
 
 def topic_changed(parts: Parts, topic: str) -> Steps[None]:
-    """A topic has grown, perhaps; one that is being deleted may not."""
+    """Adds new partitions of a topic; removes them from one that is being deleted."""
     context = parts.context
     found = yield from parts.store.topics([topic], watch=True)
     if topic not in context.assignments or topic not in found:
@@ -59,7 +59,7 @@ def topic_changed(parts: Parts, topic: str) -> Steps[None]:
 
 
 def create_partitions(parts: Parts, partitions: list[TopicPartition]) -> Steps[None]:
-    """First leaders for partitions that nobody has yet."""
+    """Elects the first leaders of new partitions."""
     if not partitions:
         return
     context = parts.context
@@ -84,7 +84,9 @@ def deletions_changed(parts: Parts) -> Steps[None]:
 
 
 def reassignment_asked(parts: Parts) -> Steps[None]:
-    """By tools of before 2.6, in a node; what cannot be done is taken out of it."""
+    """Starts the reassignments that tools before 2.6
+    request in a node; rejected ones are removed.
+    """
     result = yield from parts.store.get(paths.REASSIGN_PARTITIONS, watch=True)
     if not result.is_done:
         return
@@ -102,10 +104,10 @@ def reassignment_asked(parts: Parts) -> Steps[None]:
 
 
 def is_possible(parts: Parts, partition: TopicPartition, target: tuple[int, ...]) -> bool:
-    """Of a partition that is there, to brokers that are up, each once.
+    """Whether the partition exists and `target` are distinct online brokers.
 
-    Different from Kafka: what is given up by it must not be all of the ISR. Kafka stops and deletes
-    replicas that a cancelled or changed reassignment was adding, also the last one in sync.
+    Different from Kafka: the new replicas must include one that is in the ISR. Kafka stops and
+    deletes replicas that a cancelled or changed reassignment was adding, even the last one in sync.
     """
     context = parts.context
     known = context.assignment(partition)
@@ -124,7 +126,9 @@ def is_possible(parts: Parts, partition: TopicPartition, target: tuple[int, ...]
 
 
 def resume_reassignments(parts: Parts) -> Steps[None]:
-    """After a failover: what a node asks for, and what the topics say is under way."""
+    """After a failover, continues the reassignments of
+    the request node and of the topics' nodes.
+    """
     yield from reassignment_asked(parts)
     context = parts.context
     moving = [
@@ -138,7 +142,7 @@ def resume_reassignments(parts: Parts) -> Steps[None]:
 
 
 def election_asked(parts: Parts) -> Steps[None]:
-    """By tools of before 2.4, in a node."""
+    """Starts the preferred elections that tools before 2.4 request in a node."""
     result = yield from parts.store.get(paths.PREFERRED_ELECTION, watch=True)
     if not result.is_done:
         return
@@ -152,7 +156,7 @@ def election_asked(parts: Parts) -> Steps[None]:
 
 
 def isrs_changed(parts: Parts) -> Steps[None]:
-    """By leaders that write their state themselves (before 2.7-IV2)."""
+    """Reads the states that leaders wrote themselves (before 2.7-IV2)."""
     names = yield from parts.store.children(paths.ISR_CHANGES, watch=True)
     found = [f"{paths.ISR_CHANGES}/{name}" for name in names]
     results = yield from parts.store.get_all(found)
@@ -178,7 +182,7 @@ def refresh_states(
 
 
 def state_changed(parts: Parts, partition: TopicPartition) -> Steps[None]:
-    """Of a partition that is being reassigned: perhaps the new replicas are in the ISR now."""
+    """Continues a reassignment whose new replicas may have joined the ISR."""
     if partition in parts.context.reassigning:
         yield from parts.store.states([partition], watch=True)
         yield from parts.reassignments.advance([partition])

@@ -102,7 +102,7 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """The state of the table that the next commit continues, whoever wrote the last one."""
+    """The state of the table that the next commit continues."""
 
     commit_id: int
     """The id of the next commit."""

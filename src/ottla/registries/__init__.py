@@ -1,4 +1,4 @@
-"""Kafka's registries in ZooKeeper as values: where each node is, and what its bytes say.
+"""Kafka's registries in ZooKeeper: the paths of nodes, and their contents as values.
 
-Nothing here asks ZooKeeper. Format page: docs/format/zookeeper.md.
+Nothing here accesses ZooKeeper. Format page: docs/format/zookeeper.md.
 """

@@ -15,7 +15,7 @@ from ottla.registries.paths import ACL_FOLDERS, LITERAL, token_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclEntry:
-    """One line of a resource's list, in Kafka's words: `User:alice`, `Allow`, `Read`, `*`."""
+    """An access rule of a resource, in Kafka's words: `User:alice`, `Allow`, `Read`, `*`."""
 
     principal: str
     permission_type: str
@@ -25,9 +25,9 @@ class AclEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceName:
-    """What a list is for, in Kafka's words: `Topic`, `orders`, `LITERAL`.
+    """The resource of access rules, in Kafka's words: `Topic`, `orders`, `LITERAL`.
 
-    A notice of a change has `TRANSACTIONAL_ID` where a path has `TransactionalId`.
+    The notice of a change has `TRANSACTIONAL_ID` where the path has `TransactionalId`.
     """
 
     resource_type: str
@@ -60,7 +60,7 @@ def encode_acls(entries: Iterable[AclEntry]) -> bytes:
 
 
 def decode_acls(path: str, content: bytes | None) -> tuple[AclEntry, ...]:
-    """None for a node without content."""
+    """Decodes the rules of a resource; none if the node has no content. Raises `NodeError`."""
     return decode_node(path, content, _parse_acls) if content else ()
 
 
@@ -77,7 +77,7 @@ def _parse_acls(fields: Any) -> tuple[AclEntry, ...]:
 
 
 def encode_acl_change(resource: ResourceName) -> bytes:
-    """A literal name is no JSON: `TOPIC:orders`."""
+    """The notice of a change: JSON, or for a literal name `TOPIC:orders`."""
     kind = _CAPITAL.sub("_", resource.resource_type).upper()
     if resource.pattern_type == LITERAL:
         return f"{kind}:{resource.name}".encode()
@@ -95,7 +95,7 @@ def decode_acl_change(path: str, content: bytes | None) -> ResourceName:
     if content and not content.startswith(b"{"):
         kind, colon, name = content.decode(errors="replace").partition(":")
         if not colon:
-            raise NodeError(path, "no type and name with a colon between")
+            raise NodeError(path, "no type and name separated by a colon")
         return ResourceName(resource_type=_word(kind), name=name)
     return decode_node(path, content, _parse_acl_change)
 
@@ -104,7 +104,7 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _word(kind: str) -> str:
-    """Brokers of before 2.4 wrote the word of the path."""
+    """The resource type in a path; brokers before 2.4 wrote it like this in notices."""
     return "".join(map(str.capitalize, kind.split("_"))) if kind.isupper() else kind
 
 
@@ -135,7 +135,7 @@ def encode_token(token: DelegationToken) -> bytes:
 
 
 def decode_token(token_id: str, content: bytes | None) -> DelegationToken:
-    """Before version 3 the owner is who asked for the token."""
+    """Decodes a token; before version 3 the owner is also the requester. Raises `NodeError`."""
     return decode_node(token_path(token_id), content, _parse_token)
 
 

@@ -1,4 +1,6 @@
-"""`/brokers/ids/<id>`: a broker that is up, and how it is reached. Kafka's: `BrokerIdZNode`."""
+"""`/brokers/ids/<id>`: a registered broker and its
+endpoints. Kafka's counterpart: `BrokerIdZNode`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ PLAINTEXT: Final = "PLAINTEXT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A listener as others reach it; `security_protocol` is a name such as SASL_SSL."""
+    """An advertised listener; `security_protocol` is a name such as SASL_SSL."""
 
     listener: str
     host: str
@@ -31,7 +33,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """The node of a broker; the zxid that created it is the broker's epoch.
+    """The node of a broker; the zxid that created the node is the broker epoch.
 
     `features` are names with their `min_version` and `max_version` (version 5 only).
     """
@@ -48,14 +50,16 @@ class BrokerRegistration:
 
 
 def registration_version(version: InterBrokerVersion) -> int:
-    """The version of the node that all brokers of a cluster can read."""
+    """The version of the node that all brokers of the cluster can read."""
     if version.has_features:
         return 5
     return 4 if version.has("0.10.0-IV1") else 2
 
 
 def encode_broker(broker: BrokerRegistration) -> bytes:
-    """Host and port are those of the first PLAINTEXT endpoint, for clients of before 0.9."""
+    """Encodes a broker; host and port are of the first
+    PLAINTEXT endpoint, for clients before 0.9.
+    """
     version = broker.version
     plain = next((one for one in broker.endpoints if one.security_protocol == PLAINTEXT), None)
     fields: dict[str, Any] = {}
@@ -77,7 +81,7 @@ def encode_broker(broker: BrokerRegistration) -> bytes:
 
 
 def decode_broker(broker_id: int, content: bytes | None) -> BrokerRegistration:
-    """Any version from 1 on; raises `NodeError`."""
+    """Decodes any version from 1 on; raises `NodeError`."""
     return decode_node(broker_path(broker_id), content, _parse)
 
 
@@ -107,7 +111,7 @@ def _parse(fields: Any) -> BrokerRegistration:
 
 
 def _parse_endpoint(connection: str, protocols: Mapping[str, str] | None) -> Endpoint:
-    """Before version 4 a listener's name is its protocol's."""
+    """Parses an endpoint; before version 4 a listener has the name of its protocol."""
     match = _ENDPOINT.fullmatch(connection)
     if match is None:
         raise ValueError(f"endpoint {connection}")

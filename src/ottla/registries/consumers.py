@@ -1,4 +1,4 @@
-"""`/consumers/<group>`: the old consumer's ids, owners and offsets, as Kafka 0.7 designed them.
+"""`/consumers/<group>`: ids, owners and offsets of the old consumer, as of Kafka 0.7.
 
 An owner is `<consumer id>-<stream number>`. Kafka's counterparts: `ZKGroupDirs`, `TopicCount`.
 """
@@ -20,7 +20,7 @@ class SubscriptionPattern(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRegistration:
-    """Topics, or with another pattern regular expressions, with how many streams read each."""
+    """A consumer's topics, or regular expressions, with the number of streams for each."""
 
     subscription: Mapping[str, int]
     pattern: SubscriptionPattern = SubscriptionPattern.STATIC
@@ -32,7 +32,9 @@ def consumer_ids_path(group: str) -> str:
 
 
 def owner_path(group: str, topic: str, partition: str) -> str:
-    """`partition` is a number, or with 0.7 `<broker id>-<partition>`."""
+    """The node of a partition's owner; `partition` is a number, or in 0.7 `<broker
+    id>-<partition>`.
+    """
     return f"{CONSUMERS}/{group}/owners/{topic}/{partition}"
 
 

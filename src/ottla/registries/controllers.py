@@ -1,4 +1,4 @@
-"""Nodes of which a cluster has one: its id, controller, producer ids and features.
+"""Nodes of the cluster: its id, controller, producer ids and features.
 
 Kafka's counterparts: `ControllerZNode`, `ControllerEpochZNode`, `ClusterIdZNode`,
 `ProducerIdBlockZNode`, `FeatureZNode`.
@@ -20,12 +20,14 @@ from ottla.registries.paths import (
 
 NO_KRAFT_CONTROLLER: Final = -1
 BLOCK_SIZE: Final = 1000
-"""Producer ids in a block."""
+"""The number of producer ids in a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:
-    """`/controller`, ephemeral. A KRaft controller that migrates the cluster has an epoch there."""
+    """`/controller`, ephemeral. A KRaft controller that
+    migrates the cluster also writes its epoch.
+    """
 
     broker_id: int
     timestamp_ms: int = 0
@@ -34,7 +36,7 @@ class ControllerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlock:
-    """The last block that was handed out, `end` included, and the broker that got it."""
+    """The last allocated block, `end` inclusive, and the broker that allocated it."""
 
     broker_id: int
     start: int
@@ -43,7 +45,7 @@ class ProducerIdBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureState:
-    """`/feature` (KIP-584): names with their `max_version_level`, in version 1 a minimum too."""
+    """`/feature` (KIP-584): names with `max_version_level`, in version 1 also a minimum."""
 
     is_enabled: bool
     features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -70,7 +72,7 @@ def encode_controller(controller: ControllerRegistration) -> bytes:
 
 
 def decode_controller(content: bytes | None) -> ControllerRegistration:
-    """Version 1 has no `kraftControllerEpoch`."""
+    """Decodes `/controller`; version 1 has no `kraftControllerEpoch`. Raises `NodeError`."""
     return decode_node(CONTROLLER, content, _parse_controller)
 
 
@@ -102,7 +104,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(content: bytes | None) -> ProducerIdBlock | None:
-    """`None` for a node without content: no block was handed out yet."""
+    """Decodes the last block; `None` if the node has no content: no block was allocated yet."""
     if not content:
         return None
     return decode_node(PRODUCER_ID_BLOCK, content, _parse_producer_ids)

@@ -21,7 +21,7 @@ def encode_config(settings: Mapping[str, str]) -> bytes:
 
 
 def decode_config(entity_path: str, content: bytes | None) -> dict[str, str]:
-    """None for a node without content. Numbers and booleans of other tools are taken as texts."""
+    """Decodes settings; none if the node has no content. Numbers and booleans become texts."""
     if not content:
         return {}
     return decode_node(config_path(entity_path), content, _parse_config)
@@ -32,7 +32,7 @@ def _parse_config(fields: Any) -> dict[str, str]:
 
 
 def setting_text(value: Any) -> str:
-    """The text of a setting that JSON has as a text, a number, a boolean or a list of texts."""
+    """The text of a setting that is a JSON string, number, boolean or list of strings."""
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ",".join(value)
     if isinstance(value, str | int | float):
@@ -48,7 +48,7 @@ def encode_scram(credential: ScramCredential) -> str:
 
 
 def decode_scram(value: str) -> ScramCredential:
-    """Raises `ValueError`."""
+    """Decodes a SCRAM credential; raises `ValueError`."""
     fields = dict(one.partition("=")[::2] for one in value.split(","))
     try:
         return ScramCredential(

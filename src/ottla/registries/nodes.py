@@ -1,7 +1,7 @@
-"""The JSON of a node: written as Kafka writes it, and read whatever else is in it.
+"""The JSON of a node, as Kafka writes it.
 
-Fields that a reader does not know are skipped, as in Kafka: later versions only add some.
-Kafka's counterpart: `kafka.utils.Json`.
+Unknown fields are ignored, as in Kafka: later versions only add fields. Kafka's counterpart:
+`kafka.utils.Json`.
 """
 
 import json
@@ -24,12 +24,12 @@ class NodeError(OttlaError, ValueError):
 
 
 def encode_node(fields: Mapping[str, Any]) -> bytes:
-    """Without spaces, in the order of the mapping; text outside ASCII as UTF-8."""
+    """Encodes fields in order, without spaces, with text as UTF-8."""
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decode_node(path: str, content: bytes | None, parse: Callable[[Any], T]) -> T:
-    """Raises `NodeError` for what is no JSON object, or lacks what `parse` looks for in it."""
+    """Decodes a JSON object; raises `NodeError` if it is none or `parse` fails on it."""
     try:
         fields = json.loads(content or b"")
         if not isinstance(fields, dict):
@@ -40,7 +40,7 @@ def decode_node(path: str, content: bytes | None, parse: Callable[[Any], T]) -> 
 
 
 def number(value: Any) -> int:
-    """A number, and neither a text nor a boolean of JSON's."""
+    """An integer; raises `TypeError` for other JSON values."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is not a whole number")
     return value
@@ -57,7 +57,7 @@ def text(value: Any) -> str:
 
 
 def decode_number(path: str, content: bytes | None) -> int:
-    """A node that is a decimal number and nothing else."""
+    """Decodes a node that is a decimal number; raises `NodeError`."""
     try:
         return int((content or b"").decode("ascii"))
     except ValueError as error:

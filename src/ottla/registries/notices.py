@@ -1,6 +1,6 @@
-"""Nodes that ask for something or report it: queues of administration, and notifications.
+"""Request and notification nodes: queues of administration, and changes that brokers report.
 
-Deletions are asked for by `/admin/delete_topics/<topic>`, which has no content. Kafka's
+A deletion is requested by a node `/admin/delete_topics/<topic>` without content. Kafka's
 counterparts: `ReassignPartitionsZNode`, `PreferredReplicaElectionZNode`,
 `IsrChangeNotificationSequenceZNode`, `LogDirEventNotificationSequenceZNode`,
 `ConfigEntityChangeNotificationSequenceZNode`.
@@ -23,10 +23,10 @@ from ottla.registries.paths import PREFERRED_ELECTION, REASSIGN_PARTITIONS
 
 LOG_DIR_FAILURE: Final = 1
 CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000
-"""How long a change of a configuration or of ACLs stays for brokers to see."""
+"""How long the notice of a changed configuration or ACL is kept for brokers."""
 
 Reassignment = Mapping[TopicPartition, tuple[int, ...]]
-"""Partitions with the replicas that they are to have."""
+"""Partitions with their target replicas."""
 
 
 def encode_reassignment(wanted: Reassignment) -> bytes:
@@ -64,17 +64,17 @@ def encode_log_dir_event(broker_id: int) -> bytes:
 
 
 def decode_log_dir_event(content: bytes | None, path: str) -> int:
-    """The broker that lost a log directory."""
+    """The id of the broker that lost a log directory."""
     return decode_node(path, content, lambda fields: number(fields["broker"]))
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """Of an entity such as `topics/orders`."""
+    """The notice of a changed entity such as `topics/orders`."""
     return encode_node({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(content: bytes | None, path: str) -> str:
-    """Version 1 names type and entity apart."""
+    """The changed entity; version 1 has its type and name in separate fields."""
     return decode_node(path, content, _parse_config_change)
 
 

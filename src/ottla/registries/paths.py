@@ -29,7 +29,7 @@ DELEGATION_TOKENS: Final = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
 
 LITERAL: Final = "LITERAL"
-"""Access rules of whole names have a folder of their own, since there were none of prefixes."""
+"""Access rules of literal names have a separate folder, which is older than prefixed names."""
 
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
 ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES}/isr_change_"
@@ -37,11 +37,11 @@ LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS}/log_dir_event_"
 ACL_CHANGE_PREFIX: Final = f"{ACL_CHANGES}/acl_changes_"
 EXTENDED_ACL_CHANGE_PREFIX: Final = f"{EXTENDED_ACL_CHANGES}/acl_changes_"
 DELEGATION_TOKEN_CHANGE_PREFIX: Final = f"{DELEGATION_TOKEN_CHANGES}/token_change_"
-"""ZooKeeper adds a number of ten digits to what is created under these."""
+"""Nodes with these prefixes are sequential: ZooKeeper appends a number of ten digits."""
 
 CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
 DEFAULT_ENTITY: Final = "<default>"
-"""Instead of a name: for all that have no settings of their own."""
+"""The name of the default entity, for all that have no settings of their own."""
 
 PERSISTENT: Final = (
     CONSUMERS,
@@ -55,10 +55,10 @@ PERSISTENT: Final = (
     LOG_DIR_EVENTS,
     *(f"/config/{name}" for name in CONFIG_TYPES),
 )
-"""Created by every broker at its start where missing (Kafka: `ZkData.PersistentZkPaths`)."""
+"""Created by every broker at its start if missing (Kafka: `ZkData.PersistentZkPaths`)."""
 
 SECRETS: Final = ("/config/users", "/config/brokers", DELEGATION_TOKENS)
-"""What is below is read by brokers only (Kafka: `ZkData.SensitiveRootPaths`)."""
+"""Only brokers may read nodes below these (Kafka: `ZkData.SensitiveRootPaths`)."""
 
 RESOURCE_TYPES: Final = (
     "Topic",
@@ -69,17 +69,17 @@ RESOURCE_TYPES: Final = (
     "User",
 )
 ACL_FOLDERS: Final = {LITERAL: ACLS, "PREFIXED": f"{EXTENDED_ACLS}/prefixed"}
-"""By type of pattern."""
+"""The folder of rules by pattern type."""
 
 PERSISTENT_WITH_ACLS: Final = (
     *(f"{folder}/{kind}" for folder in ACL_FOLDERS.values() for kind in RESOURCE_TYPES),
     ACL_CHANGES,
     EXTENDED_ACL_CHANGES,
 )
-"""Created where there is an authorizer (Kafka: `KafkaZkClient.createAclPaths`)."""
+"""Created if there is an authorizer (Kafka: `KafkaZkClient.createAclPaths`)."""
 
 PERSISTENT_WITH_TOKENS: Final = (DELEGATION_TOKENS, DELEGATION_TOKEN_CHANGES)
-"""Created where there may be tokens (Kafka: `KafkaZkClient.createDelegationTokenPaths`)."""
+"""Created if tokens are enabled (Kafka: `KafkaZkClient.createDelegationTokenPaths`)."""
 
 
 def broker_path(broker_id: int) -> str:
@@ -107,12 +107,12 @@ def delete_topic_path(topic: str) -> str:
 
 
 def config_path(entity_path: str) -> str:
-    """Of an entity such as `topics/orders` or `users/alice/clients/app`."""
+    """The node of an entity such as `topics/orders` or `users/alice/clients/app`."""
     return f"/config/{entity_path}"
 
 
 def acl_path(pattern_type: str, resource_type: str, name: str) -> str:
-    """Of a resource such as LITERAL, Topic, orders."""
+    """The node of a resource such as LITERAL, Topic, orders."""
     return f"{ACL_FOLDERS[pattern_type]}/{resource_type}/{name}"
 
 
@@ -121,7 +121,7 @@ def token_path(token_id: str) -> str:
 
 
 def is_node_name(name: str) -> bool:
-    """Whether ZooKeeper takes it as a node's name: part of a path, and without control codes."""
+    """Whether ZooKeeper accepts the name as part of a path."""
     return name not in ("", ".", "..") and _NO_NODE.search(name) is None
 
 
@@ -129,13 +129,13 @@ _NO_NODE: Final = re.compile(r"[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 
 
 def sanitized(name: str | None) -> str:
-    """A user's or client's name as a node's; Kafka's counterpart: `Sanitizer`.
+    """The node name of a user or client; Kafka's counterpart: `Sanitizer`.
 
-    Java's URL encoding, where a space is %20 and an asterisk %2A.
+    Java's URL encoding, with %20 for a space and %2A for an asterisk.
     """
     return DEFAULT_ENTITY if name is None else quote(name, safe="-._").replace("~", "%7E")
 
 
 def desanitized(name: str) -> str | None:
-    """`None` for the default entity."""
+    """The inverse of `sanitized`; `None` for the default entity."""
     return None if name == DEFAULT_ENTITY else unquote(name)

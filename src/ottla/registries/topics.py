@@ -1,4 +1,4 @@
-"""`/brokers/topics`: which brokers have replicas of each partition, and who leads it now.
+"""`/brokers/topics`: the replicas of each partition, and its leader.
 
 Kafka's counterparts: `TopicZNode`, `TopicPartitionStateZNode`, `ReplicaAssignment`, `LeaderAndIsr`.
 """
@@ -16,7 +16,7 @@ from ottla.registries.paths import state_path, topic_path
 NO_LEADER: Final = -1
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""Leader recovery states (KIP-704): RECOVERING from an unclean election on."""
+"""Leader recovery states (KIP-704): RECOVERING after an unclean election."""
 
 TOPIC_VERSION: Final = 3
 STATE_VERSION: Final = 1
@@ -24,9 +24,9 @@ STATE_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAssignment:
-    """The brokers of a partition, the preferred leader first.
+    """The replicas of a partition, preferred leader first.
 
-    While it is reassigned `replicas` are the old and the new ones together.
+    During a reassignment `replicas` contains both old and new replicas.
     """
 
     replicas: tuple[int, ...]
@@ -39,16 +39,18 @@ class ReplicaAssignment:
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """As it was before the reassignment."""
+        """The replicas before the reassignment."""
         return tuple(one for one in self.replicas if one not in self.adding)
 
     @property
     def target(self) -> tuple[int, ...]:
-        """As it is to be after it."""
+        """The replicas after the reassignment."""
         return tuple(one for one in self.replicas if one not in self.removing)
 
     def to_target(self, target: tuple[int, ...]) -> "ReplicaAssignment":
-        """Under way to `target`: its order first, then what is to be removed."""
+        """The assignment during a reassignment to `target`: its replicas first, then those to be
+        removed.
+        """
         whole = tuple(dict.fromkeys((*target, *self.origin)))
         return ReplicaAssignment(
             whole,
@@ -59,7 +61,7 @@ class ReplicaAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAssignment:
-    """The node of a topic. `topic_id` is `None` in a cluster of before 2.8."""
+    """The node of a topic. `topic_id` is `None` in clusters before 2.8."""
 
     partitions: Mapping[int, ReplicaAssignment] = field(default_factory=dict)
     topic_id: Uuid | None = None
@@ -67,7 +69,7 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Who leads a partition; changed by compare-and-set on the version of its node."""
+    """Leader and ISR of a partition; written by compare-and-set on the version of its node."""
 
     leader: int
     leader_epoch: int
@@ -94,7 +96,9 @@ def encode_topic(topic: TopicAssignment) -> bytes:
 
 
 def decode_topic(topic: str, content: bytes | None) -> TopicAssignment:
-    """Any version: 1 has partitions alone, 2 what is added and removed, 3 the id."""
+    """Decodes any version: 1 has partitions, 2 adds reassignments, 3 the topic id. Raises
+    `NodeError`.
+    """
     return decode_node(topic_path(topic), content, _parse_topic)
 
 

@@ -122,7 +122,7 @@ def test_a_cluster_whose_zookeeper_was_killed_says_so_and_goes_on_when_it_is_bac
     assert known.zookeeper.pid is not None
     os.kill(known.zookeeper.pid, signal.SIGKILL)
     log = Path(cluster.folder) / "broker-1.log"
-    wait_until(lambda: "ZooKeeper cannot be reached any more; this broker leads" in log.read_text())
+    wait_until(lambda: "ZooKeeper cannot be reached; this broker leads" in log.read_text())
     shown = run_ottla("cluster", "status", cluster.folder, "t")
     assert shown.returncode == 1, "what brokers heard last is shown, and that it is no more"
     assert shown.stderr.startswith("warning: the cluster has no controller: this is the last state")
@@ -136,7 +136,7 @@ def test_a_cluster_whose_zookeeper_was_killed_says_so_and_goes_on_when_it_is_bac
     ) == (1, True)
     assert cluster.up(brokers=1) == addresses, "only ZooKeeper is started"
     cluster.wait_all("t", 1, lambda one: one["leader"] == 1)
-    wait_until(lambda: "ZooKeeper is reached again" in log.read_text())
+    wait_until(lambda: "ZooKeeper is reachable again" in log.read_text())
     assert read(addresses, "g", 1) == ["a"]
 
 
