@@ -7,8 +7,14 @@ from pathlib import Path
 import click
 
 from ottla.cli.main import cli
+from ottla.cli.mirror.command import MirrorCommand
+from ottla.cli.mirror.verify import verify_command
+from ottla.cli.output import ERRORS_ONLY, NAMES_ONLY, RESULTS_ONLY
 from ottla.cli.target import TargetCommand
 from ottla.cli.terminal import ExampleCommand
+
+USUAL = (ERRORS_ONLY, NAMES_ONLY, RESULTS_ONLY)
+"""Meanings of `-q` that the head of the page explains."""
 
 PAGE = Path(__file__).resolve().parent / "cli.md"
 
@@ -31,6 +37,8 @@ def commands(group: click.Group = cli, words: str = "ottla") -> Iterator[tuple[s
             yield from commands(command, f"{words} {name}")
         else:
             yield f"{words} {name}", command
+            if isinstance(command, MirrorCommand):
+                yield f"{words} {name} verify", verify_command
 
 
 def _index() -> list[str]:
@@ -59,11 +67,14 @@ def _sections() -> Iterator[str]:
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    """Those that are the command's own, as `--help` has them."""
+    """Those that are the command's own, as `--help` has them, and a `-q` with its own meaning."""
     has_target = isinstance(command, TargetCommand)
     shared = ExampleCommand.SHARED if has_target else {"--json", "--quiet", "--help"}
     for one in command.params:
-        if isinstance(one, click.Option) and not shared & {*one.opts}:
+        if not isinstance(one, click.Option):
+            continue
+        is_own = not shared & {*one.opts}
+        if is_own or (one.name == "is_quiet" and one.help not in USUAL):
             record = one.get_help_record(context)
             if record is not None:
                 yield record[0].replace("|", "\\|"), record[1].replace("|", "\\|")

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +31,7 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # What is printed
 
 
-def print_json(fields: dict[str, Any]) -> None:
+def print_json(fields: Mapping[str, Any]) -> None:
     """Prints one line of `--json`."""
     click.echo(json.dumps(fields))
 
@@ -46,8 +46,10 @@ def report_remark(text: str) -> None:
     click.echo(text, err=True)
 
 
-def new_console(*, stderr: bool = False) -> "Console":
-    """A console for plain text: no markup is interpreted, and no line is wrapped."""
+def new_console(*, stderr: bool = False, is_quiet: bool = False) -> "Console":
+    """A console for plain text: no markup is interpreted, and no line is wrapped; one that
+    `is_quiet` prints nothing.
+    """
     from rich.console import Console
 
     class Screen(Console):
@@ -62,6 +64,7 @@ def new_console(*, stderr: bool = False) -> "Console":
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return Screen(
         stderr=stderr,
+        quiet=is_quiet,
         width=width,
         color_system=colors,
         soft_wrap=True,
@@ -78,13 +81,20 @@ def new_table(*columns: str) -> "Table":
     return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
 
 
+def progress_line(words: str, *, noun: str = "tasks", is_shown: bool = True) -> "ProgressLine":
+    """A line on standard error, if that is a terminal."""
+    is_screen = is_shown and sys.stderr.isatty()
+    return ProgressLine(new_console(stderr=True) if is_screen else None, words, noun=noun)
+
+
 class ProgressLine:
     """One line that shows the current activity; nothing if the output is not a terminal."""
 
-    def __init__(self, console: "Console", words: str, *, noun: str = "tasks") -> None:
-        """`noun` names what is counted."""
+    def __init__(self, console: "Console | None", words: str, *, noun: str = "tasks") -> None:
+        """`noun` names what is counted. Without a console nothing is shown."""
         self._noun = noun
-        self._bar = _new_bar(console) if console.is_terminal else None
+        is_shown = console is not None and console.is_terminal and not console.quiet
+        self._bar = _new_bar(console) if console is not None and is_shown else None
         if self._bar is not None:
             self._line = self._bar.add_task(words, total=None, counts="")
 
@@ -228,14 +238,6 @@ class ExampleCommand(click.Command):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
-
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line."
-)
-quiet_option = click.option(
-    "--quiet", "-q", "is_quiet", is_flag=True, help="Print results only, and no remarks."
-)
 
 
 yes_option = click.option(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.values import dataclass
 from ottla.client.admin import Admin
 from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, hanging
 
@@ -22,8 +23,27 @@ def find_hanging(admin: Admin, topics: Sequence[str] | None, now_ms: int) -> lis
     return hanging(lambda: admin.open_transactions(places), coordinators, now_ms)
 
 
-def abort_by_id(admin: Admin, transactional_id: str) -> str:
-    """Aborts an open transaction, fences the producer, and returns a sentence.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """A producer that was fenced, by its new id and epoch."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    open_state: str | None
+    """The state of the transaction that was aborted; `None` if none was open."""
+
+    @property
+    def text(self) -> str:
+        was = "nothing was open" if self.open_state is None else f"{self.open_state} until now"
+        return (
+            f"{self.transactional_id}: {was}; its producer is fenced by epoch "
+            f"{self.producer_epoch} of producer id {self.producer_id}"
+        )
+
+
+def abort_by_id(admin: Admin, transactional_id: str) -> Fenced:
+    """Aborts an open transaction, and fences the producer.
 
     An unknown id is refused, since fencing would create it.
     """
@@ -35,8 +55,9 @@ def abort_by_id(admin: Admin, transactional_id: str) -> str:
         names = [one.transactional_id for one in view.transactions]
         raise UnknownNameError("transactional id", transactional_id, names)
     producer_id, epoch = admin.fence(transactional_id, known.timeout_ms)
-    was = f"{known.state} until now; " if known.due_ms is not None else "nothing was open; "
-    return (
-        f"{transactional_id}: {was}its producer is fenced by epoch {epoch} of producer id "
-        f"{producer_id}"
+    return Fenced(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        open_state=known.state if known.due_ms is not None else None,
     )

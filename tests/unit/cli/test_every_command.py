@@ -15,9 +15,11 @@ import threading
 from contextlib import suppress
 from typing import TextIO
 
+import click
 import pytest
 
 from ottla.cli.main import main
+from ottla.cli.output import ERRORS_ONLY
 from ottla.cli.target import TargetCommand
 from tests.docs.help_surroundings import (
     BROKERS,
@@ -94,6 +96,10 @@ def test_quiet_prints_results_alone(name: str, surroundings: Surroundings) -> No
     with surroundings.of(OWN[name]) as prepared:
         done = prepared.run(with_option(name, "is_quiet"))
     assert (done.code, done.errors) == (0, "")
+    (quiet,) = (one for one in COMMANDS[name].params if one.name == "is_quiet")
+    assert isinstance(quiet, click.Option)
+    if quiet.help == ERRORS_ONLY and " -- " not in OWN[name]:
+        assert done.output == ""
 
 
 @pytest.mark.parametrize("name", HERE)

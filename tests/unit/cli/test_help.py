@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from ottla.cli.foreign import HINTS
 from ottla.cli.main import LazyGroup, cli
+from ottla.cli.mirror.command import MirrorCommand
+from ottla.cli.mirror.verify import verify_command
 from ottla.cli.terminal import ExampleCommand
 
 
@@ -24,6 +26,8 @@ def commands(
             yield from commands(command, (*words, name))
         else:
             yield " ".join((*words, name)), command
+            if isinstance(command, MirrorCommand):
+                yield " ".join((*words, name, "verify")), verify_command
 
 
 COMMANDS = dict(commands(cli))
@@ -32,6 +36,26 @@ GROUPS = {"": cli} | {
     for name in cli.list_commands(click.Context(cli))
     if isinstance(found := cli.get_command(click.Context(cli), name), LazyGroup)
 }
+
+
+LACKING = {
+    "--json": {
+        "completion": "its output is a script of the shell",
+        "serve": "it runs until it is stopped; ottla status --json reports what its line says",
+    },
+    "--quiet": {"completion": "the script is all that it prints"},
+    "-q": {"completion": "as --quiet"},
+}
+"""Commands without an option that all others have, and the reason. That of `produce` is a format of
+its input: --json-report prints an object.
+"""
+
+
+def test_every_command_has_json_and_quiet_or_a_reason_to_lack_it() -> None:
+    options = {name: {at for one in it.params for at in one.opts} for name, it in COMMANDS.items()}
+    for option, reasons in LACKING.items():
+        lacking = {name for name, known in options.items() if option not in known}
+        assert lacking == set(reasons), option
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
-from ottla.cli.tables import print_rows
+from ottla.cli.output import Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import json_option, print_json, quiet_option, with_options
+from ottla.cli.terminal import with_options
 
 if TYPE_CHECKING:
     from ottla.client.administration.security_values import AclBinding, AclBindingFilter
@@ -59,22 +59,19 @@ def entry_options(of_denial: str) -> Callable[[Any], Any]:
 @target_argument()
 @resource_options
 @click.option("--principal", metavar="PRINCIPAL", help="User:NAME; User:* is everybody.")
-@json_option
-def list_command(target: Target, principal: str | None, as_json: bool, **resources: Any) -> None:
+@output_options("Print principals only, one per line.")
+def list_command(target: Target, principal: str | None, output: Output, **resources: Any) -> None:
     """List ACLs: all of them, or those of some resources or of a principal."""
     with target.security() as known:
         found = [acl for one in _filters(resources, principal) for acl in known.describe_acls(one)]
     found.sort()
-    if as_json:
-        for acl in found:
-            print_json(_fields(acl))
-        return
-    if not found:
-        click.echo("there are no ACLs", err=True)
-        return
-    rows = [tuple(_fields(acl).values()) for acl in found]
-    print_rows(
-        ("resource", "name", "pattern", "principal", "host", "operation", "permission"), rows
+    output.listing(
+        found,
+        ("resource", "name", "pattern", "principal", "host", "operation", "permission"),
+        (tuple(_fields(acl).values()) for acl in found),
+        fields=_fields,
+        name=lambda acl: acl.principal,
+        none="there are no ACLs",
     )
 
 
@@ -96,13 +93,13 @@ def list_command(target: Target, principal: str | None, as_json: bool, **resourc
 )
 @resource_options
 @entry_options("Deny the operations instead of allowing them.")
-@quiet_option
+@output_options()
 def add_command(
     target: Target,
     principal: str,
     operations: tuple[str, ...],
     role: str | None,
-    is_quiet: bool,
+    output: Output,
     **given: Any,
 ) -> None:
     """Allow or deny a principal operations on resources."""
@@ -127,9 +124,8 @@ def add_command(
         _check_operation(acl.resource_type, acl.operation)
     with target.open() as cluster:
         SecurityAdmin(cluster).create_acls(acls)
-    if not is_quiet:
-        for acl in acls:
-            click.echo(_sentence(acl))
+    for acl in acls:
+        output.say(_sentence(acl), _fields(acl))
 
 
 @click.command(
@@ -142,12 +138,12 @@ def add_command(
 @click.argument("operations", metavar="[OPERATION]...", nargs=-1)
 @resource_options
 @entry_options("Remove only denials.")
-@quiet_option
+@output_options()
 def remove_command(
     target: Target,
     principal: str,
     operations: tuple[str, ...],
-    is_quiet: bool,
+    output: Output,
     **given: Any,
 ) -> None:
     """Remove a principal's ACLs on resources, for the named operations or for all."""
@@ -167,9 +163,8 @@ def remove_command(
         gone = SecurityAdmin(cluster).delete_acls(filters)
     if not gone:
         raise UnknownNameError("ACL", f"of {principal} like that", ())
-    if not is_quiet:
-        for acl in gone:
-            click.echo(f"removed: {_sentence(acl)}")
+    for acl in gone:
+        output.say(f"removed: {_sentence(acl)}", {**_fields(acl), "is_deleted": True})
 
 
 def _check_operation(resource_type: str, operation: str) -> None:

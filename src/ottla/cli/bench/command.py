@@ -4,15 +4,9 @@ import click
 
 from ottla.base.addresses import address_text
 from ottla.cli.bench.measuring import MEGABYTE, Figures, Load, measure
+from ottla.cli.output import RESULTS_ONLY, Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    ProgressLine,
-    json_option,
-    new_console,
-    parse_size,
-    print_json,
-    quiet_option,
-)
+from ottla.cli.terminal import parse_size, print_json, progress_line
 
 PERCENTILES = (50.0, 90.0, 99.0)
 
@@ -36,9 +30,8 @@ PERCENTILES = (50.0, 90.0, 99.0)
     "--latencies", type=click.IntRange(1), default=500, show_default=True,
     help="Single records for the latency measurement.",
 )  # fmt: skip
-@json_option
-@quiet_option
-def bench_command(target: Target, size: str, as_json: bool, is_quiet: bool, **counts: int) -> None:
+@output_options(RESULTS_ONLY)
+def bench_command(target: Target, size: str, output: Output, **counts: int) -> None:
     """Measure how fast TARGET accepts and serves records, with Ottla's own client.
 
     The records go to a temporary topic. Latency is the time from sending a single record to its
@@ -49,9 +42,9 @@ def bench_command(target: Target, size: str, as_json: bool, is_quiet: bool, **co
     target.check_directories()
     addresses = target.broker_addresses()
     name = ",".join(address_text(*one) for one in addresses) or target.directories[0]
-    with ProgressLine(new_console(stderr=True), "begin", noun="records") as progress:
+    with progress_line("begin", noun="records", is_shown=not output.is_quiet) as progress:
         figures = measure(name, target.settings, load, progress.say)
-    if as_json:
+    if output.as_json:
         print_json(_fields(load, figures))
         return
     for label, seconds in (("produce", figures.produce_s), ("consume", figures.consume_s)):
@@ -59,9 +52,8 @@ def bench_command(target: Target, size: str, as_json: bool, is_quiet: bool, **co
         click.echo(f"{label}  {rate:>11,.0f} records/s  {rate * load.size / MEGABYTE:>8.1f} MB/s")
     shown = "  ".join(f"p{one:.0f} {figures.percentile_ms(one):.2f} ms" for one in PERCENTILES)
     click.echo(f"latency  {shown}  max {max(figures.latencies_ms):.2f} ms")
-    if not is_quiet:
-        ratio = figures.produce_s / figures.consume_s
-        click.echo(f"a record is consumed {ratio:.1f} times as fast as it is produced", err=True)
+    ratio = figures.produce_s / figures.consume_s
+    output.remark(f"a record is consumed {ratio:.1f} times as fast as it is produced")
 
 
 def _fields(load: Load, figures: Figures) -> dict[str, object]:

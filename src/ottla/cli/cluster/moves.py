@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,15 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.texts import matching
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.output import Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
-    ProgressLine,
     confirm,
     counted,
     deadline,
-    new_console,
     parse_seconds,
     parse_size,
+    progress_line,
     with_options,
     yes_option,
 )
@@ -49,6 +49,7 @@ plan_options = with_options(
         "as 50Mi.",
     ),
     yes_option,
+    output_options(),
 )
 
 
@@ -63,7 +64,9 @@ plan_options = with_options(
 @target_argument()
 @click.argument("broker", metavar="BROKER", type=int)
 @plan_options
-def drain_command(target: Target, broker: int, is_confirmed: bool, **how: Any) -> None:
+def drain_command(
+    target: Target, broker: int, is_confirmed: bool, output: Output, **how: Any
+) -> None:
     """Move all replicas away from BROKER, which can be stopped for good after that.
 
     Each replica goes to the broker that has the fewest. BROKER may already be down.
@@ -77,7 +80,7 @@ def drain_command(target: Target, broker: int, is_confirmed: bool, **how: Any) -
         if broker not in known:
             raise UserError(f"there is no broker {broker}; there are {', '.join(map(str, known))}")
         moves = plan_drain(status.partitions, broker, _live(status))
-        _carry_out(moves, admin, is_confirmed=is_confirmed, how=how)
+        _carry_out(moves, admin, output, is_confirmed=is_confirmed, how=how)
 
 
 @click.command(
@@ -110,6 +113,7 @@ def reassign_command(
     brokers: str | None,
     replicas: int | None,
     is_confirmed: bool,
+    output: Output,
     **how: Any,
 ) -> None:
     """Move partitions of topics to other brokers, or change how many replicas they have.
@@ -124,18 +128,18 @@ def reassign_command(
         status = cluster_status(admin, None if names is None else list(names))
         plan_file: Path | None = how["plan_file"]
         if how["cancel"]:
-            _cancel(status, admin, is_confirmed=is_confirmed)
+            _cancel(status, admin, output, is_confirmed=is_confirmed)
         elif plan_file is not None:
             moves = plan_given(status.partitions, read_plan(plan_file))
-            _carry_out(moves, admin, is_confirmed=is_confirmed, how=how)
+            _carry_out(moves, admin, output, is_confirmed=is_confirmed, how=how)
         elif brokers is None and replicas is None:
-            _list(status)
+            _list(status, output)
         else:
             if names is None:
                 raise UserError("name the topics to move; '*' means all of them")
             chosen = _live(status) if brokers is None else _broker_ids(brokers, _live(status))
             moves = plan_to(status.partitions, chosen, replicas)
-            _carry_out(moves, admin, is_confirmed=is_confirmed, how=how)
+            _carry_out(moves, admin, output, is_confirmed=is_confirmed, how=how)
 
 
 @click.command(
@@ -151,8 +155,9 @@ def reassign_command(
     help="Elect a replica that is not in sync where no other is available; this loses records.",
 )
 @yes_option
+@output_options()
 def elect_command(
-    target: Target, patterns: tuple[str, ...], unclean: bool, is_confirmed: bool
+    target: Target, patterns: tuple[str, ...], unclean: bool, is_confirmed: bool, output: Output
 ) -> None:
     """Elect the preferred replicas as leaders again, of all partitions or those of TOPIC."""
     with target.admin() as admin:
@@ -162,7 +167,7 @@ def elect_command(
         if unclean:
             confirm("Records may be lost. Elect unclean leaders?", is_confirmed=is_confirmed)
         admin.elect_leaders(places, unclean=unclean)
-    click.echo("elected")
+    output.say("elected", {"topics": list(patterns), "is_unclean": unclean, "is_done": True})
 
 
 # Plans
@@ -206,38 +211,57 @@ def _live(status: "ClusterStatus") -> list[int]:
 
 
 def _carry_out(
-    moves: "Sequence[Move]", admin: "Admin", *, is_confirmed: bool, how: dict[str, Any]
+    moves: "Sequence[Move]",
+    admin: "Admin",
+    output: Output,
+    *,
+    is_confirmed: bool,
+    how: dict[str, Any],
 ) -> None:
     from ottla.client.replica_throttles import lift
 
     if not moves:
-        click.echo("nothing is to be moved")
+        output.say("nothing is to be moved")
         return
-    for one in moves:
-        click.echo(
-            f"{one.place.topic}-{one.place.partition}: {_text(one.before)} -> {_text(one.after)}"
-        )
+    plan = "\n".join(f"{one.place}: {_text(one.before)} -> {_text(one.after)}" for one in moves)
     if how["dry_run"]:
+        output.say(plan, *_objects(moves, is_done=False))
         return
+    output.say(plan)
     confirm(f"Move {counted(len(moves), 'partition')}?", is_confirmed=is_confirmed)
     rate = None if how["throttle"] is None else parse_size("--throttle", how["throttle"])
     if rate is not None:
         _slow_down(moves, rate, admin)
     admin.alter_partition_reassignments({one.place: one.after for one in moves})
     if how["no_wait"]:
-        click.echo("the moves have begun; ottla cluster reassign TARGET lists them")
+        text = "the moves have begun; ottla cluster reassign TARGET lists them"
+        output.say(text, *_objects(moves, is_done=False))
         return
     timeout_s = None if how["wait"] is None else parse_seconds("--wait", how["wait"])
     with deadline(timeout_s):
-        wait_for_moves({one.place: one.after for one in moves}, admin)
+        wanted = {one.place: one.after for one in moves}
+        wait_for_moves(wanted, admin, is_shown=not output.is_quiet)
     if rate is not None:
         lift(moves, admin)
-    click.echo(f"moved {counted(len(moves), 'partition')}")
+    output.say(f"moved {counted(len(moves), 'partition')}", *_objects(moves, is_done=True))
 
 
-def wait_for_moves(wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin") -> None:
+def _objects(moves: "Sequence[Move]", *, is_done: bool) -> Iterator[dict[str, object]]:
+    for one in moves:
+        yield {
+            "topic": one.place.topic,
+            "partition": one.place.partition,
+            "before": list(one.before),
+            "after": list(one.after),
+            "is_done": is_done,
+        }
+
+
+def wait_for_moves(
+    wanted: Mapping[TopicPartition, Sequence[int]], admin: "Admin", *, is_shown: bool = True
+) -> None:
     """Waits until the moves are done, and all brokers that are up know it: clients ask any one."""
-    with ProgressLine(new_console(stderr=True), "moving", noun="partitions") as line:
+    with progress_line("moving", noun="partitions", is_shown=is_shown) as line:
         while left := wanted.keys() & admin.list_partition_reassignments().keys():
             line.say("moving", len(wanted) - len(left), len(wanted))
             time.sleep(LOOK_S)
@@ -300,26 +324,40 @@ def unslowed(brokers: Collection[int], rate: int, admin: "Admin") -> str:
     return ""
 
 
-def _cancel(status: "ClusterStatus", admin: "Admin", *, is_confirmed: bool) -> None:
+def _cancel(status: "ClusterStatus", admin: "Admin", output: Output, *, is_confirmed: bool) -> None:
     places = [one.place for one in status.partitions if one.reassignment is not None]
     if not places:
-        click.echo("no moves are under way")
+        output.say("no moves are under way")
         return
     confirm(f"Cancel {counted(len(places), 'move')}?", is_confirmed=is_confirmed)
     admin.alter_partition_reassignments(dict.fromkeys(places))
-    click.echo(f"cancelled {counted(len(places), 'move')}")
+    output.say(
+        f"cancelled {counted(len(places), 'move')}",
+        *({"topic": one.topic, "partition": one.partition, "is_cancelled": True} for one in places),
+    )
 
 
-def _list(status: "ClusterStatus") -> None:
+def _list(status: "ClusterStatus", output: Output) -> None:
     moving = [one for one in status.partitions if one.reassignment is not None]
+    if output.is_brief:
+        output.names(one.place for one in moving)
+        return
     if not moving:
-        click.echo("no moves are under way")
+        output.say("no moves are under way")
     for one in moving:
         assert one.reassignment is not None
-        lags = [f"{broker} is {one.lag(broker)} behind" for broker in one.reassignment.adding]
-        click.echo(
-            f"{one.place.topic}-{one.place.partition}: to come {_text(one.reassignment.adding)}, "
-            f"to go {_text(one.reassignment.removing)}; {', '.join(lags) or 'all have come'}"
+        adding, removing = one.reassignment.adding, one.reassignment.removing
+        lags = [f"{broker} is {one.lag(broker)} behind" for broker in adding]
+        output.say(
+            f"{one.place}: to come {_text(adding)}, to go {_text(removing)}; "
+            f"{', '.join(lags) or 'all have come'}",
+            {
+                "topic": one.place.topic,
+                "partition": one.place.partition,
+                "adding": list(adding),
+                "removing": list(removing),
+                "lag": {str(broker): one.lag(broker) for broker in adding},
+            },
         )
 
 

@@ -8,9 +8,10 @@ import click
 from ottla.base.addresses import address_text
 from ottla.base.texts import matching
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.output import Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import counted, json_option, print_json
+from ottla.cli.terminal import counted, print_json
 
 if TYPE_CHECKING:
     from ottla.client.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
@@ -43,9 +44,9 @@ PARTITION_COLUMNS = (
     is_flag=True,
     help="List all partitions, not only those with a problem.",
 )
-@json_option
+@output_options()
 def status_command(
-    target: Target, patterns: tuple[str, ...], has_partitions: bool, as_json: bool
+    target: Target, patterns: tuple[str, ...], has_partitions: bool, output: Output
 ) -> None:
     """Show brokers, the controller, leaders, in-sync replicas and the lag of each replica.
 
@@ -62,9 +63,9 @@ def status_command(
         status = cluster_status(admin, names, needs_controller=False)
     if not status.has_controller:
         click.echo(f"warning: {WITHOUT_CONTROLLER}", err=True)
-    if as_json:
+    if output.as_json:
         _print_objects(status)
-    else:
+    elif not output.is_quiet:
         _print_tables(status, has_partitions=has_partitions or bool(patterns))
     if not status.is_sound:
         sys.exit(EXIT_COMPLAINTS)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import parse_setting
-from ottla.cli.terminal import ExampleCommand, counted, parse_seconds, quiet_option
+from ottla.cli.terminal import ExampleCommand, counted, parse_seconds, print_json
 
 if TYPE_CHECKING:
     from ottla.cli.cluster.local import LocalCluster
@@ -60,14 +61,14 @@ data_option = click.option(
     help="Set up TLS, logins by SCRAM and ACLs, with generated certificates and users.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of all brokers.")
-@quiet_option
+@output_options("Print the addresses only.")
 def up_command(
     count: int | None,
     folder: Path,
     zookeeper: str | None,
     is_secured: bool,
     settings: tuple[str, ...],
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Start a cluster on this machine, or those of its processes that are not running.
 
@@ -96,7 +97,17 @@ def up_command(
     said = "" if security is None else security.write_client_settings(cluster.addresses)
     wait_until_known(cluster)
     bootstrap = ",".join(cluster.addresses)
-    if is_quiet:
+    if output.as_json:
+        print_json(
+            {
+                "addresses": list(cluster.addresses),
+                "brokers": len(cluster.brokers),
+                "zookeeper": cluster.zookeeper.connect,
+                "data": str(folder),
+                "client_config": None if security is None else str(security.client_settings),
+            }
+        )
+    elif output.is_quiet:
         click.echo(bootstrap)
     else:
         click.echo(
@@ -167,8 +178,8 @@ def _cluster(
     show_default=True,
     help="Time to wait for a clean stop; the command exits with 124 when it is over.",
 )
-@quiet_option
-def down_command(folder: Path, timeout: str, is_quiet: bool) -> None:
+@output_options()
+def down_command(folder: Path, timeout: str, output: Output) -> None:
     """Stop the brokers of a cluster on this machine, and its ZooKeeper; the data remain.
 
     A broker hands its leaderships over before it stops. Exits with 1 if none is running.
@@ -188,5 +199,7 @@ def down_command(folder: Path, timeout: str, is_quiet: bool) -> None:
         click.echo(f"ottla: not ended in {timeout}: broker {', '.join(map(str, left))}", err=True)
         sys.exit(EXIT_TIMED_OUT)
     stop_zookeeper(cluster)
-    if not is_quiet:
-        click.echo(f"stopped {counted(len(running), 'broker')} data={folder}")
+    output.say(
+        f"stopped {counted(len(running), 'broker')} data={folder}",
+        {"data": str(folder), "brokers": len(running), "is_stopped": True},
+    )

@@ -7,16 +7,10 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.texts import setting_value, value_text
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import parse_setting, with_secrets
-from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
-from ottla.cli.terminal import (
-    ExampleCommand,
-    json_option,
-    print_json,
-    quiet_option,
-    with_options,
-)
+from ottla.cli.terminal import ExampleCommand, print_json, with_options
 from ottla.diagnosis.words.settings import bounds_text, origin_text
 
 if TYPE_CHECKING:
@@ -45,12 +39,12 @@ resource_options = with_options(
 @click.option(
     "--all", "show_all", is_flag=True, help="Also show settings that have their default values."
 )
-@json_option
+@output_options("Print lines of KEY=VALUE only.")
 def get_command(
     target: Target,
     words: tuple[str, ...],
     show_all: bool,
-    as_json: bool,
+    output: Output,
     **resource: Any,
 ) -> None:
     """Print settings with the origin of each value, and its default.
@@ -67,18 +61,17 @@ def get_command(
         for one in sorted(entries.values(), key=lambda one: one.name)
         if (one.name in keys if keys else show_all or one.origin.name != "DEFAULT")
     ]
-    if as_json:
-        for one in shown:
-            print_json(_fields(one))
-        return
-    if not shown:
-        click.echo("all settings have their defaults; --all shows them", err=True)
-        return
-    rows = [
-        (one.name, _value(one), origin_text(one.origin.name), value_text(one.name, one.default))
-        for one in shown
-    ]
-    print_rows(("setting", "value", "from", "default"), rows)
+    output.listing(
+        shown,
+        ("setting", "value", "from", "default"),
+        (
+            (one.name, _value(one), origin_text(one.origin.name), value_text(one.name, one.default))
+            for one in shown
+        ),
+        fields=_fields,
+        name=lambda one: f"{one.name}={'' if one.value is None else one.value}",
+        none="all settings have their defaults; --all shows them",
+    )
 
 
 @click.command(
@@ -93,12 +86,12 @@ def get_command(
 @click.argument("words", metavar="[TOPIC] KEY=VALUE...", nargs=-1, required=True)
 @resource_options
 @click.option("--dry-run", is_flag=True, help="Check the values without changing anything.")
-@quiet_option
+@output_options()
 def set_command(
     target: Target,
     words: tuple[str, ...],
     dry_run: bool,
-    is_quiet: bool,
+    output: Output,
     **resource: Any,
 ) -> None:
     """Change settings of a topic, a broker or a group; the others stay as they are.
@@ -110,7 +103,7 @@ def set_command(
     changes = {key: setting_value(key, value) for key, value in with_secrets(pairs).items()}
     if not changes:
         raise UserError("name a setting: KEY=VALUE, such as retention.ms=7d")
-    _change(target, kind, name, changes, dry_run=dry_run, is_quiet=is_quiet)
+    _change(target, kind, name, changes, dry_run=dry_run, output=output)
 
 
 @click.command(
@@ -121,24 +114,24 @@ def set_command(
 @target_argument()
 @click.argument("words", metavar="[TOPIC] KEY...", nargs=-1, required=True)
 @resource_options
-@quiet_option
+@output_options()
 def unset_command(
     target: Target,
     words: tuple[str, ...],
-    is_quiet: bool,
+    output: Output,
     **resource: Any,
 ) -> None:
     """Remove settings: their defaults apply again."""
     kind, name, keys = _resource(words, **resource)
     if not keys:
         raise UserError("name a setting to remove, such as retention.ms")
-    _change(target, kind, name, dict.fromkeys(keys), dry_run=False, is_quiet=is_quiet)
+    _change(target, kind, name, dict.fromkeys(keys), dry_run=False, output=output)
 
 
 @click.command("explain", cls=ExampleCommand, examples=("ottla configs explain retention.ms",))
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@json_option
-def explain_command(keys: tuple[str, ...], as_json: bool) -> None:
+@output_options("Print one line per setting.")
+def explain_command(keys: tuple[str, ...], output: Output) -> None:
     """Explain settings: what each means, its type, default and bounds.
 
     No broker is needed; a TARGET before the KEYs, as in other commands, has no effect.
@@ -149,14 +142,15 @@ def explain_command(keys: tuple[str, ...], as_json: bool) -> None:
     _check_known(keys, rows)
     for number, key in enumerate(keys):
         owners = rows[key]
-        if as_json:
-            for owner, row in owners:
-                print_json(_row_fields(owner, row))
-            continue
-        if number:
+        if number and output.is_prose:
             click.echo()
         for owner, row in owners:
-            _explain(owner, row)
+            if output.as_json:
+                print_json(_row_fields(owner, row))
+                continue
+            click.echo(f"{row.name} ({owner}): {row.doc}")
+            if not output.is_quiet:
+                _explain(owner, row)
 
 
 def _resource(
@@ -185,7 +179,7 @@ def _change(
     changes: Mapping[str, str | None],
     *,
     dry_run: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     with target.admin() as admin:
         before = _known_entries(admin, kind, name)
@@ -193,13 +187,21 @@ def _change(
         _check_values(kind, changes)
         admin.alter_configs(kind, name, changes, validate_only=dry_run)
         after = before if dry_run else admin.describe_configs(kind, [name])[name]
-    if is_quiet:
-        return
     for key, value in changes.items():
-        was = _value(before[key]) if key in before else ""
-        now = value_text(key, value) if dry_run or key not in after else _value(after[key])
+        was = before.get(key)
+        now = None if dry_run else after.get(key)
         would = "would be " if dry_run else ""
-        click.echo(f"{key}: {would}{now} (was {was or 'not set'})")
+        text = value_text(key, value) if now is None else _value(now)
+        is_hidden = was is not None and was.is_sensitive
+        output.say(
+            f"{key}: {would}{text} (was {(was and _value(was)) or 'not set'})",
+            {
+                "name": key,
+                "before": was.value if was is not None and not is_hidden else None,
+                "value": None if is_hidden else value if now is None else now.value,
+                "is_done": not dry_run,
+            },
+        )
 
 
 def _known_entries(admin: "Admin", kind: "ResourceKind", name: str) -> "dict[str, ConfigEntry]":
@@ -243,7 +245,6 @@ def _rows() -> "dict[str, list[tuple[str, Setting]]]":
 
 
 def _explain(owner: str, row: "Setting") -> None:
-    click.echo(f"{row.name} ({owner}): {row.doc}")
     click.echo(f"  type {row.kind}, default {row.format(row.default) or 'none'}")
     bounds = bounds_text(row)
     if bounds:

@@ -1,6 +1,7 @@
 """`ottla console`: a cluster or a data directory in a browser."""
 
 import gc
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.cli.output import Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import Stopping, with_options
 
@@ -84,7 +86,8 @@ console_options = with_options(
     help="PEM file of the certificate's key, if separate.",
 )  # fmt: skip
 @click.option("--until-eof", is_flag=True, hidden=True, help="Exit when standard input is closed.")
-def console_command(target: Target, until_eof: bool, **given: Any) -> None:
+@output_options("Print the link only.")
+def console_command(target: Target, until_eof: bool, output: Output, **given: Any) -> None:
     """Show TARGET in a browser: topics, logs, messages, groups, transactions, settings and jobs.
 
     TARGET is a broker, or a data directory, even while a broker runs on it. Prints the link, and
@@ -97,7 +100,10 @@ def console_command(target: Target, until_eof: bool, **given: Any) -> None:
     with Stopping(server.stop):
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(server,), daemon=True).start()
-        click.echo(f"console {server.link}")
+        if output.is_brief:
+            output.names([server.link])
+        else:
+            output.say(f"console {server.link}", {"link": server.link, "pid": os.getpid()})
         # Pages create hardly any cycles, and a full collection costs a list of a thousand topics
         # more time than everything else.
         gc.freeze()

@@ -7,15 +7,10 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.contexts import NAME, Context, Contexts, read_contexts, write_contexts
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.settings_files import is_secret, parse_setting, read_client_settings
-from ottla.cli.tables import print_rows
 from ottla.cli.target import parse_target
-from ottla.cli.terminal import (
-    ExampleCommand,
-    json_option,
-    print_json,
-    quiet_option,
-)
+from ottla.cli.terminal import ExampleCommand
 
 NO_CONTEXTS = "there are no contexts yet: ottla context add prod HOST:PORT"
 
@@ -45,14 +40,14 @@ NO_CONTEXTS = "there are no contexts yet: ottla context add prod HOST:PORT"
     help="File of client settings to copy.",
 )
 @click.option("--use", "is_used", is_flag=True, help="Also make it the current context.")
-@quiet_option
+@output_options()
 def add_command(
     name: str,
     target: str,
     settings: tuple[str, ...],
     client_config: Path | None,
     is_used: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Give TARGET, a data directory or HOST:PORT, the name NAME.
 
@@ -77,54 +72,55 @@ def add_command(
     added = Context(name=name, target=target, settings=given)
     known = {**contexts.known, name: added}
     current = name if is_used or not contexts.known else contexts.current
-    write_contexts(replace(contexts, known=known, current=current))
-    if not is_quiet:
-        how = "used when no target is named" if current == name else f"named by @{name}"
-        click.echo(f"context {name}: {target}, {how}")
+    changed = replace(contexts, known=known, current=current)
+    write_contexts(changed)
+    how = "used when no target is named" if current == name else f"named by @{name}"
+    output.say(f"context {name}: {target}, {how}", _fields(changed, added))
 
 
 @click.command("list", cls=ExampleCommand, examples=("ottla context list",))
-@json_option
-def list_command(as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def list_command(output: Output) -> None:
     """List the contexts; a star marks the current one."""
     contexts = read_contexts()
-    if as_json:
-        for name in sorted(contexts.known):
-            print_json(_fields(contexts, contexts.known[name]))
-        return
-    if not contexts.known:
-        click.echo(NO_CONTEXTS, err=True)
-        return
-    rows = [
-        ("*" if name == contexts.current else "", name, one.target, ", ".join(_shown(one)))
-        for name, one in sorted(contexts.known.items())
-    ]
-    print_rows(("", "name", "target", "settings"), rows)
+    found = [one for _, one in sorted(contexts.known.items())]
+    output.listing(
+        found,
+        ("", "name", "target", "settings"),
+        (
+            ("*" if one.name == contexts.current else "", one.name, one.target,
+             ", ".join(_shown(one)))
+            for one in found
+        ),
+        fields=lambda one: _fields(contexts, one),
+        name=lambda one: one.name,
+        none=NO_CONTEXTS,
+    )  # fmt: skip
 
 
 @click.command("show", cls=ExampleCommand, examples=("ottla context show prod",))
 @click.argument("name", required=False)
-@json_option
-def show_command(name: str | None, as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def show_command(name: str | None, output: Output) -> None:
     """Show the context NAME, or the current one."""
     contexts = read_contexts()
     wanted = name or contexts.current
     if wanted is None:
         raise UserError(f"no context is current; {NO_CONTEXTS}")
     one = contexts.named(wanted)
-    if as_json:
-        print_json(_fields(contexts, one))
+    if output.is_brief:
+        output.names([one.name])
         return
     is_current = " (current)" if contexts.current == one.name else ""
-    click.echo(f"{one.name}{is_current}: {one.target}")
-    for line in _shown(one):
-        click.echo(f"  {line}")
+    lines = [f"{one.name}{is_current}: {one.target}", *(f"  {line}" for line in _shown(one))]
+    output.say("\n".join(lines), _fields(contexts, one))
 
 
 @click.command("use", cls=ExampleCommand, examples=("ottla context use prod",))
 @click.argument("name", required=False)
 @click.option("--none", "is_none", is_flag=True, help="Use no context from now on.")
-def use_command(name: str | None, is_none: bool) -> None:
+@output_options()
+def use_command(name: str | None, is_none: bool, output: Output) -> None:
     """Make NAME the context of commands that name no target."""
     contexts = read_contexts()
     if (name is None) != is_none:
@@ -132,11 +128,14 @@ def use_command(name: str | None, is_none: bool) -> None:
     if name is not None:
         contexts.named(name)
     write_contexts(replace(contexts, current=name))
+    done = "no context is used" if name is None else f"context {name} is used"
+    output.say(f"{done} when no target is named", {"current": name})
 
 
 @click.command("remove", cls=ExampleCommand, examples=("ottla context remove prod",))
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-def remove_command(names: tuple[str, ...]) -> None:
+@output_options()
+def remove_command(names: tuple[str, ...], output: Output) -> None:
     """Remove contexts. The brokers and directories that they name are left alone."""
     contexts = read_contexts()
     for name in names:
@@ -144,6 +143,8 @@ def remove_command(names: tuple[str, ...]) -> None:
     known = {name: one for name, one in contexts.known.items() if name not in names}
     current = None if contexts.current in names else contexts.current
     write_contexts(replace(contexts, known=known, current=current))
+    removed = ({"name": name, "is_deleted": True} for name in names)
+    output.say(f"removed {', '.join(names)}", *removed)
 
 
 def _fields(contexts: Contexts, one: Context) -> dict[str, object]:

@@ -2,7 +2,6 @@
 them.
 """
 
-import json
 import logging
 import sys
 from collections.abc import Mapping
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import ApiError, UserError
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import given_settings
 from ottla.cli.target import check_directory
-from ottla.cli.terminal import ExampleCommand, counted, only_logged_from, print_json
+from ottla.cli.terminal import ExampleCommand, counted, only_logged_from
 from ottla.cli.zookeeper_access import read_zookeeper_access, zookeeper_access_option
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ EXIT_UNCONFIRMED = 1
 @click.option(
     "--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults without asking."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@output_options()
 def adopt_command(
     directories: tuple[str, ...],
     config_file: Path | None,
     settings: tuple[str, ...],
     is_confirmed: bool,
-    as_json: bool,
+    output: Output,
     **place: Any,
 ) -> None:
     """Confirm the settings of topics in the log directories DIR whose settings are unknown.
@@ -85,14 +85,14 @@ def adopt_command(
         unknown, defaults = broker.adoption.unknown, broker.config.topic_defaults
         found = prospects(broker.topics, unknown, defaults, given, clock.now_ms())
         for one in found:
-            click.echo(json.dumps(_fields(one)) if as_json else _text(one))
+            output.say(_text(one), _fields(one))
         wanted = [one for one in found if one.is_decided]
-        if given is not None or is_confirmed or not wanted or _confirm(len(wanted), as_json):
-            _adopt(broker, wanted, as_json=as_json)
+        if given is not None or is_confirmed or not wanted or _confirm(len(wanted), output):
+            _adopt(broker, wanted, output)
         if cluster is not None:
-            _adopt_cluster(broker, cluster, as_json=as_json)
+            _adopt_cluster(broker, cluster, output)
         left = sorted(broker.adoption.unknown)
-    _say_what_is_left(left, len(wanted), as_json=as_json)
+    _say_what_is_left(left, len(wanted), output)
     if left:
         sys.exit(EXIT_UNCONFIRMED)
 
@@ -102,13 +102,13 @@ def _check_directories(directories: tuple[str, ...]) -> None:
         check_directory(path)
 
 
-def _confirm(count: int, as_json: bool) -> bool:
-    if as_json or not sys.stdin.isatty():
+def _confirm(count: int, output: Output) -> bool:
+    if output.as_json or output.is_quiet or not sys.stdin.isatty():
         return False
     return click.confirm(f"Are these the settings of {counted(count, 'topic')}?")
 
 
-def _adopt(broker: "Broker", wanted: "list[Prospect]", *, as_json: bool) -> None:
+def _adopt(broker: "Broker", wanted: "list[Prospect]", output: Output) -> None:
     unread = broker.adoption.unread
     if not wanted and unread is None:
         return
@@ -116,14 +116,14 @@ def _adopt(broker: "Broker", wanted: "list[Prospect]", *, as_json: bool) -> None
         broker.adopt({one.topic: one.settings for one in wanted})
     except ApiError as error:
         raise UserError(error.message) from error
-    if unread is not None and not as_json:
-        click.echo(
+    if unread is not None:
+        output.say(
             f"{unread}: of quotas, users, ACLs and settings of brokers and groups only what is set "
             "here counts"
         )
 
 
-def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: bool) -> None:
+def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", output: Output) -> None:
     """Takes over quotas, users and ACLs, and the producer ids that are in use."""
     from ottla.broker.adoption.accepted_settings import accepted_quotas
     from ottla.config.security import STANDARD_AUTHORIZER
@@ -133,44 +133,41 @@ def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", *, as_json: boo
     broker.adopt_producer_ids(cluster.next_producer_id)
     broker.security.adopt(cluster.credentials, cluster.acls)
     users = sorted({user for user, _ in cluster.credentials})
-    if as_json:
-        print_json(
-            {
-                "type": "cluster",
-                "quotas": sum(map(len, kept.values())),
-                "refused": refused,
-                "next_producer_id": cluster.next_producer_id,
-                "scram_users": users,
-                "acls": len(cluster.acls),
-            }
-        )
-        return
-    click.echo(
-        f"taken over from ZooKeeper: {counted(sum(map(len, kept.values())), 'quota')}, "
+    quota_count = sum(map(len, kept.values()))
+    output.say(
+        f"taken over from ZooKeeper: {counted(quota_count, 'quota')}, "
         f"{counted(len(users), 'user')} with passwords, {counted(len(cluster.acls), 'ACL')}, and "
-        f"that the next producer id is {cluster.next_producer_id}"
+        f"that the next producer id is {cluster.next_producer_id}",
+        {
+            "type": "cluster",
+            "quotas": quota_count,
+            "refused": refused,
+            "next_producer_id": cluster.next_producer_id,
+            "scram_users": users,
+            "acls": len(cluster.acls),
+        },
     )
     if refused:
-        click.echo(f"not taken over, they have no effect here: {', '.join(refused)}")
+        output.say(f"not taken over, they have no effect here: {', '.join(refused)}")
     if cluster.acls and broker.authorizer is None:
-        click.echo(
+        output.say(
             f"ACLs take effect if the broker has authorizer.class.name={STANDARD_AUTHORIZER}"
         )
 
 
-def _say_what_is_left(left: list[str], wanted_count: int, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"type": "summary", "left": left})
-    elif not left:
+def _say_what_is_left(left: list[str], wanted_count: int, output: Output) -> None:
+    unconfirmed = f"{counted(len(left), 'topic')} left unconfirmed: {', '.join(left)}"
+    if not left:
         done = "nothing is left to confirm" if wanted_count else "nothing is to be confirmed"
-        click.echo(f"{done}: the settings of all topics are known")
+        text = f"{done}: the settings of all topics are known"
     elif wanted_count and not sys.stdin.isatty():
-        click.echo(
-            f"{counted(len(left), 'topic')} left unconfirmed: {', '.join(left)}; --yes confirms "
-            "the defaults, --config FILE or --zookeeper HOST:PORT gives them their own settings"
+        text = (
+            f"{unconfirmed}; --yes confirms the defaults, --config FILE or --zookeeper HOST:PORT "
+            "gives them their own settings"
         )
     else:
-        click.echo(f"{counted(len(left), 'topic')} left unconfirmed: {', '.join(left)}")
+        text = unconfirmed
+    output.say(text, {"type": "summary", "left": left})
 
 
 def _fields(one: "Prospect") -> dict[str, object]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.output import Output, output_options
 from ottla.cli.terminal import ExampleCommand
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ AUTHORIZER = "  authorizer.class.name={name}, and the super.users of the broker"
 @click.command("handover", cls=ExampleCommand, examples=("ottla handover data/",))
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Print what would be written without writing it.")
-def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
+@output_options()
+def handover_command(directories: tuple[str, ...], dry_run: bool, output: Output) -> None:
     """Write what Apache Kafka needs to start on the log directories DIR in KRaft mode.
 
     The command writes a metadata log with topics, settings, quotas, users, ACLs and leader epochs,
@@ -50,15 +52,14 @@ def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
     with locked(directories, files):
         plan = plan_handover(directories, files, options)
         if dry_run:
-            click.echo(f"{len(plan.records)} records would be written to {plan.folder}")
+            text = f"{len(plan.records)} records would be written to {plan.folder}"
+            output.say(text, {**_fields(plan), "is_done": False})
             return
         lines = write_handover(plan, files, options)
-    for line in lines:
-        click.echo(line)
-    if not lines:
-        click.echo("nothing to write: the metadata log is up to date")
-    click.echo(_summary(plan))
-    click.echo(
+    text = "\n".join(lines) or "nothing to write: the metadata log is up to date"
+    output.say(text, {**_fields(plan), "is_done": True})
+    output.say(_summary(plan))
+    output.say(
         SERVER_PROPERTIES.format(
             node_id=plan.node_id,
             log_dirs=",".join(map(os.path.abspath, directories)),
@@ -68,16 +69,32 @@ def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
         )
     )
     if plan.new.acls:
-        click.echo(AUTHORIZER.format(name=STANDARD_AUTHORIZER))
+        output.say(AUTHORIZER.format(name=STANDARD_AUTHORIZER))
+
+
+def _counts(plan: "Handover") -> dict[str, int]:
+    topics = plan.new.topics.values()
+    settings = sum(len(topic.configs) for topic in topics)
+    return {
+        "topics": len(topics),
+        "partitions": sum(len(topic.partitions) for topic in topics),
+        "settings": settings + sum(len(values) for values in plan.new.configs.values()),
+        "quotas": sum(map(len, plan.new.quotas.values())),
+        "users": len({user for user, _ in plan.new.scram_credentials}),
+        "acls": len(plan.new.acls),
+        "next_producer_id": plan.new.next_producer_id,
+    }
+
+
+def _fields(plan: "Handover") -> dict[str, object]:
+    place = {"metadata_log": plan.folder, "node_id": plan.node_id}
+    return {**place, "records": len(plan.records), **_counts(plan)}
 
 
 def _summary(plan: "Handover") -> str:
-    topics = plan.new.topics.values()
-    settings = sum(len(topic.configs) for topic in topics)
-    settings += sum(len(values) for values in plan.new.configs.values())
+    count = _counts(plan)
     return (
-        f"{len(topics)} topics with {sum(len(topic.partitions) for topic in topics)} partitions, "
-        f"{settings} settings, {sum(map(len, plan.new.quotas.values()))} quotas, "
-        f"{len({user for user, _ in plan.new.scram_credentials})} users, "
-        f"{len(plan.new.acls)} ACLs, next producer id {plan.new.next_producer_id}"
+        f"{count['topics']} topics with {count['partitions']} partitions, {count['settings']} "
+        f"settings, {count['quotas']} quotas, {count['users']} users, {count['acls']} ACLs, next "
+        f"producer id {count['next_producer_id']}"
     )

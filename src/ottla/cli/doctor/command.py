@@ -1,6 +1,5 @@
 """`ottla doctor`: problems of a broker or its directories, and how to fix them."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,10 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.endings import named_files
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import broker_config_option, read_server_properties
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import counted, json_option, print_json
+from ottla.cli.terminal import counted
 
 if TYPE_CHECKING:
     from ottla.diagnosis.complaints import Complaint
@@ -29,13 +29,13 @@ EXIT_COMPLAINTS = 1
 @click.argument("more", nargs=-1, metavar="[DIR]...")
 @broker_config_option
 @click.option("--deep", is_flag=True, help="Also read every batch, as ottla log check does.")
-@json_option
+@output_options()
 def doctor_command(
     target: Target,
     more: tuple[str, ...],
     config_file: Path | None,
     deep: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Check the health of a broker, or of its log directories, and say how to fix problems.
 
@@ -58,7 +58,7 @@ def doctor_command(
     else:
         with target.open() as cluster:
             found = list(complaints_of_broker(Admin(cluster), SystemClock().now_ms(), deep=deep))
-    _show(found, target.pasted, as_json=as_json)
+    _show(found, target.pasted, output)
     if not all(one.is_note for one in found):
         sys.exit(EXIT_COMPLAINTS)
 
@@ -79,19 +79,19 @@ def _of_directories(
             yield from deep_complaints(paths)
 
 
-def _show(found: "list[Complaint]", target: str, *, as_json: bool) -> None:
+def _show(found: "list[Complaint]", target: str, output: Output) -> None:
     # Both the broker and its directory may report the disk.
     unique = list(dict.fromkeys(found))
     problems = sum(not one.is_note for one in unique)
     notes = len(unique) - problems
     for one in sorted(unique, key=lambda complaint: complaint.is_note):
         fields = _fields(one, target)
-        click.echo(json.dumps(fields) if as_json else _text(fields))
-    if as_json:
-        print_json({"type": "summary", "problems": problems, "notes": notes})
-    else:
-        verdict = counted(problems, "problem") if problems else "nothing needs to be done"
-        click.echo(f"{verdict}, {counted(notes, 'note')}")
+        output.say(_text(fields), fields)
+    verdict = counted(problems, "problem") if problems else "nothing needs to be done"
+    output.say(
+        f"{verdict}, {counted(notes, 'note')}",
+        {"type": "summary", "problems": problems, "notes": notes},
+    )
 
 
 def _fields(one: "Complaint", target: str) -> dict[str, object]:

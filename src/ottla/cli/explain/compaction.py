@@ -7,13 +7,12 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
+from ottla.cli.tables import print_rows
 from ottla.cli.target import TargetCommand
-from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
+from ottla.cli.terminal import counted, offsets_text, print_json
 from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ottla.client.admin import Admin
     from ottla.diagnosis.compaction import CompactionStatus
     from ottla.diagnosis.directories import Directories
@@ -63,9 +62,13 @@ def _show(
     setting: Setting,
     options: ExplainOptions,
 ) -> None:
-    from ottla.diagnosis.words.compaction import partition_fields, segment_fields
+    from ottla.diagnosis.words.compaction import (
+        partition_fields,
+        segment_fields,
+        verdict_text,
+    )
 
-    if options.as_json:
+    if options.output.as_json:
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in statuses:
             fields = partition_fields(one, setting, directories.settings_source)
@@ -73,21 +76,22 @@ def _show(
             for segment in one.explanation.segments:
                 print_json(segment_fields(segment, one))
         return
-    console = new_console()
+    if options.output.is_quiet:
+        for one in statuses:
+            click.echo(f"{one.path}: {verdict_text(one)}")
+        return
     backoff_s = directories.broker.log_cleaner_backoff_ms / 1000
-    console.print(
+    click.echo(
         f"settings from {directories.settings_source}; an idle cleaner checks every {backoff_s:g} s"
     )
     unknown = unknown_text(directories, setting.topic)
     if unknown is not None:
-        console.print(unknown)
+        click.echo(unknown)
     for one in statuses:
-        _show_log(console, one, setting, show_all=options.show_all)
+        _show_log(one, setting, show_all=options.show_all)
 
 
-def _show_log(
-    console: "Console", status: "CompactionStatus", setting: Setting, *, show_all: bool
-) -> None:
+def _show_log(status: "CompactionStatus", setting: Setting, *, show_all: bool) -> None:
     from ottla.diagnosis.words.compaction import (
         bound_text,
         changes,
@@ -98,36 +102,34 @@ def _show_log(
     )
 
     range_ = status.explanation.range
-    console.print(f"\n{status.path}: {verdict_text(status)}")
-    console.print(settings_text(status))
-    console.print(
+    click.echo(f"\n{status.path}: {verdict_text(status)}")
+    click.echo(settings_text(status))
+    click.echo(
         f"compacted below {range_.first_dirty_offset}; dirty ratio {range_.ratio:.3f}: "
         f"{range_.cleanable_bytes:,} bytes to compact, {range_.clean_bytes:,} compacted before; "
         f"{bound_text(status)}"
     )
-    _show_segments(console, status, show_all=show_all)
+    _show_segments(status, show_all=show_all)
     forced = forced_text(status)
     for line in [*([forced] if forced else []), *notes(status)]:
-        console.print(f"note: {line}")
+        click.echo(f"note: {line}")
     lines = changes(status, setting)
     if lines:
-        console.print("to have it compacted sooner, or further, any of:")
+        click.echo("to have it compacted sooner, or further, any of:")
         for line in lines:
-            console.print(f"  - {line}")
+            click.echo(f"  - {line}")
 
 
-def _show_segments(console: "Console", status: "CompactionStatus", *, show_all: bool) -> None:
+def _show_segments(status: "CompactionStatus", *, show_all: bool) -> None:
     segments = status.explanation.segments
-    columns = ("offsets", "bytes", "first timestamp (UTC)", "largest timestamp (UTC)", "is")
-    table = new_table(*columns)
+    columns = ("offsets", "#bytes", "first timestamp (UTC)", "largest timestamp (UTC)", "is")
     # The last ones: compacted data comes before them.
     shown = segments if show_all else segments[-ROWS_SHOWN:]
-    for segment in shown:
-        table.add_row(*_cells(segment, status))
-    console.print(table)
+    click.echo()
+    print_rows(columns, [_cells(segment, status) for segment in shown])
     if len(shown) < len(segments):
         left = counted(len(segments) - len(shown), "segment")
-        console.print(f"{left} before them; --all shows them")
+        click.echo(f"{left} before them; --all shows them")
 
 
 def _cells(segment: "ExplainedSegment", status: "CompactionStatus") -> list[str]:

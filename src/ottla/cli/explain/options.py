@@ -9,9 +9,10 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.cli.target import Target, target_argument
-from ottla.cli.terminal import json_option, with_options
+from ottla.cli.terminal import with_options
 from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ explain_options = with_options(
     ),
     click.option("--at", "at_text", metavar="TIME", help="Time to assume: UTC, or milliseconds."),
     click.option("--all", "show_all", is_flag=True, help="Show every segment."),
-    json_option,
+    output_options("Print one line per partition."),
 )
 
 
@@ -47,6 +48,7 @@ class ExplainOptions:
         partition: int | None,
         config_file: Path | None,
         settings: tuple[str, ...],
+        output: Output,
         **more: object,
     ) -> None:
         from ottla.base.clock import SystemClock
@@ -58,7 +60,7 @@ class ExplainOptions:
         at_text = more["at_text"]
         self.now_ms = SystemClock().now_ms() if at_text is None else _time(str(at_text))
         self.show_all = bool(more["show_all"])
-        self.as_json = bool(more["as_json"])
+        self.output = output
 
     def explain(
         self,

@@ -2,7 +2,6 @@
 change that.
 """
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,12 @@ from ottla.base.errors import RefusalError
 from ottla.base.partitions import TopicPartition
 from ottla.base.times import second_text, time_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
+from ottla.cli.tables import print_rows
 from ottla.cli.target import TargetCommand
-from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
+from ottla.cli.terminal import counted, offsets_text, print_json
 from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ottla.client.admin import Admin
     from ottla.diagnosis.directories import Directories
     from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
@@ -63,51 +61,54 @@ def _show(
 ) -> None:
     from ottla.diagnosis.words.retention import partition_fields, segment_fields
 
-    if options.as_json:
+    if options.output.as_json:
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in explained:
             print_json(partition_fields(one, directories.settings_source) | held)
             for segment in one.segments:
                 print_json(segment_fields(segment, one, setting, options.now_ms))
         return
-    console = new_console()
+    if options.output.is_quiet:
+        for one in explained:
+            click.echo(_line_of(one))
+        return
     check_ms = directories.broker.log_retention_check_interval_ms
-    console.print(
+    click.echo(
         f"settings from {directories.settings_source}; a running broker checks every "
         f"{check_ms / 1000:g} s"
     )
     unknown = unknown_text(directories, setting.topic)
     if unknown is not None:
-        console.print(unknown)
+        click.echo(unknown)
     for one in explained:
-        _show_log(console, one, setting, options)
+        _show_log(one, setting, options)
 
 
-def _show_log(
-    console: "Console", explained: "ExplainedLog", setting: Setting, options: ExplainOptions
-) -> None:
-    from ottla.diagnosis.words.retention import changes, facts_that_surprise, settings_text
-
+def _line_of(explained: "ExplainedLog") -> str:
     facts = explained.facts
-    console.print(
-        f"\n{explained.path}: offsets {facts.log_start_offset} to {facts.log_end_offset}, "
+    return (
+        f"{explained.path}: offsets {facts.log_start_offset} to {facts.log_end_offset}, "
         f"{facts.size:,} bytes in {counted(len(explained.segments), 'segment')}"
     )
-    console.print(settings_text(explained))
-    columns = ("offsets", "bytes", "largest timestamp (UTC)", "goes", "why")
-    table = new_table(*columns)
+
+
+def _show_log(explained: "ExplainedLog", setting: Setting, options: ExplainOptions) -> None:
+    from ottla.diagnosis.words.retention import changes, facts_that_surprise, settings_text
+
+    click.echo(f"\n{_line_of(explained)}")
+    click.echo(settings_text(explained))
+    columns = ("offsets", "#bytes", "largest timestamp (UTC)", "goes", "why")
     shown = explained.segments if options.show_all else _worth_showing(explained.segments)
-    for segment in shown:
-        table.add_row(*_cells(segment, explained, options.now_ms))
-    console.print(table)
+    click.echo()
+    print_rows(columns, [_cells(segment, explained, options.now_ms) for segment in shown])
     if len(shown) < len(explained.segments):
         left = len(explained.segments) - len(shown)
-        console.print(f"{counted(left, 'segment')} more; --all shows them")
+        click.echo(f"{counted(left, 'segment')} more; --all shows them")
     for line in facts_that_surprise(explained):
-        console.print(f"note: {line}")
+        click.echo(f"note: {line}")
     staying = next((one for one in explained.segments if not one.verdict.goes), None)
     if staying is not None:
-        _show_changes(console, staying, changes(staying, explained, setting, options.now_ms))
+        _show_changes(staying, changes(staying, explained, setting, options.now_ms))
 
 
 def _worth_showing(segments: "list[ExplainedSegment]") -> "list[ExplainedSegment]":
@@ -133,11 +134,11 @@ def _cells(segment: "ExplainedSegment", explained: "ExplainedLog", now_ms: int) 
     ]
 
 
-def _show_changes(console: "Console", segment: "ExplainedSegment", lines: list[str]) -> None:
+def _show_changes(segment: "ExplainedSegment", lines: list[str]) -> None:
     if lines:
-        console.print(f"to have the segment at {segment.verdict.base_offset} deleted now, any of:")
+        click.echo(f"to have the segment at {segment.verdict.base_offset} deleted now, any of:")
         for line in lines:
-            console.print(f"  - {line}")
+            click.echo(f"  - {line}")
 
 
 # On another machine
@@ -169,7 +170,7 @@ def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None
     kept = {
         name: settings.get(name) for name in ("cleanup.policy", "retention.ms", "retention.bytes")
     }
-    if not options.as_json:
+    if options.output.is_prose:
         click.echo(
             f"{admin.address} is not on this machine, or its directories cannot be read, and "
             f"brokers do not report segments and their times. On its machine run: "
@@ -190,7 +191,10 @@ def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None
             "settings": kept,
             **asdict(judge_remote(kept, sizes[index], timestamp_ms, options.now_ms)),
         }
-        click.echo(json.dumps(fields) if options.as_json else _remote_text(fields))
+        if options.output.as_json:
+            print_json(fields)
+        else:
+            click.echo(_remote_text(fields))
 
 
 def _remote_text(fields: dict[str, object]) -> str:

@@ -9,19 +9,12 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.output import Output, output_options
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    counted,
-    json_option,
-    new_console,
-    new_table,
-    offsets_text,
-    print_json,
-)
+from ottla.cli.terminal import counted, offsets_text, print_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ottla.client.stuck_replicas import StuckReplica
     from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, PartitionHeld
 
@@ -34,8 +27,8 @@ if TYPE_CHECKING:
 @target_argument(directories=True)
 @click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
 @click.option("--partition", "-p", type=int, help="Partition to read; all by default.")
-@json_option
-def stuck_command(target: Target, topic: str, partition: int | None, as_json: bool) -> None:
+@output_options("Print one line per partition.")
+def stuck_command(target: Target, topic: str, partition: int | None, output: Output) -> None:
     """Find the open transaction that read_committed consumers of TOPIC wait for, and how to end it.
 
     With brokers, also lists the replicas of TOPIC that are not in sync, and why: the broker is not
@@ -53,8 +46,8 @@ def stuck_command(target: Target, topic: str, partition: int | None, as_json: bo
         have = [one.partition for one in held]
         raise UserError(f"topic {topic} has no partition {partition} here; it has {have}")
     address = "HOST:PORT" if target.is_directory else target.text
-    _show(chosen, view, address, as_json)
-    _show_replicas(replicas, address, as_json)
+    _show(chosen, view, address, output)
+    _show_replicas(replicas, address, output)
 
 
 def _on_disk(target: Target, topic: str) -> "tuple[list[PartitionHeld], CoordinatorView]":
@@ -89,7 +82,7 @@ def _at_broker(
 
 
 def _show(
-    held: "list[PartitionHeld]", view: "CoordinatorView", bootstrap: str, as_json: bool
+    held: "list[PartitionHeld]", view: "CoordinatorView", bootstrap: str, output: Output
 ) -> None:
     from ottla.base.clock import SystemClock
     from ottla.diagnosis.words.transactions import holding_fields
@@ -97,7 +90,7 @@ def _show(
 
     now_ms = SystemClock().now_ms()
     judged = [[judge(one, view, now_ms) for one in each.holdings] for each in held]
-    if as_json:
+    if output.as_json:
         for each, ones in zip(held, judged, strict=True):
             print_json(_partition_fields(each))
             for index, one in enumerate(ones):
@@ -105,7 +98,9 @@ def _show(
         return
     for each, ones in zip(held, judged, strict=True):
         if ones:
-            _show_partition(new_console(), each, ones, bootstrap)
+            click.echo(_waiting_text(each, ones))
+            if not output.is_quiet:
+                _show_transactions(ones, bootstrap)
         else:
             click.echo(
                 f"{each.where}: nothing is stuck: read_committed consumers see all up to offset "
@@ -113,15 +108,16 @@ def _show(
             )
 
 
-def _show_replicas(replicas: "list[StuckReplica]", target: str, as_json: bool) -> None:
+def _show_replicas(replicas: "list[StuckReplica]", target: str, output: Output) -> None:
     from ottla.cli.explain.stuck_replicas import replica_fields, replica_lines
 
     for one in replicas:
-        if as_json:
+        line, *ways = replica_lines(one, target)
+        if output.as_json:
             print_json(replica_fields(one, target))
-        else:
-            for line in replica_lines(one, target):
-                click.echo(line)
+            continue
+        for each in (line, *(() if output.is_quiet else ways)):
+            click.echo(each)
 
 
 def _partition_fields(held: "PartitionHeld") -> dict[str, object]:
@@ -137,48 +133,41 @@ def _partition_fields(held: "PartitionHeld") -> dict[str, object]:
     }
 
 
-def _show_partition(
-    console: "Console", held: "PartitionHeld", judged: "list[Judged]", bootstrap: str
-) -> None:
-    from ottla.diagnosis.words.transactions import verdict_text, ways_out
-
+def _waiting_text(held: "PartitionHeld", judged: "list[Judged]") -> str:
     waiting = offsets_text(held.last_stable_offset, held.end_offset - 1)
-    console.print(
+    return (
         f"{held.where}: read_committed consumers see nothing from offset "
         f"{held.last_stable_offset} on; {waiting} wait for "
         f"{counted(len(judged), 'open transaction')}"
     )
-    console.print(_table(judged))
+
+
+def _show_transactions(judged: "list[Judged]", bootstrap: str) -> None:
+    from ottla.diagnosis.words.transactions import verdict_text, ways_out
+
+    click.echo()
+    columns = ("producer", "#from offset", "began (UTC)", "last wrote (UTC)", "is",
+               "transactional id")  # fmt: skip
+    print_rows(columns, [_row(one) for one in judged])
     first = judged[0]
-    console.print(
+    click.echo(
         f"the transaction of producer {first.holding.producer_id} from offset "
         f"{first.holding.first_offset} holds it back: it {verdict_text(first)}"
     )
-    console.print("to free the partition:")
+    click.echo("to free the partition:")
     for line in ways_out(first, bootstrap):
-        console.print(f"  - {line}")
+        click.echo(f"  - {line}")
 
 
-def _table(judged: "list[Judged]") -> object:
+def _row(one: "Judged") -> tuple[object, ...]:
     from ottla.storage.diagnosis.open_transactions import began_ms
 
-    columns = (
-        "producer",
-        "from offset",
-        "began (UTC)",
-        "last wrote (UTC)",
-        "is",
-        "transactional id",
+    began = began_ms(one)
+    return (
+        f"{one.holding.producer_id}/{one.holding.producer_epoch}",
+        one.holding.first_offset,
+        "" if began is None else second_text(began),
+        second_text(one.holding.last_timestamp_ms),
+        one.verdict.value,
+        one.coordinated.transactional_id if one.coordinated else "",
     )
-    table = new_table(*columns)
-    for one in judged:
-        began = began_ms(one)
-        table.add_row(
-            f"{one.holding.producer_id}/{one.holding.producer_epoch}",
-            str(one.holding.first_offset),
-            "" if began is None else second_text(began),
-            second_text(one.holding.last_timestamp_ms),
-            one.verdict.value,
-            one.coordinated.transactional_id if one.coordinated else "",
-        )
-    return table

@@ -12,27 +12,14 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.texts import parse_places
 from ottla.cli.completion.names import complete_groups, complete_topics
 from ottla.cli.groups.known import KnownGroups
+from ottla.cli.output import Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    confirm,
-    counted,
-    json_option,
-    print_json,
-    quiet_option,
-    with_options,
-    yes_option,
-)
+from ottla.cli.terminal import confirm, counted, print_json, yes_option
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.diagnosis.offset_reset import PlannedOffset, Reset
-
-output_options = with_options(
-    click.option("--csv", "as_csv", is_flag=True, help="Print lines of TOPIC,PARTITION,OFFSET."),
-    json_option,
-    quiet_option,
-)
 
 
 @click.command(
@@ -69,7 +56,8 @@ output_options = with_options(
     help="Offsets from lines of TOPIC,PARTITION,OFFSET.",
 )
 @click.option("--yes", "-y", "--execute", "is_executed", is_flag=True, help="Commit the offsets.")
-@output_options
+@click.option("--csv", "as_csv", is_flag=True, help="Print lines of TOPIC,PARTITION,OFFSET.")
+@output_options()
 def reset_command(
     target: Target,
     group: str,
@@ -115,8 +103,8 @@ def reset_command(
 @target_argument()
 @click.argument("group", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("offsets", metavar="TOPIC:PARTITION=OFFSET...", nargs=-1, required=True)
-@quiet_option
-def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quiet: bool) -> None:
+@output_options()
+def commit_command(target: Target, group: str, offsets: tuple[str, ...], output: Output) -> None:
     """Commit offsets for GROUP, which is created if missing and must have no members."""
     from ottla.client.resets import check_nobody_reads, check_there
 
@@ -125,8 +113,13 @@ def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quie
         check_there(admin, list(wanted))
         check_nobody_reads(admin, group, KnownGroups(admin).names)
         admin.alter_group_offsets(group, wanted)
-    if not is_quiet:
-        click.echo(f"{group}: committed {counted(len(wanted), 'offset')}")
+    output.say(
+        f"{group}: committed {counted(len(wanted), 'offset')}",
+        *(
+            {"group": group, "topic": one.topic, "partition": one.partition, "offset": offset}
+            for one, offset in wanted.items()
+        ),
+    )
 
 
 @click.command(
@@ -150,13 +143,13 @@ def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quie
     help="Delete only the offsets of this topic; repeatable.",
 )
 @yes_option
-@quiet_option
+@output_options()
 def delete_command(
     target: Target,
     patterns: tuple[str, ...],
     topics: tuple[str, ...],
     is_confirmed: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Delete groups with their offsets, or their offsets of some topics.
 
@@ -176,13 +169,19 @@ def delete_command(
             f"Delete {offsets}{counted(len(names), 'group')} ({what}){of}?",
             is_confirmed=is_confirmed,
         )
+        gone: list[dict[str, Any]] = []
         if not topics:
             admin.delete_groups(names)
+            gone += ({"group": name, "is_deleted": True} for name in names)
         for name in names if topics else ():
             committed = {key: one.offset for key, one in admin.group_offsets(name).items()}
-            admin.delete_group_offsets(name, places_to_reset(admin, name, topics, committed))
-    if not is_quiet:
-        click.echo(f"deleted {offsets}{what}{of}")
+            places = places_to_reset(admin, name, topics, committed)
+            admin.delete_group_offsets(name, places)
+            gone += (
+                {"group": name, "topic": topic, "partition": index, "is_deleted": True}
+                for topic, index in places
+            )
+    output.say(f"deleted {offsets}{what}{of}", *gone)
     known.end()
 
 
@@ -230,19 +229,13 @@ def _commit(text: str) -> tuple[TopicPartition, int]:
 
 
 def _show(
-    group: str,
-    planned: "list[PlannedOffset]",
-    *,
-    is_executed: bool,
-    as_csv: bool,
-    as_json: bool,
-    is_quiet: bool,
+    group: str, planned: "list[PlannedOffset]", output: Output, *, is_executed: bool, as_csv: bool
 ) -> None:
     from ottla.diagnosis.offset_reset import csv_of
 
     if as_csv:
         click.echo(csv_of(planned), nl=False)
-    elif as_json:
+    elif output.as_json:
         for one in planned:
             print_json(
                 {
@@ -256,13 +249,12 @@ def _show(
                     "is_done": is_executed,
                 }
             )
-    elif not is_quiet:
+    elif not output.is_quiet:
         columns = ("topic", "#partition", "#committed", "#then", "#change", "#lag then", "")
         print_rows(columns, [_row(one) for one in planned])
-    if not is_quiet:
-        changed = counted(sum(one.is_changed for one in planned), "offset")
-        done = f"{changed} changed" if is_executed else f"{changed} would change; --yes does it"
-        click.echo(f"{group}: {done}", err=True)
+    changed = counted(sum(one.is_changed for one in planned), "offset")
+    done = f"{changed} changed" if is_executed else f"{changed} would change; --yes does it"
+    output.remark(f"{group}: {done}")
 
 
 def _row(one: "PlannedOffset") -> tuple[object, ...]:

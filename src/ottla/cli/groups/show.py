@@ -9,14 +9,10 @@ from ottla.base.errors import ApiError, RefusalError, UserError
 from ottla.base.texts import duration_text
 from ottla.cli.completion.names import complete_groups
 from ottla.cli.groups.known import KnownGroups
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    counted,
-    json_option,
-    print_json,
-    quiet_option,
-)
+from ottla.cli.terminal import counted, print_json
 
 if TYPE_CHECKING:
     from ottla.client.administration.descriptions import GroupDescription, PartitionLag
@@ -33,43 +29,39 @@ NO_GROUPS = "there are no groups yet"
 @target_argument()
 @click.argument("patterns", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups)
 @click.option("--state", "states", multiple=True, help="State, such as Stable; repeatable.")
-@json_option
-@quiet_option
+@output_options(NAMES_ONLY)
 def list_command(
     target: Target,
     patterns: tuple[str, ...],
     states: tuple[str, ...],
-    as_json: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """List groups with their lag: records to read, and the age of the first of them.
 
-    With -q only the names are printed. If a broker does not answer, what the others know is listed,
-    and the command exits with 1.
+    If a broker does not answer, what the others know is listed, and the command exits with 1.
     """
     with target.groups() as admin:
         known = KnownGroups(admin, states=states)
         names = known.matching(patterns)
-        if is_quiet:
-            for name in names:
-                click.echo(name)
+        if output.is_brief:
+            output.names(names)
         else:
-            _list(admin, names, known, as_json)
+            _list(admin, names, known, output)
     known.end()
 
 
-def _list(admin: "GroupList", names: list[str], known: KnownGroups, as_json: bool) -> None:
+def _list(admin: "GroupList", names: list[str], known: KnownGroups, output: Output) -> None:
     now_ms = SystemClock().now_ms()
     described = admin.describe_groups(names)
     found = [(one, _known_lags(admin, one, now_ms, known)) for one in described]
-    if as_json:
-        for one, lags in found:
-            print_json(_fields(one, lags))
-    elif found:
-        columns = ("group", "state", "protocol", "#members", "topics", "#lag", "#late by")
-        print_rows(columns, [_row(one, lags) for one, lags in found])
-    else:
-        click.echo(NO_GROUPS, err=True)
+    output.listing(
+        found,
+        ("group", "state", "protocol", "#members", "topics", "#lag", "#late by"),
+        (_row(one, lags) for one, lags in found),
+        fields=lambda one: _fields(*one),
+        name=lambda one: one[0].group,
+        none=NO_GROUPS,
+    )
 
 
 def _known_lags(
@@ -109,8 +101,8 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag] | None") -> tuple[ob
 @click.argument(
     "patterns", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_groups
 )
-@json_option
-def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def describe_command(target: Target, patterns: tuple[str, ...], output: Output) -> None:
     """Describe groups: members, and for each partition offsets and lag in records and time.
 
     If a broker does not answer, what the others know is printed, and the command exits with 1.
@@ -118,10 +110,15 @@ def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -
     now_ms = SystemClock().now_ms()
     with target.groups() as admin:
         known = KnownGroups(admin)
-        described = admin.describe_groups(known.matching(patterns))
+        names = known.matching(patterns)
+        if output.is_brief:
+            output.names(names)
+            known.end()
+            return
+        described = admin.describe_groups(names)
         found = [(one, _known_lags(admin, one, now_ms, known)) for one in described]
     for number, (one, lags) in enumerate(found):
-        if as_json:
+        if output.as_json:
             print_json({**_fields(one, lags), **_details(one, lags)})
             continue
         if number:

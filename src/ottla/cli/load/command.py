@@ -11,6 +11,7 @@ from ottla.cli.load.objects import report_object
 from ottla.cli.load.options import check_load_options, load_options, with_load_options
 from ottla.cli.load.places import matching_places, named_places
 from ottla.cli.load.text import progress_words, show_report, show_rerun
+from ottla.cli.output import Output
 from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_json
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
 @click.argument("topic_arguments", metavar="[TOPIC]...", nargs=-1)
 @with_load_options
 def load_command(
-    source: str, topic_arguments: tuple[str, ...], topics: tuple[str, ...], **given: Any
+    source: str,
+    topic_arguments: tuple[str, ...],
+    topics: tuple[str, ...],
+    output: Output,
+    **given: Any,
 ) -> None:
     """Load new records of topics into Parquet, each record exactly once.
 
@@ -47,7 +52,7 @@ def load_command(
     quicken(given["engine"])
     topics = (*topic_arguments, *topics)
     check_load_options(topics, given)
-    console = new_console()
+    console = new_console(is_quiet=output.is_quiet)
     named = named_places(source, topics, given)
     if given["check"]:
         for one in named:
@@ -73,29 +78,29 @@ def load_command(
             return load_job(place, engine, show, load_options(given, place.topic))
 
         if given["follow"]:
-            run_follower(console, places, open_job, given)
+            run_follower(console, places, open_job, given, output)
             return
         jobs = [open_job(one) for one in places()]
         if not jobs:
             raise UserError(f"{source} has no topic that matches {given['pattern']}")
         if given["rerun"]:
-            _rerun(console, jobs[0], given)
+            _rerun(console, jobs[0], given, output)
         else:
-            _load(console, jobs, as_json=given["as_json"])
+            _load(console, jobs, output)
 
 
-def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any]) -> None:
+def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any], output: Output) -> None:
     from ottla.loading.rerun import rerun
     from ottla.loading.rerun_plan import rerun_range
 
     report = rerun(job, rerun_range(given["start"], given["end"], job.place.topic))
-    if given["as_json"]:
+    if output.as_json:
         print_json(report_object(report))
     else:
         show_rerun(console, report)
 
 
-def _load(console: "Console", jobs: "list[LoadJob]", *, as_json: bool) -> None:
+def _load(console: "Console", jobs: "list[LoadJob]", output: Output) -> None:
     from ottla.loading.load import load
 
     for job in jobs:
@@ -104,7 +109,7 @@ def _load(console: "Console", jobs: "list[LoadJob]", *, as_json: bool) -> None:
         except OSError as error:
             error.filename = error.filename or job.place.into
             raise
-        if as_json:
+        if output.as_json:
             print_json(report_object(report))
         else:
             show_report(console, report)

@@ -15,6 +15,7 @@ from ottla.cli.endings import EXIT_FAILED
 from ottla.cli.load.objects import report_object, status_object
 from ottla.cli.load.options import follow_rule
 from ottla.cli.load.text import commit_line
+from ottla.cli.output import Output
 from ottla.cli.settings_files import read_client_settings
 from ottla.cli.terminal import Stopping, print_json
 
@@ -33,13 +34,14 @@ def run_follower(
     places: Places,
     open_job: "Callable[[LoadPlace], LoadJob]",
     given: Mapping[str, Any],
+    output: Output,
 ) -> None:
     """Runs until a signal stops it; exits with 1 if a table then lacks records that could not be
     loaded.
     """
     from ottla.loading.follow import Follower, Wanted
 
-    watcher = _Watcher(as_json=given["as_json"])
+    watcher = _Watcher(output)
     leadership = Leadership(given["with_leader"], given["source_config"])
 
     def wanted(place: "LoadPlace") -> Wanted:
@@ -56,7 +58,7 @@ def run_follower(
         if given["metrics"] is not None:
             stack.callback(_serve_metrics(given["metrics"], follower, watcher))
         for report in follower.run(stop):
-            if given["as_json"]:
+            if output.as_json:
                 print_json(report_object(report))
             else:
                 console.print(commit_line(report))
@@ -65,7 +67,7 @@ def run_follower(
         click.echo(f"ottla: {one.topic} is not loaded to its end: {one.error}", err=True)
     if failed:
         sys.exit(EXIT_FAILED)
-    if not given["as_json"]:
+    if not output.as_json:
         console.print("stopped: everything appended so far is loaded")
 
 
@@ -123,8 +125,8 @@ def _stop_at_eof(stop: Stopping) -> None:
 class _Watcher:
     """Reports changes: each new error on standard error, and the lag as JSON if requested."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, output: Output) -> None:
+        self._output = output
         self._clock = SystemClock()
         self._seen: dict[str, FollowStatus] = {}
         self.is_ready = False
@@ -136,8 +138,8 @@ class _Watcher:
         if status.error is not None and (before is None or before.error != status.error):
             click.echo(f"{status.topic}: {status.error}; it is tried again", err=True)
         if before is not None and before.error is not None and status.error is None:
-            click.echo(f"{status.topic}: it is loaded now", err=True)
-        if self._as_json and (before is None or _told(before) != _told(status)):
+            self._output.remark(f"{status.topic}: it is loaded now")
+        if self._output.as_json and (before is None or _told(before) != _told(status)):
             print_json(status_object(status, self._clock.now_ms()))
 
 

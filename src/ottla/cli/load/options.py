@@ -11,13 +11,14 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.cli.engines import engine_option
 from ottla.cli.load.places import check_places
+from ottla.cli.output import output_options
 from ottla.cli.settings_files import (
     client_config_option,
     read_client_settings,
     read_registry_login,
     registry_options,
 )
-from ottla.cli.terminal import json_option, parse_seconds, parse_size, with_options
+from ottla.cli.terminal import parse_seconds, parse_size, with_options
 
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
@@ -197,7 +198,7 @@ with_load_options = with_options(
         metavar="HOST:PORT",
         help="Address of /metrics for Prometheus, with the lag of each table, with --follow.",
     ),
-    json_option,
+    output_options("Print nothing but errors and warnings."),
     client_config_option("source"),
     click.option(
         "--until-eof", is_flag=True, hidden=True, help="Exit when standard input is closed."

@@ -1,12 +1,12 @@
 """`ottla log check`: finds damage in a log directory."""
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.endings import named_files
+from ottla.cli.output import Output, output_options
 from ottla.cli.terminal import ExampleCommand, counted
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ EXIT_FINDINGS = 1
 @click.command("check", cls=ExampleCommand, examples=("ottla log check data/",))
 @click.argument("directory", metavar="DIR")
 @click.option("--deep", is_flag=True, help="Decompress every batch and read its records.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def check_command(directory: str, deep: bool, as_json: bool) -> None:
+@output_options()
+def check_command(directory: str, deep: bool, output: Output) -> None:
     """Check the log directory or partition's directory DIR.
 
     Exits with 0 if it is sound; otherwise prints a line for each finding, with the file, the byte
@@ -32,16 +32,15 @@ def check_command(directory: str, deep: bool, as_json: bool) -> None:
 
     with named_files(directory):
         report = check(OsFileSystem(), directory, deep=deep)
-    write_report(report, as_json=as_json)
+    write_report(report, output)
     if not report.is_sound:
         sys.exit(EXIT_FINDINGS)
 
 
-def write_report(report: "CheckReport", *, as_json: bool, only_summary: bool = False) -> None:
+def write_report(report: "CheckReport", output: Output, *, only_summary: bool = False) -> None:
     for finding in () if only_summary else report.findings:
-        click.echo(json.dumps(finding_fields(finding)) if as_json else finding_text(finding))
-    summary = summary_fields(report)
-    click.echo(json.dumps(summary) if as_json else summary_text(report))
+        output.say(finding_text(finding), finding_fields(finding))
+    output.say(summary_text(report), summary_fields(report))
 
 
 def finding_text(finding: "Finding") -> str:

@@ -10,6 +10,7 @@ import click
 
 from ottla.base.times import time_text
 from ottla.cli.endings import named_files
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, offsets_text, print_json, text_of_bytes
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.rows import Row
@@ -28,8 +29,8 @@ ROWS_PER_TABLE = 500
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--deep", is_flag=True, help="Also print the records of each batch.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def dump_command(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def dump_command(paths: tuple[str, ...], deep: bool, output: Output) -> None:
     """Print what each PATH holds: a file, a partition's directory or a log directory.
 
     Damage is shown where it is, and does not end the listing. Nothing is written, and a running
@@ -39,13 +40,17 @@ def dump_command(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
     from ottla.storage.diagnosis.dump import dump_file, files_to_dump
 
     files = OsFileSystem()
-    if as_json:
+    if output.as_json:
         write: Callable[[str, Iterable[Row]], None] = write_json
     else:
         write = Listing(deep=deep).write
     for path in paths:
         with named_files(path):
-            for one in files_to_dump(files, path):
+            found = files_to_dump(files, path)
+            if output.is_brief:
+                output.names(found)
+                continue
+            for one in found:
                 write(one, dump_file(files, one, deep=deep))
 
 

@@ -4,14 +4,15 @@ import click
 
 from ottla.base.errors import CorruptionError, RefusalError
 from ottla.cli.endings import named_files
-from ottla.cli.terminal import ExampleCommand, print_json
+from ottla.cli.output import Output, output_options
+from ottla.cli.terminal import ExampleCommand
 
 
 @click.command("give-up", cls=ExampleCommand, examples=("ottla log give-up data/ orders-3",))
 @click.argument("directory", metavar="DIR")
 @click.argument("partition", metavar="TOPIC-PARTITION")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def give_up_command(directory: str, partition: str, as_json: bool) -> None:
+@output_options()
+def give_up_command(directory: str, partition: str, output: Output) -> None:
     """Replace a lost partition of the log directory DIR by an empty one.
 
     Use it for a partition that a broker refuses because its directory is missing, if the directory
@@ -32,7 +33,7 @@ def give_up_command(directory: str, partition: str, as_json: bool) -> None:
             offset = give_up(files, directory, partition, entry.topic_id if entry else None)
     except CorruptionError as error:
         raise RefusalError(f"{error}; put the directory of {partition} back instead") from error
-    if as_json:
-        print_json({"type": "empty", "partition": partition, "first_offset": offset})
-        return
-    click.echo(f"{directory}/{partition}: empty, from offset {offset} on")
+    output.say(
+        f"{directory}/{partition}: empty, from offset {offset} on",
+        {"type": "empty", "partition": partition, "first_offset": offset},
+    )

@@ -9,7 +9,8 @@ import click
 from ottla.base.errors import UserError
 from ottla.cli.endings import named_files
 from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
-from ottla.cli.terminal import ExampleCommand, counted, print_json
+from ottla.cli.output import Output, output_options
+from ottla.cli.terminal import ExampleCommand, counted
 from ottla.storage.diagnosis.findings import LostOffsets
 from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan
 
@@ -41,9 +42,9 @@ STEPS = {
 @click.option("--copy-to", metavar="NEWDIR", help="Copy DIR to NEWDIR and repair the copy.")
 @click.option("--deep", is_flag=True, help="Decompress every batch to find damage.")
 @click.option("--discard", is_flag=True, help="Discard the bytes that are cut out.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@output_options()
 def repair_command(
-    directory: str, in_place: bool, copy_to: str | None, deep: bool, discard: bool, as_json: bool
+    directory: str, in_place: bool, copy_to: str | None, deep: bool, discard: bool, output: Output
 ) -> None:
     """Plan the repair of the log directory or partition's directory DIR, and carry it out.
 
@@ -55,7 +56,7 @@ def repair_command(
 
     if in_place and copy_to is not None:
         raise UserError("--in-place and --copy-to exclude each other")
-    writer = PlanWriter(as_json=as_json, discard=discard)
+    writer = PlanWriter(output, discard=discard)
     with named_files(directory):
         if copy_to is not None:
             copy_directory(OsFileSystem(), os.path.abspath(directory), os.path.abspath(copy_to))
@@ -74,14 +75,15 @@ def show(directory: str, writer: "PlanWriter", *, deep: bool) -> bool:
 
     report, plan = plan_for(OsFileSystem(), directory, deep=deep)
     writer.write(plan)
-    if writer.as_json:
-        write_report(report, as_json=True, only_summary=True)
+    output = writer.output
+    if output.as_json:
+        write_report(report, output, only_summary=True)
     elif report.is_live:
-        click.echo(f"{directory} is in use: stop the broker before a repair.")
+        output.say(f"{directory} is in use: stop the broker before a repair.")
     elif plan.actions:
-        click.echo("Nothing was changed: --in-place does this, --copy-to NEWDIR does it on a copy.")
+        output.say("Nothing was changed: --in-place does this, --copy-to NEWDIR does it on a copy.")
     elif plan.is_empty:
-        click.echo(f"{directory}: nothing to repair")
+        output.say(f"{directory}: nothing to repair")
     return plan.is_empty
 
 
@@ -94,17 +96,16 @@ def carry_out(directory: str, writer: "PlanWriter", *, deep: bool, discard: bool
         now_ms=int(time.time() * 1000), deep=deep, discard=discard, on_plan=writer.write
     )
     report = repair(OsFileSystem(), directory, options)
-    if not writer.as_json:
-        click.echo(writer.summary())
-    write_report(report, as_json=writer.as_json, only_summary=False)
+    writer.output.say(writer.summary())
+    write_report(report, writer.output)
     return report.is_sound
 
 
 class PlanWriter:
     """Prints plans, and sums up what they cost."""
 
-    def __init__(self, *, as_json: bool, discard: bool) -> None:
-        self.as_json = as_json
+    def __init__(self, output: Output, *, discard: bool) -> None:
+        self.output = output
         self._discard = discard
         self._cuts: list[Action] = []
         self._step_count = 0
@@ -113,15 +114,15 @@ class PlanWriter:
         self._step_count += len(plan.actions)
         self._cuts += [one for one in plan.actions if one.kind is ActionKind.CUT_OUT]
         for action in plan.actions:
-            if self.as_json:
-                print_json(action_fields(action, discard=self._discard))
-            else:
-                click.echo(action_text(action, discard=self._discard))
+            self.output.say(
+                action_text(action, discard=self._discard),
+                action_fields(action, discard=self._discard),
+            )
         for finding in plan.unmendable:
-            if self.as_json:
-                print_json({**finding_fields(finding), "type": "unmendable"})
-            else:
-                click.echo(f"{finding.text} (no repair is known: restore the file)")
+            self.output.say(
+                f"{finding.text} (no repair is known: restore the file)",
+                {**finding_fields(finding), "type": "unmendable"},
+            )
 
     def summary(self) -> str:
         """Summarizes what was done, and what is lost."""

@@ -10,6 +10,7 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.cli.mirror.options import with_pair
+from ottla.cli.output import Output
 from ottla.cli.settings_files import read_security
 from ottla.cli.terminal import (
     ExampleCommand,
@@ -66,6 +67,7 @@ class CopyOptions:
     name: str
     source_config: Path | None
     target_config: Path | None
+    output: Output = Output()
 
     @property
     def source_security(self) -> "Security":
@@ -149,7 +151,6 @@ def mirror_command(source: str, target: str, **options: Any) -> None:
 
 def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     """Copies, and reports the result; exits with 1 if something was refused."""
-
     from ottla.base.clock import SystemClock
     from ottla.cli.mirror.text import Totals, draw, new_line, partition_words, round_words
     from ottla.client.connection import UnreachableError
@@ -165,7 +166,8 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     security = given.source_security
     if given.target_config is not None:
         raise UserError(f"{target} is a directory; --target-config is for --mode reproduce")
-    console, clock = new_console(), SystemClock()
+    output = given.output
+    console, clock = new_console(is_quiet=not output.is_prose), SystemClock()
     options = MirrorOptions(
         selection=Selection(topics=given.topics, exclude=given.exclude),
         allow_gaps=given.allow_gaps,
@@ -177,7 +179,7 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
         if given.skip_damaged:
             raise UserError("--skip-damaged works within one process; omit it or --engine spark")
         bulk_with_spark(source, directory, (options, security), console)
-    totals = Totals(console, target, is_following=given.follow)
+    totals = Totals(console, target, output, is_following=given.follow)
     with (
         Stopping() as stop,
         contextlib.closing(

@@ -2,6 +2,7 @@
 
 import click
 
+from ottla.cli.output import output_options
 from ottla.cli.settings_files import client_config_option
 from ottla.cli.terminal import with_options
 
@@ -19,4 +20,5 @@ with_pair = with_options(
     ),
     client_config_option("source"),
     client_config_option("target"),
+    output_options(),
 )

@@ -26,14 +26,14 @@ def reproduce(source: str, target: str, given: "CopyOptions") -> None:
         raise UserError(f"{target}: --mode reproduce sends to a broker; name its HOST:PORT")
     if given.engine != "local":
         raise UserError("--mode reproduce has one engine, local; omit --engine")
-    console = new_console()
+    console = new_console(is_quiet=not given.output.is_prose)
     options = ReproduceOptions(
         selection=Selection(topics=given.topics, exclude=given.exclude),
         allow_gaps=given.allow_gaps,
         name=given.name,
         client=read_client_settings(given.target_config),
     )
-    totals = Totals(console, target, is_following=given.follow)
+    totals = Totals(console, target, given.output, is_following=given.follow)
     with (
         Stopping() as stop,
         contextlib.closing(

@@ -2,13 +2,14 @@
 
 import sys
 import time
-from dataclasses import field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, field
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.values import dataclass
-from ottla.cli.terminal import ProgressLine, counted, new_table
+from ottla.cli.output import Output
+from ottla.cli.terminal import ProgressLine, counted, new_table, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,8 +66,12 @@ class TopicTotal:
 class Totals:
     """Sums up rounds. While following, each round that copied something is a line."""
 
-    def __init__(self, console: "Console", target: str, *, is_following: bool) -> None:
+    def __init__(
+        self, console: "Console", target: str, output: Output, *, is_following: bool
+    ) -> None:
+        """The console is for people: with `--json` and `-q` it prints nothing."""
         self._console = console
+        self._as_json = output.as_json
         self._target = target
         self._is_following = is_following
         self._began = time.monotonic()
@@ -88,7 +93,11 @@ class Totals:
             self.say_once(f"topic {topic}: unknown settings: {', '.join(names)}")
         for place, reason in report.refusals.items():
             self.say_once(f"{place}: {reason}")
-        if self._is_following and report.size:
+        if not self._is_following or not report.size:
+            return
+        if self._as_json:
+            print_json(_round_fields(report))
+        else:
             self._console.print(_round_line(report))
 
     def _add_partition(self, one: "PartitionReport") -> None:
@@ -110,9 +119,42 @@ class Totals:
             click.echo(f"ottla: {text}", err=True)
 
     def finish(self) -> None:
-        """Prints the table and a last line; exits with 1 if something was refused or
-        interrupted.
+        """Prints the table and a last line, or an object for each topic and a last one; exits with
+        1 if something was refused or interrupted.
         """
+        if self._as_json:
+            self._print_objects()
+        else:
+            self._print_table()
+        if self._refusals or (self.was_stopped and not self._is_following):
+            sys.exit(EXIT_REFUSED)
+
+    def _print_objects(self) -> None:
+        for name, topic in sorted(self._topics.items()):
+            print_json(
+                {
+                    "type": "topic",
+                    "topic": name,
+                    "new_offsets": topic.offset_count,
+                    "size": topic.size,
+                    "end_offsets": {str(index): end for index, end in sorted(topic.ends.items())},
+                    "gaps": [{"partition": index, **asdict(gap)} for index, gap in topic.gaps],
+                }
+            )
+        print_json(
+            {
+                "type": "summary",
+                "target": self._target,
+                "size": sum(one.size for one in self._topics.values()),
+                "seconds": round(time.monotonic() - self._began, 3),
+                "committed_offsets": self._commit_count,
+                "committed_offsets_ahead": self._held_back,
+                "refused": self._refusals,
+                "was_stopped": self.was_stopped,
+            }
+        )
+
+    def _print_table(self) -> None:
         table = new_table("topic", "partitions", "new offsets", "bytes", "ends at")
         for name, topic in sorted(self._topics.items()):
             ends = ", ".join(f"{end:,}" for _, end in sorted(topic.ends.items())[:6])
@@ -125,8 +167,6 @@ class Totals:
             )
         self._console.print(table)
         self._console.print(self._last_line())
-        if self._refusals or (self.was_stopped and not self._is_following):
-            sys.exit(EXIT_REFUSED)
 
     def _last_line(self) -> str:
         from rich.filesize import decimal
@@ -152,3 +192,11 @@ def _round_line(report: "RoundReport") -> str:
     names = ", ".join(f"{one.name} to {one.until_offset:,}" for one in moved[:4])
     more = f" and {len(moved) - 4} more" if len(moved) > 4 else ""
     return f"{time.strftime('%H:%M:%S')} {decimal(report.size)}: {names}{more}"
+
+
+def _round_fields(report: "RoundReport") -> dict[str, Any]:
+    return {
+        "type": "round",
+        "size": report.size,
+        "until_offsets": {one.name: one.until_offset for one in report.partitions if one.size},
+    }

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.mirror.options import with_pair
+from ottla.cli.output import Output
 from ottla.cli.settings_files import read_security
-from ottla.cli.terminal import ExampleCommand, ProgressLine, counted, new_console
+from ottla.cli.terminal import ExampleCommand, counted, progress_line
 
 if TYPE_CHECKING:
     from ottla.mirror.source import Source
@@ -30,7 +31,12 @@ EXIT_DIFFERENT = 1
     "--groups/--no-groups", default=True, help="Compare the committed offsets of consumer groups."
 )
 def verify_command(
-    source: str, target: str, topics: tuple[str, ...], exclude: tuple[str, ...], **given: Any
+    source: str,
+    target: str,
+    topics: tuple[str, ...],
+    exclude: tuple[str, ...],
+    output: Output,
+    **given: Any,
 ) -> None:
     """Compare TARGET with SOURCE: offsets, leader epochs and the checksum of every batch.
 
@@ -49,10 +55,10 @@ def verify_command(
     with (
         contextlib.closing(_opened(source, given["source_config"])) as ours,
         contextlib.closing(_opened(target, given["target_config"])) as theirs,
-        ProgressLine(new_console(stderr=True), "looking at the source") as line,
+        progress_line("looking at the source", is_shown=not output.is_quiet) as line,
     ):
         report = Verification(ours, theirs, options, line.say).run()
-    show(report, time.monotonic() - began)
+    show(report, time.monotonic() - began, output)
 
 
 def _opened(place: str, config: Path | None) -> "Source":
@@ -61,12 +67,13 @@ def _opened(place: str, config: Path | None) -> "Source":
     return open_source(place, sleep=time.sleep, security=read_security(config))
 
 
-def show(report: "VerifyReport", seconds: float) -> None:
+def show(report: "VerifyReport", seconds: float, output: Output) -> None:
     """Prints the differences and what was compared; exits with 1 if there are any."""
     from rich.filesize import decimal
 
     for one in report.differences:
-        click.echo(f"{one.place}: {one.text}")
+        fields = {"type": "difference", "place": one.place, "text": one.text}
+        output.say(f"{one.place}: {one.text}", fields)
     words = [
         f"{counted(f'{report.batch_count:,}', 'batch')} of "
         f"{counted(f'{report.topic_count:,}', 'topic')}, "
@@ -79,6 +86,19 @@ def show(report: "VerifyReport", seconds: float) -> None:
         words.append(f"the target is {report.lag:,} offsets short")
     count = len(report.differences)
     words.append(counted(count, "difference") if count else "no difference")
-    click.echo("; ".join(words))
+    output.say(
+        "; ".join(words),
+        {
+            "type": "summary",
+            "topics": report.topic_count,
+            "partitions": report.partition_count,
+            "batches": report.batch_count,
+            "size": report.size,
+            "groups": report.group_count,
+            "lag": report.lag,
+            "differences": count,
+            "is_equal": not count,
+        },
+    )
     if report.differences:
         sys.exit(EXIT_DIFFERENT)

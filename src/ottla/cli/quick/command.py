@@ -11,14 +11,13 @@ from contextlib import contextmanager
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import given_settings
 from ottla.cli.terminal import (
     LOOK_S,
     ExampleCommand,
     Stopping,
-    json_option,
     print_json,
-    quiet_option,
 )
 
 EXIT_NOT_FOUND = 127
@@ -64,28 +63,25 @@ CLIENTS = {
     help="Topic to create first; repeatable. Others are created when a client asks for them.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
-@json_option
-@quiet_option
+@output_options("Print the address only.")
 def quick_command(
     command: tuple[str, ...],
     listen: str,
     topics: tuple[str, ...],
     settings: tuple[str, ...],
-    as_json: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Run a broker whose data is removed when it ends.
 
     Prints what to paste into the common clients, and runs until SIGTERM or Ctrl-C. With a COMMAND
-    it runs that, with KAFKA_BOOTSTRAP_SERVERS in its environment, and exits with its exit code. -q
-    prints the address only.
+    it runs that, with KAFKA_BOOTSTRAP_SERVERS in its environment, and exits with its exit code.
     """
     counts = dict(map(_topic, topics))
     with _broker(listen, counts, given_settings(None, settings)) as address:
         if command:
             sys.exit(_run(command, address))
         with Stopping() as stopping:
-            _print(address, as_json=as_json, is_quiet=is_quiet)
+            _print(address, output)
             sys.stdout.flush()
             while not stopping.wait(LOOK_S * 10):
                 pass
@@ -113,11 +109,11 @@ def _topic(text: str) -> tuple[str, int]:
     return name, int(count) if colon else 1
 
 
-def _print(address: str, *, as_json: bool, is_quiet: bool) -> None:
+def _print(address: str, output: Output) -> None:
     lines = settings_lines(address)
-    if as_json:
+    if output.as_json:
         print_json({"address": address, "pid": os.getpid(), "clients": lines})
-    elif is_quiet:
+    elif output.is_quiet:
         click.echo(address)
     else:
         click.echo(f"ready {address} pid={os.getpid()}; Ctrl-C ends it, and its data is removed\n")

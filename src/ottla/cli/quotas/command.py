@@ -7,15 +7,10 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.texts import setting_value
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.settings_files import parse_setting
-from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    json_option,
-    print_json,
-    quiet_option,
-    with_options,
-)
+from ottla.cli.terminal import with_options
 
 if TYPE_CHECKING:
     from ottla.client.administration.quota_values import Quota
@@ -40,26 +35,27 @@ entity_options = with_options(
 @click.command("list", cls=TargetCommand, examples=("ottla quotas list localhost:9092",))
 @target_argument()
 @entity_options
-@json_option
-def list_command(target: Target, as_json: bool, **names: str | None) -> None:
+@output_options(NAMES_ONLY)
+def list_command(target: Target, output: Output, **names: str | None) -> None:
     """List quotas: all of them, or those of one user, client id or address."""
+    from ottla.client.administration.quota_values import entity_text
+
     entity = _entity(**names)
     with target.quotas() as known:
         found = known.describe_quotas(entity)
     found.sort(key=lambda one: sorted(map(str, one.entity.items())))
-    if as_json:
-        for one in found:
-            print_json({"entity": dict(one.entity), "limits": dict(one.limits)})
-        return
-    if not found:
-        click.echo("there are no quotas", err=True)
-        return
-    rows = [
-        (*(_name(one, kind) for kind in ("user", "client-id", "ip")), limit, f"{value:,.10g}")
-        for one in found
-        for limit, value in sorted(one.limits.items())
-    ]
-    print_rows(("user", "client id", "address", "limit", "#value"), rows)
+    output.listing(
+        found,
+        ("user", "client id", "address", "limit", "#value"),
+        (
+            (*(_name(one, kind) for kind in ("user", "client-id", "ip")), limit, f"{value:,.10g}")
+            for one in found
+            for limit, value in sorted(one.limits.items())
+        ),
+        fields=lambda one: {"entity": dict(one.entity), "limits": dict(one.limits)},
+        name=lambda one: entity_text(one.entity),
+        none="there are no quotas",
+    )
 
 
 @click.command(
@@ -70,9 +66,9 @@ def list_command(target: Target, as_json: bool, **names: str | None) -> None:
 @target_argument()
 @click.argument("limits", metavar="LIMIT=NUMBER...", nargs=-1, required=True)
 @entity_options
-@quiet_option
+@output_options()
 def set_command(
-    target: Target, limits: tuple[str, ...], is_quiet: bool, **names: str | None
+    target: Target, limits: tuple[str, ...], output: Output, **names: str | None
 ) -> None:
     """Set limits of a user, a client id or an address; bytes may be written as 10M."""
     from ottla.client.administration.quota_values import entity_text
@@ -83,9 +79,8 @@ def set_command(
     values = {name: _number(name, text) for name, text in pairs}
     with target.open() as cluster:
         QuotaAdmin(cluster).alter_quotas(entity, values)
-    if not is_quiet:
-        texts = ", ".join(f"{name}={value:.10g}" for name, value in values.items())
-        click.echo(f"{entity_text(entity)}: {texts}")
+    texts = ", ".join(f"{name}={value:.10g}" for name, value in values.items())
+    output.say(f"{entity_text(entity)}: {texts}", {"entity": entity, "limits": values})
 
 
 @click.command(
@@ -96,9 +91,9 @@ def set_command(
 @target_argument()
 @click.argument("limits", metavar="[LIMIT]...", nargs=-1)
 @entity_options
-@quiet_option
+@output_options()
 def remove_command(
-    target: Target, limits: tuple[str, ...], is_quiet: bool, **names: str | None
+    target: Target, limits: tuple[str, ...], output: Output, **names: str | None
 ) -> None:
     """Remove limits of a user, a client id or an address: those named, or all."""
     from ottla.client.administration.quota_values import entity_text
@@ -113,9 +108,12 @@ def remove_command(
         there = [name for one in found for name in one.limits]
         if not found or any(name not in there for name in limits):
             raise UnknownNameError("quota", limits[0] if limits else "", there, entity_text(entity))
-        admin.alter_quotas(entity, dict.fromkeys(limits or there))
-    if not is_quiet:
-        click.echo(f"{entity_text(entity)}: removed {', '.join(limits or there)}")
+        gone = limits or there
+        admin.alter_quotas(entity, dict.fromkeys(gone))
+    output.say(
+        f"{entity_text(entity)}: removed {', '.join(gone)}",
+        {"entity": entity, "removed": list(gone)},
+    )
 
 
 def _entity(user: str | None, client_id: str | None, ip: str | None) -> dict[str, str | None]:

@@ -7,6 +7,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.browsing.positions import parse_position
+from ottla.cli.output import quiet_option
 from ottla.cli.records.arrow_export import open_range
 from ottla.cli.records.file_formats import (
     FORMATS,
@@ -17,7 +18,6 @@ from ottla.cli.records.file_formats import (
 )
 from ottla.cli.records.progress import Flow, report_option
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import quiet_option
 
 
 class ExportCommand(TargetCommand):
@@ -52,7 +52,7 @@ class ExportCommand(TargetCommand):
 )
 @click.option("--until", default="end", metavar="POSITION", help="End of the range, exclusive.")
 @report_option
-@quiet_option
+@quiet_option()
 def export_command(
     target: Target, topic: str, output: Path, kind: str | None, **given: str
 ) -> None:

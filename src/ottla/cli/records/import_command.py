@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.output import quiet_option
 from ottla.cli.records.file_formats import FORMATS, format_of, read_file
 from ottla.cli.records.new_record import NewRecord
 from ottla.cli.records.produce import send_all, sending_options
 from ottla.cli.records.progress import Flow, report_option
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import quiet_option
 
 
 @click.command(
@@ -42,7 +42,7 @@ from ottla.cli.terminal import quiet_option
 )
 @sending_options
 @report_option
-@quiet_option
+@quiet_option()
 def import_command(target: Target, topic: str, files: tuple[Path, ...], **given: Any) -> None:
     """Write the records of Parquet, CSV, JSON lines, Arrow or DuckDB files to TOPIC.
 

@@ -12,6 +12,7 @@ import click
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.browsing.positions import parse_time
+from ottla.cli.output import quiet_option
 from ottla.cli.records import inputs
 from ottla.cli.records.encodings import encoding_of
 from ottla.cli.records.inputs import PAUSE, InputOptions, Pause, Reader, Records
@@ -21,7 +22,7 @@ from ottla.cli.records.reading import encoding_option, schema_options
 from ottla.cli.records.templates import unescaped
 from ottla.cli.settings_files import parse_setting, with_secrets
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import quiet_option, with_options
+from ottla.cli.terminal import with_options
 
 if TYPE_CHECKING:
     from ottla.client.target import Target as ClientTarget
@@ -111,7 +112,7 @@ sending_options = with_options(
 @click.option(
     "--json-report", "as_json", is_flag=True, help="Print one JSON object of what was produced."
 )
-@quiet_option
+@quiet_option()
 def produce_command(target: Target, topic: str, files: tuple[str, ...], **given: Any) -> None:
     """Write records to TOPIC: each line of the FILEs, or of standard input, is a value.
 

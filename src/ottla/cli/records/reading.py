@@ -27,10 +27,11 @@ from ottla.browsing.positions import (
     times_of,
 )
 from ottla.browsing.sources import RecordSource
+from ottla.cli.output import quiet_option
 from ottla.cli.records.encodings import ENCODINGS, encoding_of, field_reader
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.settings_files import read_registry_login, registry_options
-from ottla.cli.terminal import quiet_option, with_options
+from ottla.cli.terminal import with_options
 
 if TYPE_CHECKING:
     from ottla.schema_registry.registry import SchemaRegistry
@@ -108,7 +109,7 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
         encoding_option("--key", "key_as", "Encoding of keys."),
         *schema_options,
         *registry_options("which values name by id (and keys, with --key registry)"),
-        quiet_option,
+        quiet_option(),
     )
 
 

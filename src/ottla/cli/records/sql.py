@@ -14,11 +14,12 @@ import click
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.extras import needed_for
 from ottla.browsing.positions import FROM_START, Position, PositionKind
+from ottla.cli.output import quiet_option
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
 from ottla.cli.records.encodings import json_bytes
 from ottla.cli.records.file_formats import quoted, whole_file
 from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
-from ottla.cli.terminal import counted, new_console, new_table, quiet_option
+from ottla.cli.terminal import counted, new_console, new_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,7 @@ _COLUMNS = {
     show_default=True,
     help="Type of values: text and json are null for bytes that are neither, raw is a blob.",
 )
-@quiet_option
+@quiet_option()
 def sql_command(
     target: Target,
     query: str,

@@ -13,15 +13,9 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.output import Output, output_options
 from ottla.cli.target import check_directory
-from ottla.cli.terminal import (
-    LOOK_S,
-    ExampleCommand,
-    json_option,
-    parse_seconds,
-    print_json,
-    quiet_option,
-)
+from ottla.cli.terminal import LOOK_S, ExampleCommand, parse_seconds, print_json
 from ottla.storage.directory.owner_note import Owner, owner_of
 
 DEFAULT_DIRECTORY = "ottla-data"
@@ -33,16 +27,15 @@ directory_argument = click.argument("directory", metavar="[DIR]", default=DEFAUL
 
 @click.command("status", cls=ExampleCommand, examples=("ottla status", "ottla status data/ --json"))
 @directory_argument
-@json_option
-@quiet_option
-def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
+@output_options("Print addresses only.")
+def status_command(directory: str, output: Output) -> None:
     """Show which process runs on the data directory DIR, and its addresses.
 
     For a broker that recovers its logs, and for a mirror, shows the progress. DIR is ./ottla-data
-    by default. Exits with 1 if no process runs there. -q prints only the addresses.
+    by default. Exits with 1 if no process runs there.
     """
     owner = _owner(directory)
-    if as_json:
+    if output.as_json:
         print_json(
             {
                 "directory": directory,
@@ -54,7 +47,7 @@ def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
                 "tables": [_table_fields(one) for one in owner.tables] if owner else [],
             }
         )
-    elif is_quiet:
+    elif output.is_quiet:
         if owner is not None and owner.addresses:
             click.echo(",".join(owner.addresses))
     elif owner is None:
@@ -83,8 +76,8 @@ def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
     show_default=True,
     help="Time to wait for a clean stop; the command exits with 124 when it is over.",
 )
-@quiet_option
-def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
+@output_options()
+def stop_command(directory: str, timeout: str, output: Output) -> None:
     """Stop the `ottla serve` on the data directory DIR cleanly, and wait until it has ended.
 
     DIR is ./ottla-data by default. Exits with 1 if no process runs there.
@@ -100,11 +93,13 @@ def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
         )
     with suppress(ProcessLookupError):
         os.kill(owner.pid, signal.SIGTERM)
-    if not _ended(directory, owner.pid, patience_s):
+    if not _ended(directory, owner.pid, patience_s, output):
         click.echo(f"ottla: process {owner.pid} has not ended in {timeout}", err=True)
         sys.exit(EXIT_TIMED_OUT)
-    if not is_quiet:
-        click.echo(f"stopped pid={owner.pid} data={directory}")
+    output.say(
+        f"stopped pid={owner.pid} data={directory}",
+        {"directory": directory, "pid": owner.pid, "is_stopped": True},
+    )
 
 
 def _table_fields(noted: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +129,7 @@ def _owner(directory: str) -> Owner | None:
     return owner_of(OsFileSystem(), directory)
 
 
-def _ended(directory: str, pid: int, patience_s: float) -> bool:
+def _ended(directory: str, pid: int, patience_s: float, output: Output) -> bool:
     """Whether the process releases the directory in time."""
     begin = time.monotonic()
     is_said = False
@@ -147,5 +142,5 @@ def _ended(directory: str, pid: int, patience_s: float) -> bool:
             return False
         if waited_s >= SHOWN_AFTER_S and not is_said:
             is_said = True
-            click.echo(f"waiting for process {pid} to close its logs", err=True)
+            output.remark(f"waiting for process {pid} to close its logs")
         time.sleep(LOOK_S / 2)

@@ -7,19 +7,11 @@ from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.texts import size_text
 from ottla.base.times import second_text
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.snapshot.ends import parse_ends
 from ottla.cli.snapshot.progress import CopyProgress
-from ottla.cli.tables import print_rows
 from ottla.cli.target import AT_REST, Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    confirm,
-    counted,
-    json_option,
-    print_json,
-    quiet_option,
-    with_options,
-    yes_option,
-)
+from ottla.cli.terminal import confirm, counted, yes_option
 from ottla.storage.directory.owner_note import owner_of
 from ottla.storage.snapshots.copying import UncleanStopError
 from ottla.storage.snapshots.snapshots import Snapshot, Snapshots
@@ -38,7 +30,6 @@ at_option = click.option(
     help="Where to cut records off: TOPIC-PARTITION:OFFSET (repeatable), @TIME such as "
     "@2026-01-31T12:00, or an age such as 2h.",
 )
-output_options = with_options(json_option, quiet_option)
 
 
 @click.command(
@@ -52,10 +43,8 @@ output_options = with_options(json_option, quiet_option)
 @target_argument()
 @click.argument("name", metavar="[NAME]", required=False)
 @place_option
-@output_options
-def create_command(
-    target: Target, name: str | None, place: str | None, as_json: bool, is_quiet: bool
-) -> None:
+@output_options()
+def create_command(target: Target, name: str | None, place: str | None, output: Output) -> None:
     """Create a snapshot of the data directory TARGET; NAME is by default the time.
 
     A snapshot is a data directory too, which ottla and Apache Kafka can open. It shares rolled
@@ -65,27 +54,25 @@ def create_command(
     snapshots = _snapshots(target, place)
     now_ms = SystemClock().now_ms()
     name = name or snapshots.free_name(_time_name(now_ms))
-    with CopyProgress("copying", is_quiet=is_quiet) as progress:
+    with CopyProgress("copying", is_quiet=output.is_quiet) as progress:
         try:
-            made = _created(snapshots, name, now_ms, progress, is_quiet=is_quiet)
+            made = _created(snapshots, name, now_ms, progress, output)
         except OSError as error:
             error.filename = error.filename or target.text
             raise
-    if as_json:
-        print_json(_fields(made))
-    elif not is_quiet:
-        shared = size_text(made.size - made.own_size)
-        click.echo(
-            f"snapshot {made.name}: {counted(made.partition_count, 'partition')}, "
-            f"{size_text(made.size)}, of which {shared} shared: {made.path}"
-        )
+    shared = size_text(made.size - made.own_size)
+    output.say(
+        f"snapshot {made.name}: {counted(made.partition_count, 'partition')}, "
+        f"{size_text(made.size)}, of which {shared} shared: {made.path}",
+        _fields(made),
+    )
 
 
 @click.command("list", cls=TargetCommand, examples=("ottla snapshot list data/",))
 @target_argument()
 @place_option
-@output_options
-def list_command(target: Target, place: str | None, as_json: bool, is_quiet: bool) -> None:
+@output_options(NAMES_ONLY)
+def list_command(target: Target, place: str | None, output: Output) -> None:
     """List the snapshots of the data directory TARGET, oldest first. Times are UTC.
 
     OWN is the size that deleting the snapshot frees; the rest is shared with TARGET or other
@@ -95,21 +82,18 @@ def list_command(target: Target, place: str | None, as_json: bool, is_quiet: boo
     found = snapshots.find_all()
     if not found:
         target.check_directories()
-    if as_json:
-        for one in found:
-            print_json(_fields(one))
-    elif is_quiet:
-        for one in found:
-            click.echo(one.name)
-    elif not found:
-        click.echo("there are no snapshots", err=True)
-    else:
-        rows = [
+    output.listing(
+        found,
+        ("snapshot", "created", "#partitions", "#size", "#own", "state"),
+        (
             (one.name, second_text(one.created_ms), one.partition_count, size_text(one.size),
              size_text(one.own_size), "" if one.is_clean else "not stopped cleanly")
             for one in found
-        ]  # fmt: skip
-        print_rows(("snapshot", "created", "#partitions", "#size", "#own", "state"), rows)
+        ),
+        fields=_fields,
+        name=lambda one: one.name,
+        none="there are no snapshots",
+    )  # fmt: skip
 
 
 @click.command(
@@ -125,13 +109,14 @@ def list_command(target: Target, place: str | None, as_json: bool, is_quiet: boo
 @place_option
 @at_option
 @yes_option
-@output_options
+@output_options()
 def restore_command(
     target: Target,
     name: str,
     place: str | None,
     places: tuple[str, ...],
-    **how: bool,
+    is_confirmed: bool,
+    output: Output,
 ) -> None:
     """Restore the data directory TARGET from snapshot NAME.
 
@@ -143,19 +128,17 @@ def restore_command(
     ends = parse_ends(places, now_ms)
     snapshots = _snapshots(target, place)
     snapshots.find(name)
-    confirm(f"Restore {snapshots.directory} from {name}?", is_confirmed=how["is_confirmed"])
+    confirm(f"Restore {snapshots.directory} from {name}?", is_confirmed=is_confirmed)
     kept = snapshots.free_name(f"before-restore-{_time_name(now_ms)}")
-    with CopyProgress("copying", is_quiet=how["is_quiet"]) as progress:
+    with CopyProgress("copying", is_quiet=output.is_quiet) as progress:
         before = snapshots.restore(
             name, kept=kept, now_ms=now_ms, on_copied=progress.show, change=ends.cut
         )
-    if how["as_json"]:
-        kept_name = before.name if before else None
-        fields = {"directory": snapshots.directory, "restored": name, "kept": kept_name}
-        print_json(fields | ends.fields())
-    elif not how["is_quiet"]:
-        was = f"; its previous state is snapshot {before.name}" if before else ""
-        click.echo(f"{snapshots.directory} is as in snapshot {name}{was}")
+    kept_name = before.name if before else None
+    fields = {"directory": snapshots.directory, "restored": name, "kept": kept_name}
+    was = f"; its previous state is snapshot {kept_name}" if before else ""
+    output.say(f"{snapshots.directory} is as in snapshot {name}{was}", fields | ends.fields())
+    if output.is_prose:
         ends.write()
 
 
@@ -172,14 +155,14 @@ def restore_command(
 @click.argument("directory", metavar="DIR")
 @place_option
 @at_option
-@output_options
+@output_options()
 def branch_command(
     target: Target,
     name: str,
     directory: str,
     place: str | None,
     places: tuple[str, ...],
-    **how: bool,
+    output: Output,
 ) -> None:
     """Create a data directory, DIR, from snapshot NAME of TARGET, with its offsets and groups.
 
@@ -188,12 +171,11 @@ def branch_command(
     """
     ends = parse_ends(places, SystemClock().now_ms())
     snapshots = _snapshots(target, place)
-    with CopyProgress("copying", is_quiet=how["is_quiet"]) as progress:
+    with CopyProgress("copying", is_quiet=output.is_quiet) as progress:
         made = snapshots.branch(name, directory, on_copied=progress.show, change=ends.cut)
-    if how["as_json"]:
-        print_json({"directory": made, "snapshot": name} | ends.fields())
-    elif not how["is_quiet"]:
-        click.echo(f"{made} begins as snapshot {name}")
+    fields = {"directory": made, "snapshot": name}
+    output.say(f"{made} begins as snapshot {name}", fields | ends.fields())
+    if output.is_prose:
         ends.write()
 
 
@@ -204,14 +186,13 @@ def branch_command(
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @place_option
 @yes_option
-@output_options
+@output_options()
 def delete_command(
     target: Target,
     names: tuple[str, ...],
     place: str | None,
     is_confirmed: bool,
-    as_json: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Delete snapshots NAME of the data directory TARGET. At a terminal the command asks first."""
     snapshots = _snapshots(target, place)
@@ -220,10 +201,7 @@ def delete_command(
     confirm(f"Delete {', '.join(names)}?", is_confirmed=is_confirmed)
     for name in dict.fromkeys(names):
         snapshots.delete(name)
-        if as_json:
-            print_json({"snapshot": name, "is_deleted": True})
-        elif not is_quiet:
-            click.echo(f"deleted snapshot {name}")
+        output.say(f"deleted snapshot {name}", {"snapshot": name, "is_deleted": True})
 
 
 def _snapshots(target: Target, place: str | None) -> Snapshots:
@@ -237,7 +215,7 @@ def _snapshots(target: Target, place: str | None) -> Snapshots:
 
 
 def _created(
-    snapshots: Snapshots, name: str, now_ms: int, progress: CopyProgress, *, is_quiet: bool
+    snapshots: Snapshots, name: str, now_ms: int, progress: CopyProgress, output: Output
 ) -> Snapshot:
     if owner_of(OsFileSystem(), snapshots.directory) is not None:
         return snapshots.create_beside(
@@ -246,9 +224,7 @@ def _created(
     try:
         return snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
     except UncleanStopError:
-        if not is_quiet:
-            words = "was not stopped cleanly; its logs are recovered"
-            click.echo(f"{snapshots.directory} {words}", err=True)
+        output.remark(f"{snapshots.directory} was not stopped cleanly; its logs are recovered")
         _recover(snapshots.directory)
         return snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
 

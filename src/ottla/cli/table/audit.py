@@ -1,6 +1,5 @@
 """`ottla audit`: compares a loaded table with the log."""
 
-import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import (
     client_config_option,
     read_client_settings,
@@ -40,14 +40,19 @@ DIFFERENCES_SHOWN = 20
     "--all", "compare_all", is_flag=True, help="Compare every row instead of a sample of files."
 )
 @click.option("--seed", default=0, show_default=True, help="Seed for choosing the sample of files.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged would read."
 )
 @registry_config_option
 @client_config_option("source")
+@output_options()
 def audit_command(
-    source: str, topic_argument: str | None, topic: str | None, table: str, **given: Any
+    source: str,
+    topic_argument: str | None,
+    topic: str | None,
+    table: str,
+    output: Output,
+    **given: Any,
 ) -> None:
     """Verify that a table equals its log, or report the first difference.
 
@@ -73,7 +78,7 @@ def audit_command(
         seed=given["seed"],
         login=read_registry_login(given["registry_config"]),
     )
-    click.echo(json.dumps(_fields(report)) if given["as_json"] else _text(report))
+    output.say(_text(report), _fields(report))
     if not report.is_equal:
         sys.exit(EXIT_DIFFERENCES)
 

@@ -5,13 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.engines import SPARK, engine_option, open_engine, quicken
-from ottla.cli.terminal import (
-    ExampleCommand,
-    ProgressLine,
-    new_console,
-    parse_size,
-    print_json,
-)
+from ottla.cli.output import Output, output_options
+from ottla.cli.terminal import ExampleCommand, parse_size, progress_line
 
 if TYPE_CHECKING:
     from ottla.loading.compaction import CompactReport
@@ -36,8 +31,8 @@ MEGABYTE = 1024 * 1024
     help="Sort the rows of each partition, so that readers can skip files by their bounds.",
 )
 @engine_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def compact_command(path: str, engine: str, **given: Any) -> None:
+@output_options()
+def compact_command(path: str, engine: str, output: Output, **given: Any) -> None:
     """Merge the small files of a table, or sort its rows. Rows and their offsets do not change.
 
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
@@ -47,7 +42,6 @@ def compact_command(path: str, engine: str, **given: Any) -> None:
     from ottla.loading.compaction import CompactOptions, compact
     from ottla.loading.sorting import SortColumn
 
-    console = new_console()
     # Former name of the option.
     megabytes = given["target_mb"]
     options = CompactOptions(
@@ -57,7 +51,7 @@ def compact_command(path: str, engine: str, **given: Any) -> None:
         sort_by=None if given["sort_by"] is None else SortColumn(given["sort_by"]),
     )
     with (
-        ProgressLine(new_console(stderr=given["as_json"]), "looking at the table's files") as line,
+        progress_line("looking at the table's files", is_shown=not output.is_quiet) as line,
         open_engine(engine) as opened,
     ):
 
@@ -65,10 +59,7 @@ def compact_command(path: str, engine: str, **given: Any) -> None:
             line.say(_words(progress, engine), progress.tasks_done, progress.task_count)
 
         report = compact(path, opened, show, options)
-    if given["as_json"]:
-        print_json(_fields(report))
-    else:
-        console.print(_text(report))
+    output.say(_text(report), _fields(report))
 
 
 def _fields(report: "CompactReport") -> dict[str, object]:

@@ -1,11 +1,11 @@
 """`ottla table files`: prints the paths of a table's files for another engine."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.terminal import ExampleCommand, counted, new_console, new_table
+from ottla.cli.output import NAMES_ONLY, Output, output_options
+from ottla.cli.terminal import ExampleCommand, counted, new_console, new_table, print_json
 
 if TYPE_CHECKING:
     from ottla.tables.ledger_entries import DataFile
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.option(
     "--long", "-l", "is_long", is_flag=True, help="Print a table with offsets, rows and sizes."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def files_command(path: str, quarantine: bool, is_long: bool, output: Output) -> None:
     """Print the paths of the table's current files, one per line.
 
     Engines that read Delta tables need only TABLE. Other files in the directory belong to killed
@@ -33,16 +33,14 @@ def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> 
 
     role = FileRole.QUARANTINE if quarantine else FileRole.ROWS
     chosen = ottla.table.data_files(path, role)
-    if is_long:
-        _show(chosen)
-        return
     place = TableDirectory(path).path
-    if as_json:
+    if output.as_json:
         for file in chosen:
-            click.echo(json.dumps(_fields(place, file)))
-        return
-    for name in dict.fromkeys(file.path for file in chosen):
-        click.echo(f"{place}/{name}")
+            print_json(_fields(place, file))
+    elif is_long and not output.is_quiet:
+        _show(chosen)
+    else:
+        output.names(f"{place}/{file.path}" for file in chosen)
 
 
 def _fields(place: str, file: "DataFile") -> dict[str, object]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.output import Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
 if TYPE_CHECKING:
@@ -18,21 +19,24 @@ COMMITS_SHOWN = 20
     "--limit",
     "-n",
     type=click.IntRange(min=1),
-    help=f"Number of latest commits to print; by default {COMMITS_SHOWN}, with --json all.",
+    help=f"Number of latest commits to print; by default {COMMITS_SHOWN}, with --json and -q all.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def history_command(path: str, limit: int | None, as_json: bool) -> None:
+@output_options("Print commit ids only, one per line.")
+def history_command(path: str, limit: int | None, output: Output) -> None:
     """List the commits of a table: versions, offsets that were read, and how files changed. A
     version can be read again (ottla.table.dataset(TABLE, version=...)) while its files exist.
     """
     from ottla.tables.table_directory import TableDirectory
 
     entries = TableDirectory(path).entries()
-    if as_json:
-        for entry in entries[-limit:] if limit else entries:
+    shown = entries[-(limit or COMMITS_SHOWN) :] if limit or output.is_prose else entries
+    if output.as_json:
+        for entry in shown:
             print_json(_fields(entry))
+    elif output.is_quiet:
+        output.names(entry.commit_id for entry in shown)
     else:
-        _show(entries[-(limit or COMMITS_SHOWN) :], len(entries))
+        _show(shown, len(entries))
 
 
 def _fields(entry: "LedgerEntry") -> dict[str, object]:

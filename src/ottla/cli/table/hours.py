@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
 if TYPE_CHECKING:
@@ -21,10 +22,8 @@ HOURS_SHOWN = 24
 @click.option(
     "--hour", metavar="2026-07-20T13", help="Exit with 0 if this hour (UTC) is complete, else 1."
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line, for every hour."
-)
-def hours_command(path: str, hour: str | None, as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def hours_command(path: str, hour: str | None, output: Output) -> None:
     """List the hours for which the table has every record that was appended.
 
     Each complete hour also has a file in _ottla/hours, for programs that wait for it.
@@ -33,23 +32,28 @@ def hours_command(path: str, hour: str | None, as_json: bool) -> None:
 
     hours = ottla.table.complete_hours(path)
     if hour is not None:
-        _answer(hour, hours)
-    elif as_json:
+        _answer(hour, hours, output)
+    elif output.as_json:
         for one in hours:
             print_json(_fields(one))
+    elif output.is_quiet:
+        output.names(one.name for one in hours)
     elif hours:
         _show(hours)
     else:
         click.echo("no hour is complete yet: no load has reached the log's end")
 
 
-def _answer(wanted: str, hours: "list[CompleteHour]") -> None:
+def _answer(wanted: str, hours: "list[CompleteHour]", output: Output) -> None:
     try:
         asked = datetime.strptime(wanted, "%Y-%m-%dT%H").replace(tzinfo=UTC)
     except ValueError:
         raise UserError(f"--hour takes an hour such as 2026-07-20T13, not {wanted}") from None
     is_complete = bool(hours) and asked.timestamp() * 1000 <= hours[-1].start_ms
-    click.echo(f"{wanted} is {'complete' if is_complete else 'NOT complete'}")
+    output.say(
+        f"{wanted} is {'complete' if is_complete else 'NOT complete'}",
+        {"hour": f"{wanted}:00:00Z", "is_complete": is_complete},
+    )
     if not is_complete:
         sys.exit(EXIT_INCOMPLETE)
 

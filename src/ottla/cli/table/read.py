@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.output import RESULTS_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
 ROWS_SHOWN = 20
@@ -29,13 +30,11 @@ COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
     type=click.IntRange(min=1),
     help=f"Number of rows; by default {ROWS_SHOWN}, with --json all.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line, bytes in base64."
-)
-def read_command(path: str, columns: str | None, limit: int | None, as_json: bool) -> None:
+@output_options(RESULTS_ONLY)
+def read_command(path: str, columns: str | None, limit: int | None, output: Output) -> None:
     """Print rows of a table, in the order of partitions and offsets in its files.
 
-    Needs neither Spark nor Java.
+    Needs neither Spark nor Java. In JSON, bytes are in base64.
     """
     from pyarrow import ArrowException
 
@@ -45,25 +44,25 @@ def read_command(path: str, columns: str | None, limit: int | None, as_json: boo
     if columns:
         names = [name.strip() for name in columns.split(",")]
     else:
-        names = rows.schema.names if as_json else list(COLUMNS_SHOWN)
+        names = rows.schema.names if output.as_json else list(COLUMNS_SHOWN)
     for name in names:
         if name not in rows.schema.names:
             there = ", ".join(rows.schema.names)
             raise UserError(f"{path} has no column {name!r}; it has {there}")
     try:
-        _print(rows, names, limit, as_json)
+        _print(rows, names, limit, output)
     except BrokenPipeError:
         raise  # The reader of standard output is gone.
     except (ArrowException, OSError) as error:
         raise click.ClickException(f"{path}: {error}; ottla audit names what is damaged") from error
 
 
-def _print(rows: Any, names: list[str], limit: int | None, as_json: bool) -> None:
-    if as_json:
+def _print(rows: Any, names: list[str], limit: int | None, output: Output) -> None:
+    if output.as_json:
         for row in _rows(rows, names, limit):
             print_json({name: _plain(value) for name, value in row.items()})
     else:
-        _show(names, _rows(rows, names, limit or ROWS_SHOWN), rows.count_rows())
+        _show(names, _rows(rows, names, limit or ROWS_SHOWN), None if output.is_quiet else rows)
 
 
 def _rows(rows: Any, names: list[str], limit: int | None) -> Iterator[dict[str, Any]]:
@@ -88,13 +87,15 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str | bool | None) else str(value)
 
 
-def _show(names: list[str], rows: Iterator[dict[str, Any]], row_count: int) -> None:
+def _show(names: list[str], rows: Iterator[dict[str, Any]], counted: Any) -> None:
+    """Prints a table, and a remark on the row count of what is `counted`, if anything."""
     from rich.text import Text
 
     shown = new_table(*names)
     for row in rows:
         shown.add_row(*(Text(_text(row[name])) for name in names))
-    shown.caption = f"{shown.row_count:,} of {row_count:,} rows"
+    if counted is not None:
+        shown.caption = f"{shown.row_count:,} of {counted.count_rows():,} rows"
     new_console().print(shown)
 
 

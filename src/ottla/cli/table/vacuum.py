@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.terminal import ExampleCommand, counted, print_json
+from ottla.cli.output import RESULTS_ONLY, Output, output_options
+from ottla.cli.terminal import ExampleCommand, counted
 
 if TYPE_CHECKING:
     from ottla.tables.vacuum import VacuumReport
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     help="Keep files that were replaced in the last HOURS: readers may still use them.",
 )
 @click.option("--dry-run", is_flag=True, help="List the files without removing them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the files.")
-def vacuum_command(path: str, keep_hours: float, dry_run: bool, as_json: bool) -> None:
+@output_options(RESULTS_ONLY)
+def vacuum_command(path: str, keep_hours: float, dry_run: bool, output: Output) -> None:
     """Remove files that reruns and compactions replaced, and files that killed commits left.
 
     Current files of the table stay. HOURS are whole hours: half an hour counts as one.
@@ -30,13 +31,9 @@ def vacuum_command(path: str, keep_hours: float, dry_run: bool, as_json: bool) -
     from ottla.tables.vacuum import HOUR_MS, vacuum
 
     report = vacuum(path, SystemClock(), kept_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)
-    if as_json:
-        print_json(_fields(report, dry_run))
-        return
-    if dry_run:
-        for each in report.removed_paths:
-            click.echo(f"{report.table}/{each}")
-    click.echo(_text(report, dry_run))
+    if dry_run and not output.as_json:
+        output.names(f"{report.table}/{each}" for each in report.removed_paths)
+    output.say(_text(report, dry_run), _fields(report, dry_run))
 
 
 def _fields(report: "VacuumReport", dry_run: bool) -> dict[str, object]:

@@ -10,9 +10,9 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
-from ottla.cli.tables import print_rows
+from ottla.cli.output import NAMES_ONLY, RESULTS_ONLY, Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import json_option, parse_seconds, print_json, quiet_option
+from ottla.cli.terminal import parse_seconds, print_json
 
 if TYPE_CHECKING:
     from ottla.client.administration.security_values import DelegationToken
@@ -29,23 +29,17 @@ secret_option = click.option(
 @click.command("list", cls=TargetCommand, examples=("ottla tokens list localhost:9092",))
 @target_argument()
 @click.option("--owner", "owners", multiple=True, metavar="USER", help="Owner; repeatable.")
-@json_option
-def list_command(target: Target, owners: tuple[str, ...], as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def list_command(target: Target, owners: tuple[str, ...], output: Output) -> None:
     """List the delegation tokens that you may see, without their secrets."""
     from ottla.client.administration.security import SecurityAdmin
 
     with target.open() as cluster:
         tokens = SecurityAdmin(cluster).describe_delegation_token(owners or None)
-    if as_json:
-        for one in tokens:
-            print_json(_fields(one))
-        return
-    if not tokens:
-        click.echo("there are no delegation tokens that you may see", err=True)
-        return
-    print_rows(
+    output.listing(
+        tokens,
         ("token", "owner", "renewers", "expires", "at the latest"),
-        [
+        (
             (
                 one.token_id,
                 str(one.owner),
@@ -54,7 +48,10 @@ def list_command(target: Target, owners: tuple[str, ...], as_json: bool) -> None
                 second_text(one.max_ms),
             )
             for one in tokens
-        ],
+        ),
+        fields=_fields,
+        name=lambda one: one.token_id,
+        none="there are no delegation tokens that you may see",
     )
 
 
@@ -74,14 +71,14 @@ def list_command(target: Target, owners: tuple[str, ...], as_json: bool) -> None
     required=True,
     help="New file for the token's secret, which only you may read.",
 )
-@quiet_option
+@output_options(RESULTS_ONLY)
 def create_command(
     target: Target,
     owner: str | None,
     renewers: tuple[str, ...],
     lifetime: str | None,
     secret_file: Path,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Create a delegation token: its id is printed, its secret goes into a file."""
     from ottla.client.administration.security import SecurityAdmin
@@ -94,13 +91,14 @@ def create_command(
     descriptor = os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(base64.b64encode(token.secret) + b"\n")
+    if output.as_json:
+        print_json({**_fields(token), "secret_file": str(secret_file)})
+        return
     click.echo(token.token_id)
-    if not is_quiet:
-        click.echo(
-            f"valid for {token.owner} until {second_text(token.expires_ms)}; log in by SCRAM with "
-            f"the id as user name and the secret in {secret_file} as password",
-            err=True,
-        )
+    output.remark(
+        f"valid for {token.owner} until {second_text(token.expires_ms)}; log in by SCRAM with the "
+        f"id as user name and the secret in {secret_file} as password"
+    )
 
 
 @click.command(
@@ -111,14 +109,15 @@ def create_command(
 @target_argument()
 @secret_option
 @click.option("--for", "period", metavar="TIME", help="Time from now; by default the broker's.")
-def renew_command(target: Target, secret_file: Path, period: str | None) -> None:
+@output_options()
+def renew_command(target: Target, secret_file: Path, period: str | None, output: Output) -> None:
     """Extend the lifetime of a token."""
     from ottla.client.administration.security import SecurityAdmin
 
     period_ms = -1 if period is None else int(parse_seconds("--for", period) * 1000)
     with target.open() as cluster:
         expires_ms = SecurityAdmin(cluster).renew_delegation_token(_secret(secret_file), period_ms)
-    click.echo(f"valid until {second_text(expires_ms)}")
+    output.say(f"valid until {second_text(expires_ms)}", {"expires_ms": expires_ms})
 
 
 @click.command(
@@ -129,14 +128,18 @@ def renew_command(target: Target, secret_file: Path, period: str | None) -> None
 @target_argument()
 @secret_option
 @click.option("--in", "period", metavar="TIME", help="Time from now; by default immediately.")
-def expire_command(target: Target, secret_file: Path, period: str | None) -> None:
+@output_options()
+def expire_command(target: Target, secret_file: Path, period: str | None, output: Output) -> None:
     """Expire a token, immediately or after a time."""
     from ottla.client.administration.security import SecurityAdmin
 
     period_ms = -1 if period is None else int(parse_seconds("--in", period) * 1000)
     with target.open() as cluster:
         expires_ms = SecurityAdmin(cluster).expire_delegation_token(_secret(secret_file), period_ms)
-    click.echo("ended" if period is None else f"valid until {second_text(expires_ms)}")
+    output.say(
+        "ended" if period is None else f"valid until {second_text(expires_ms)}",
+        {"expires_ms": expires_ms},
+    )
 
 
 def _secret(path: Path) -> bytes:

@@ -1,6 +1,5 @@
 """`ottla compact`: one pass over a compacted topic, on this machine or with Spark."""
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
 from ottla.cli.target import check_directory
 from ottla.cli.terminal import ExampleCommand, only_logged_from
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 )
 @broker_config_option
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per partition.")
+@output_options()
 def compact_command(
     words: tuple[str, ...],
     named: str | None,
     engine: str,
     config_file: Path | None,
-    as_json: bool,
+    output: Output,
     **given: tuple[str, ...],
 ) -> None:
     """Compact a topic now: keep the last record of each key.
@@ -73,9 +73,7 @@ def compact_command(
     once = only_logged_from(logging.CRITICAL, "ottla.broker.log_jobs.cleaner")
     with log, once, _engine(engine) as chosen:
         for one in log.compact(topic, chosen):
-            click.echo(
-                json.dumps({"topic": topic, **asdict(one)}) if as_json else _text(topic, one)
-            )
+            output.say(_text(topic, one), {"topic": topic, **asdict(one)})
 
 
 @contextmanager

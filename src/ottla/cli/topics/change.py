@@ -7,9 +7,10 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.texts import matching, setting_value
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import confirm, counted, quiet_option, yes_option
+from ottla.cli.terminal import confirm, counted, yes_option
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -40,13 +41,13 @@ settings_option = click.option(
 @settings_option
 @click.option("--if-missing", is_flag=True, help="Skip topics that exist.")
 @click.option("--dry-run", is_flag=True, help="Check the request without creating anything.")
-@quiet_option
+@output_options()
 def create_command(
     target: Target,
     names: tuple[str, ...],
     partitions: int | None,
     settings: tuple[str, ...],
-    is_quiet: bool,
+    output: Output,
     **how: Any,
 ) -> None:
     """Create topics NAME. Settings that are not given have the broker's defaults. A data directory
@@ -68,10 +69,10 @@ def create_command(
                 configs=configs,
                 validate_only=how["dry_run"],
             )
-            if not is_quiet:
-                count = "" if partitions is None else f" with {counted(partitions, 'partition')}"
-                verb = "would create" if how["dry_run"] else "created"
-                click.echo(f"{verb} {name}{count}")
+            count = "" if partitions is None else f" with {counted(partitions, 'partition')}"
+            verb = "would create" if how["dry_run"] else "created"
+            fields = {"topic": name, "partitions": partitions, "is_done": not how["dry_run"]}
+            output.say(f"{verb} {name}{count}", fields)
 
 
 @click.command(
@@ -88,13 +89,13 @@ def create_command(
 )
 @settings_option
 @click.option("--unset", multiple=True, metavar="KEY", help="Setting to remove; repeatable.")
-@quiet_option
+@output_options()
 def alter_command(
     target: Target,
     patterns: tuple[str, ...],
     settings: tuple[str, ...],
     unset: tuple[str, ...],
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Change settings of topics; the others stay as they are."""
     from ottla.client.administration.config_values import ResourceKind
@@ -108,10 +109,9 @@ def alter_command(
     with target.admin() as admin:
         for name in matching("topic", patterns, admin.list_topics(internal=True)):
             admin.alter_configs(ResourceKind.TOPIC, name, changes)
-            if not is_quiet:
-                texts = [f"{key} unset" if value is None else f"{key}={value}"
-                         for key, value in changes.items()]  # fmt: skip
-                click.echo(f"{name}: {', '.join(texts)}")
+            texts = [f"{key} unset" if value is None else f"{key}={value}"
+                     for key, value in changes.items()]  # fmt: skip
+            output.say(f"{name}: {', '.join(texts)}", {"topic": name, "settings": changes})
 
 
 @click.command("grow", cls=TargetCommand, examples=("ottla topics grow localhost:9092 orders 12",))
@@ -121,8 +121,8 @@ def alter_command(
 @click.option(
     "--dry-run", is_flag=True, help="Check whether the topic can grow without changing anything."
 )
-@quiet_option
-def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet: bool) -> None:
+@output_options()
+def grow_command(target: Target, name: str, count: int, dry_run: bool, output: Output) -> None:
     """Increase the partitions of the topic NAME to PARTITIONS.
 
     Keys may then map to other partitions than before, so the order of a key's records is only kept
@@ -131,9 +131,11 @@ def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet:
     with target.admin() as admin:
         before = len(admin.partitions([name])[name])
         admin.create_partitions(name, count, validate_only=dry_run)
-    if not is_quiet:
-        verb = "would grow" if dry_run else "grew"
-        click.echo(f"{name} {verb} from {counted(before, 'partition')} to {count}")
+    verb = "would grow" if dry_run else "grew"
+    output.say(
+        f"{name} {verb} from {counted(before, 'partition')} to {count}",
+        {"topic": name, "before": before, "partitions": count, "is_done": not dry_run},
+    )
 
 
 @click.command("delete", cls=TargetCommand, examples=("ottla topics delete localhost:9092 orders",))
@@ -143,13 +145,13 @@ def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet:
 )
 @click.option("--if-there", is_flag=True, help="Ignore names without a match.")
 @yes_option
-@quiet_option
+@output_options()
 def delete_command(
     target: Target,
     patterns: tuple[str, ...],
     if_there: bool,
     is_confirmed: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """Delete topics with all their records. At a terminal the command asks first.
 
@@ -162,8 +164,7 @@ def delete_command(
         what = ", ".join(names)
         confirm(f"Delete {counted(len(names), 'topic')} ({what})?", is_confirmed=is_confirmed)
         admin.delete_topics(names)
-    if not is_quiet:
-        click.echo(f"deleted {what}")
+    output.say(f"deleted {what}", *({"topic": name, "is_deleted": True} for name in names))
 
 
 def _chosen(admin: "Admin", patterns: tuple[str, ...], if_there: bool) -> list[str]:

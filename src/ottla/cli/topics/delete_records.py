@@ -8,16 +8,10 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.output import Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    confirm,
-    counted,
-    json_option,
-    print_json,
-    quiet_option,
-    yes_option,
-)
+from ottla.cli.terminal import confirm, counted, yes_option
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -46,14 +40,13 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted without deleting it.")
 @yes_option
-@json_option
-@quiet_option
+@output_options()
 def delete_records_command(
     target: Target,
     topic: str,
     place: str,
     partitions: tuple[int, ...],
-    dry_run: bool,
+    output: Output,
     **how: bool,
 ) -> None:
     """Delete the records of TOPIC before PLACE. At a terminal the command asks first.
@@ -66,29 +59,28 @@ def delete_records_command(
     with target.admin() as admin:
         planned = _planned(admin, topic, partitions, reset)
         count = sum(map(_count, planned))
-        if planned and not dry_run:
+        if planned and not how["dry_run"]:
             question = f"Delete {counted(f'{count:,}', 'record')} of {topic}?"
             confirm(question, is_confirmed=how["is_confirmed"])
             admin.delete_records({one.place: one.after for one in planned})
-    if how["as_json"]:
-        for one in planned:
-            print_json(
-                {
-                    "topic": topic,
-                    "partition": one.place.partition,
-                    "first_offset_before": one.before,
-                    "first_offset": one.after,
-                    "records": _count(one),
-                    "is_done": not dry_run,
-                }
-            )
-    elif not how["is_quiet"]:
-        if planned:
-            rows = [(one.place.partition, one.before, one.after, f"{_count(one):,}")
-                    for one in planned]  # fmt: skip
-            print_rows(("#partition", "#first offset", "#then", "#records"), rows)
-        what = counted(f"{count:,}", "record")
-        click.echo(f"{'would delete' if dry_run else 'deleted'} {what} of {topic}")
+    if planned and output.is_prose:
+        rows = [(one.place.partition, one.before, one.after, f"{_count(one):,}") for one in planned]
+        print_rows(("#partition", "#first offset", "#then", "#records"), rows)
+    what = counted(f"{count:,}", "record")
+    output.say(
+        f"{'would delete' if how['dry_run'] else 'deleted'} {what} of {topic}",
+        *(
+            {
+                "topic": topic,
+                "partition": one.place.partition,
+                "first_offset_before": one.before,
+                "first_offset": one.after,
+                "records": _count(one),
+                "is_done": not how["dry_run"],
+            }
+            for one in planned
+        ),
+    )
 
 
 def _planned(

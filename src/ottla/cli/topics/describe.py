@@ -9,13 +9,10 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import RefusalError
 from ottla.base.texts import duration_text, matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    counted,
-    json_option,
-    print_json,
-)
+from ottla.cli.terminal import counted, print_json
 from ottla.cli.topics.list import fields_of
 from ottla.diagnosis.words.settings import retention_text
 
@@ -36,8 +33,8 @@ WINDOW_S = 300.0
 @click.argument(
     "patterns", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics
 )
-@json_option
-def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def describe_command(target: Target, patterns: tuple[str, ...], output: Output) -> None:
     """Describe topics: partitions, offsets, sizes, settings, and active producers.
 
     Only producers with a producer id, such as idempotent ones, are listed.
@@ -46,11 +43,14 @@ def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -
     with target.topics() as admin:
         known = {one.name: one for one in admin.describe_topics(internal=True)}
         names = matching("topic", patterns, known)
+        if output.is_brief:
+            output.names(names)
+            return
         since_ms = now_ms - round(WINDOW_S * 1000)
         for number, one in enumerate(
             admin.topic_activity([known[name] for name in names], since_ms)
         ):
-            if as_json:
+            if output.as_json:
                 _print_json(admin, one)
                 continue
             if number:

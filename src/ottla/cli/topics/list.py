@@ -8,14 +8,9 @@ from ottla.base.clock import SystemClock
 from ottla.base.ids import uuid_text
 from ottla.base.texts import matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
-from ottla.cli.tables import print_rows
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    json_option,
-    parse_seconds,
-    print_json,
-    quiet_option,
-)
+from ottla.cli.terminal import parse_seconds
 from ottla.diagnosis.words.settings import retention_text
 
 if TYPE_CHECKING:
@@ -41,19 +36,17 @@ NO_TOPICS = "there are no topics; ottla topics create {target} NAME makes one"
     show_default=True,
     help="Time over which records/s are averaged.",
 )
-@json_option
-@quiet_option
+@output_options(NAMES_ONLY)
 def list_command(
     target: Target,
     patterns: tuple[str, ...],
     internal: bool,
     window: str,
-    as_json: bool,
-    is_quiet: bool,
+    output: Output,
 ) -> None:
     """List topics, all of them or those named; a NAME may be a pattern such as 'orders-*'.
 
-    Size is that of one replica. With -q only the names are printed.
+    Size is that of one replica.
     """
     window_s = parse_seconds("--rate-over", window)
     with target.topics() as listed:
@@ -64,21 +57,20 @@ def list_command(
             if internal or name in patterns or not one.is_internal
         ]
         names = matching("topic", patterns, offered)
-        if is_quiet:
-            for name in names:
-                click.echo(name)
+        if output.is_brief:
+            output.names(names)
             return
         since_ms = SystemClock().now_ms() - round(window_s * 1000)
         found = listed.topic_activity([known[name] for name in names], since_ms)
         settings = listed.topics_settings(names)
-    if as_json:
-        for one in found:
-            print_json(fields_of(one, settings.get(one.topic.name, {}), window_s))
-    elif found:
-        rows = [_row(one, settings.get(one.topic.name, {}), window_s) for one in found]
-        print_rows(COLUMNS, rows)
-    else:
-        click.echo(NO_TOPICS.format(target=target.pasted), err=True)
+    output.listing(
+        found,
+        COLUMNS,
+        (_row(one, settings.get(one.topic.name, {}), window_s) for one in found),
+        fields=lambda one: fields_of(one, settings.get(one.topic.name, {}), window_s),
+        name=lambda one: one.topic.name,
+        none=NO_TOPICS.format(target=target.pasted),
+    )
 
 
 def _row(one: "TopicActivity", settings: dict[str, str], window_s: float) -> tuple[object, ...]:

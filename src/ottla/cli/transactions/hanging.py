@@ -2,7 +2,6 @@
 end, and aborts them.
 """
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,9 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.times import time_text
+from ottla.cli.output import Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import counted, json_option
+from ottla.cli.terminal import counted
 
 if TYPE_CHECKING:
     from ottla.storage.diagnosis.open_transactions import Judged
@@ -26,8 +26,8 @@ EXIT_FOUND = 1
 )
 @target_argument()
 @click.option("--topic", "-t", help="Topic to search; all by default.")
-@json_option
-def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> None:
+@output_options()
+def find_hanging_command(target: Target, topic: str | None, output: Output) -> None:
     """Find transactions that are open in a partition, and that no coordinator will end. Exits with
     1 if there are any.
     """
@@ -41,12 +41,9 @@ def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> No
             Admin(cluster), None if topic is None else [topic], SystemClock().now_ms()
         )
     for one in found:
-        click.echo(json.dumps(holding_fields(one, False, target.text)) if as_json else _text(one))
-        if not as_json:
-            for line in ways_out(one, target.text):
-                click.echo(f"  - {line}")
-    if not as_json:
-        click.echo(f"{counted(len(found), 'transaction')} that no coordinator will end")
+        lines = [_text(one), *(f"  - {line}" for line in ways_out(one, target.text))]
+        output.say("\n".join(lines), holding_fields(one, False, target.text))
+    output.say(f"{counted(len(found), 'transaction')} that no coordinator will end")
     sys.exit(EXIT_FOUND if found else 0)
 
 
@@ -73,12 +70,14 @@ def _text(one: "Judged") -> str:
 @click.option("--topic", "-t", help="Topic of a hanging transaction.")
 @click.option("--partition", "-p", type=int, help="Partition of a hanging transaction.")
 @click.option("--start-offset", type=int, help="First offset of the transaction there.")
+@output_options()
 def abort_command(
     target: Target,
     transactional_id: str | None,
     topic: str | None,
     partition: int | None,
     start_offset: int | None,
+    output: Output,
 ) -> None:
     """Abort a transaction.
 
@@ -99,13 +98,29 @@ def abort_command(
     with target.open() as cluster:
         admin = Admin(cluster)
         if transactional_id is not None:
-            click.echo(abort_by_id(admin, transactional_id))
+            fenced = abort_by_id(admin, transactional_id)
+            output.say(
+                fenced.text,
+                {
+                    "transactional_id": transactional_id,
+                    "producer_id": fenced.producer_id,
+                    "producer_epoch": fenced.producer_epoch,
+                    "is_aborted": fenced.open_state is not None,
+                },
+            )
         else:
             assert topic is not None
             assert partition is not None
             assert start_offset is not None
             producer_id = admin.abort_at(topic, partition, start_offset)
-            click.echo(
+            output.say(
                 f"{topic}-{partition}: the transaction of producer {producer_id} from offset "
-                f"{start_offset} is aborted"
+                f"{start_offset} is aborted",
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "producer_id": producer_id,
+                    "first_offset": start_offset,
+                    "is_aborted": True,
+                },
             )

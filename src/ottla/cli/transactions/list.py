@@ -1,17 +1,12 @@
 """`ottla transactions list` and `describe`: what a broker knows of transactional ids."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.base.times import time_text
-from ottla.cli.tables import print_rows
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import (
-    json_option,
-    print_json,
-)
 
 if TYPE_CHECKING:
     from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
@@ -29,27 +24,25 @@ if TYPE_CHECKING:
     multiple=True,
     help="Producer id to list; repeatable.",
 )
-@json_option
+@output_options(NAMES_ONLY)
 def list_command(
-    target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
+    target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], output: Output
 ) -> None:
     """Print the transactional ids that a broker coordinates, with their states."""
     with target.transactions() as known:
         found = known.list_transactions(states=states, producer_ids=producer_ids)
-    if as_json:
-        for one in found:
-            fields = {
-                "transactional_id": one.transactional_id,
-                "producer_id": one.producer_id,
-                "state": one.state,
-            }
-            print_json(fields)
-        return
-    if not found:
-        click.echo("there are no transactional ids", err=True)
-        return
-    rows = [(one.transactional_id, one.producer_id, one.state) for one in found]
-    print_rows(("transactional id", "#producer", "state"), rows)
+    output.listing(
+        found,
+        ("transactional id", "#producer", "state"),
+        ((one.transactional_id, one.producer_id, one.state) for one in found),
+        fields=lambda one: {
+            "transactional_id": one.transactional_id,
+            "producer_id": one.producer_id,
+            "state": one.state,
+        },
+        name=lambda one: one.transactional_id,
+        none="there are no transactional ids",
+    )
 
 
 @click.command(
@@ -59,16 +52,19 @@ def list_command(
 )
 @target_argument()
 @click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
-@json_option
-def describe_command(target: Target, transactional_ids: tuple[str, ...], as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def describe_command(target: Target, transactional_ids: tuple[str, ...], output: Output) -> None:
     """Describe transactional ids: state, start time, timeout and partitions."""
     from ottla.base.clock import SystemClock
 
     with target.transactions() as known:
         described = known.describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
+    if output.is_brief:
+        output.names(one.transactional_id for one in described)
+        return
     for found in described:
-        click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))
+        output.say(_text(found, now_ms), _fields(found))
 
 
 def _fields(one: "CoordinatedTransaction") -> dict[str, object]:

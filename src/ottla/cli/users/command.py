@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
-from ottla.cli.tables import print_rows
+from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import json_option, print_json, quiet_option
 from ottla.cli.zookeeper_access import read_zookeeper_access, zookeeper_access_option
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -27,24 +26,23 @@ mechanism_option = click.option(
 
 @click.command("list", cls=TargetCommand, examples=("ottla users list localhost:9092",))
 @target_argument()
-@json_option
-def list_command(target: Target, as_json: bool) -> None:
+@output_options(NAMES_ONLY)
+def list_command(target: Target, output: Output) -> None:
     """List the users that have passwords, with the mechanisms."""
     with target.security() as known:
         users = known.describe_user_scram_credentials()
-    if as_json:
-        for user, mechanisms in users.items():
-            print_json({"user": user, "mechanisms": mechanisms})
-        return
-    if not users:
-        click.echo("there are no users with passwords", err=True)
-        return
-    rows = [
-        (user, mechanism, str(iterations))
-        for user, mechanisms in users.items()
-        for mechanism, iterations in mechanisms.items()
-    ]
-    print_rows(("user", "mechanism", "#iterations"), rows)
+    output.listing(
+        list(users.items()),
+        ("user", "mechanism", "#iterations"),
+        (
+            (user, mechanism, str(iterations))
+            for user, mechanisms in users.items()
+            for mechanism, iterations in mechanisms.items()
+        ),
+        fields=lambda one: {"user": one[0], "mechanisms": one[1]},
+        name=lambda one: one[0],
+        none="there are no users with passwords",
+    )
 
 
 @click.command(
@@ -74,13 +72,14 @@ def list_command(target: Target, as_json: bool) -> None:
     help="Number of hash iterations.",
 )
 @zookeeper_access_option
-@quiet_option
+@output_options()
 def set_command(
     target: Target,
     user: str,
     password_file: Path | None,
     mechanisms: tuple[str, ...],
     iterations: int,
+    output: Output,
     **more: Any,
 ) -> None:
     """Set a user's password; in a data directory it can be set before the broker first starts.
@@ -106,16 +105,18 @@ def set_command(
                 )
                 for one in names
             )
-    if not more["is_quiet"]:
-        click.echo(f"user {user}: password set for {', '.join(names)}")
+    output.say(
+        f"user {user}: password set for {', '.join(names)}",
+        {"user": user, "mechanisms": dict.fromkeys(names, iterations)},
+    )
 
 
 @click.command("remove", cls=TargetCommand, examples=("ottla users remove localhost:9092 ana",))
 @target_argument()
 @click.argument("user", metavar="USER")
 @mechanism_option
-@quiet_option
-def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_quiet: bool) -> None:
+@output_options()
+def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], output: Output) -> None:
     """Remove a user's passwords, for the named mechanisms or for all."""
     from ottla.client.administration.security import SecurityAdmin
     from ottla.client.administration.security_values import UserScramCredentialDeletion
@@ -129,8 +130,7 @@ def remove_command(target: Target, user: str, mechanisms: tuple[str, ...], is_qu
         admin.alter_user_scram_credentials(
             UserScramCredentialDeletion(user=user, mechanism=one) for one in names
         )
-    if not is_quiet:
-        click.echo(f"user {user}: removed {', '.join(names)}")
+    output.say(f"user {user}: removed {', '.join(names)}", {"user": user, "removed": list(names)})
 
 
 def _password(path: Path | None) -> str:

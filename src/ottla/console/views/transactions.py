@@ -133,7 +133,7 @@ def abort(ask: Ask) -> Redirect:
     with ask.place.changing() as cluster:
         admin = Admin(cluster)
         if name:
-            return Redirect("/transactions", visible(abort_by_id(admin, name)))
+            return Redirect("/transactions", visible(abort_by_id(admin, name).text))
         try:
             place = TopicPartition(form["topic"], int(form["partition"]))
             offset = int(form["first_offset"])

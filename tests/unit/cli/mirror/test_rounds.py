@@ -7,6 +7,7 @@ from rich.console import Console
 
 from ottla.cli.mirror.command import CopyOptions, run
 from ottla.cli.mirror.text import Totals
+from ottla.cli.output import Output
 from ottla.cli.terminal import StopAskedError, Stopping
 from ottla.client.connection import UnreachableError
 from ottla.mirror.mirror import PartitionReport, RoundReport
@@ -55,7 +56,7 @@ def copied(**more: object) -> RoundReport:
 
 
 def totals(*, follow: bool) -> Totals:
-    return Totals(Console(width=200), "target", is_following=follow)
+    return Totals(Console(width=200), "target", Output(), is_following=follow)
 
 
 def test_a_source_that_went_away_is_waited_for_while_following(
