@@ -53,7 +53,7 @@ def test_http_is_answered_in_http_and_reported(
     assert head.startswith(b"HTTP/1.1 400 ")
     assert f"Content-Length: {len(text)}".encode() in head
     assert text.startswith(b"This is a Kafka broker.")
-    assert "it speaks HTTP, and this port is for Kafka clients" in caplog.text
+    assert "it speaks HTTP, but this port is for Kafka clients" in caplog.text
 
 
 def test_tls_on_a_plaintext_port_is_reported(
@@ -62,7 +62,7 @@ def test_tls_on_a_plaintext_port_is_reported(
     with socket.create_connection(server.addresses[0], timeout=PATIENCE_S) as peer:
         peer.sendall(bytes.fromhex("1603010200010001fc0303"))
         assert peer.recv(1) == b""
-    assert "it speaks TLS, and this port is PLAINTEXT" in caplog.text
+    assert "it speaks TLS, but this port is PLAINTEXT" in caplog.text
 
 
 def batch(value: bytes = b"value") -> bytes:

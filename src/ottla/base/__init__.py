@@ -1,5 +1,5 @@
 """The foundation: clock, files, error codes, errors and ids.
 
-Imports nothing of Ottla. Everything above takes time and the disk from here, as arguments.
-Start at `files.py`.
+Imports nothing of Ottla. All other packages get time and disk as arguments of the types here. Start
+at `files.py`.
 """

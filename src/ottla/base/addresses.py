@@ -15,7 +15,7 @@ Address = tuple[str, int]
 
 
 def parse_address(text: str) -> Address:
-    """Raises `UserError`."""
+    """Parses HOST:PORT; raises `UserError`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > MAX_PORT:
         raise UserError(f"{text}: an address is HOST:PORT, such as 127.0.0.1:9092")
@@ -23,8 +23,9 @@ def parse_address(text: str) -> Address:
 
 
 def names_brokers(text: str) -> bool:
-    """Whether a text is `HOST:PORT[,HOST:PORT]`, and no directory that exists. A new directory of
-    such a name is `./HOST:PORT`.
+    """Whether a text is `HOST:PORT[,HOST:PORT]` and not an existing directory.
+
+    A new directory of such a name is written `./HOST:PORT`.
     """
     return _BROKERS.fullmatch(text) is not None and not os.path.isdir(text)
 
@@ -34,12 +35,12 @@ def address_text(host: str, port: int) -> str:
 
 
 def looks_like_host(text: str) -> bool:
-    """Whether a word without a port is more likely a forgotten one's than a directory's."""
+    """Whether a word without a port is more likely a host than the name of a directory."""
     return _HOST.fullmatch(text) is not None
 
 
 def check_no_host(path: str) -> None:
-    """Raises `UserError` where a directory is to be made that is rather a host without its port."""
+    """Raises `UserError` if a directory to be created is more likely a host without its port."""
     if looks_like_host(path) and not os.path.isdir(path):
         raise UserError(
             f"{path}: there is no such directory; a broker is HOST:PORT, such as {path}:9092, and "
@@ -48,9 +49,9 @@ def check_no_host(path: str) -> None:
 
 
 def canonical_host(host: str) -> str:
-    """An IPv6 address as sockets show it, however it is written; anything else as it is.
+    """An IPv6 address as sockets show it, however it is written; anything else unchanged.
 
-    Java writes `0:0:0:0:0:0:0:1` where Python has `::1`; IPv4 through an IPv6 socket is IPv4.
+    Java writes `0:0:0:0:0:0:0:1` where Python has `::1`; IPv4 through an IPv6 socket becomes IPv4.
     """
     if ":" not in host:
         return host

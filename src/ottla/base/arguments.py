@@ -1,7 +1,7 @@
-"""Topics, partitions, offsets and times as applications pass them; plain tuples are partitions too.
+"""Checks topics, partitions, offsets and times that applications pass; tuples may be partitions.
 
-Every function raises `UserError`, which says how to write what was meant: otherwise a wrong
-argument ends as an error in an encoder, or silently stands for another partition.
+Every function raises `UserError`, which shows the expected form. Without these checks a wrong
+argument would fail in an encoder, or silently mean another partition.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,21 +14,21 @@ from ottla.base.partitions import TopicPartition
 
 
 def check_topic_name(topic: Any) -> str:
-    """One topic's name."""
+    """The name of one topic."""
     if not isinstance(topic, str):
         raise UserError(f"a topic's name is a str, not {_kind(topic)}")
     return topic
 
 
 def check_topic_names(topics: Any) -> Iterable[str]:
-    """Names of several topics: a single one would be read letter by letter."""
+    """The names of several topics; a single string would be read letter by letter."""
     if isinstance(topics, str) or not isinstance(topics, Iterable):
         raise UserError(f'topics are a list of names such as ["orders"], not {topics!r}')
     return topics
 
 
 def check_place(place: Any) -> TopicPartition:
-    """A topic's name and a partition's number."""
+    """A partition: the topic's name and a number."""
     match place:
         case (str(topic), partition) if (number := _whole(partition)) is not None and number >= 0:
             return TopicPartition(topic, number)
@@ -39,7 +39,7 @@ def check_place(place: Any) -> TopicPartition:
 
 
 def check_places(places: Any) -> list[TopicPartition]:
-    """Several places."""
+    """Several partitions."""
     if isinstance(places, str) or not isinstance(places, Iterable):
         raise UserError(f'partitions are a list such as [("orders", 0)], not {places!r}')
     return [check_place(one) for one in places]
@@ -55,7 +55,7 @@ def check_offsets(offsets: Any) -> dict[TopicPartition, int]:
 
 
 def check_partition(partition: Any) -> int:
-    """The number of a partition, where the topic is another argument."""
+    """The number of a partition whose topic is another argument."""
     number = _whole(partition)
     if number is None:
         raise UserError(f"a partition is a whole number such as 0, not {partition!r}")
@@ -63,14 +63,14 @@ def check_partition(partition: Any) -> int:
 
 
 def check_partitions(partitions: Any) -> list[int]:
-    """Numbers of several partitions of one topic."""
+    """The numbers of several partitions of one topic."""
     if isinstance(partitions, str | bytes) or not isinstance(partitions, Iterable):
         raise UserError(f"partitions are a list of numbers such as [0, 1], not {partitions!r}")
     return list(dict.fromkeys(map(check_partition, partitions)))
 
 
 def check_partition_offsets(offsets: Any, *, least: int = 0) -> dict[int, int]:
-    """Offsets by the numbers of one topic's partitions."""
+    """Offsets by partition number of one topic."""
     if not isinstance(offsets, Mapping):
         raise UserError(
             f"offsets are a dictionary of partitions and offsets such as {{0: 17}}, not {offsets!r}"
@@ -79,9 +79,7 @@ def check_partition_offsets(offsets: Any, *, least: int = 0) -> dict[int, int]:
 
 
 def check_offset(offset: Any, *, least: int = 0) -> int:
-    """Where a record may be; numbers below zero that mean something to the callee down to
-    `least`.
-    """
+    """An offset; the caller gives meaning to negative numbers down to `least`."""
     number = _whole(offset)
     if number is None:
         raise UserError(f"an offset is a whole number, not {_kind(offset)}")
@@ -91,7 +89,7 @@ def check_offset(offset: Any, *, least: int = 0) -> int:
 
 
 def check_time(time_ms: Any) -> int:
-    """Milliseconds since 1970, or one of the numbers below zero that stand for an end of a log."""
+    """Milliseconds since 1970, or a negative number that stands for an end of a log."""
     if isinstance(time_ms, datetime):
         raise UserError("a time is in milliseconds since 1970: int(time.timestamp() * 1000)")
     number = _whole(time_ms)
@@ -103,7 +101,7 @@ def check_time(time_ms: Any) -> int:
 
 
 def check_timestamp(time_ms: Any) -> int:
-    """Milliseconds since 1970, and nothing else."""
+    """Milliseconds since 1970, not negative."""
     number = check_time(time_ms)
     if number < 0:
         raise UserError(f"a time is not negative: {number}; it is in milliseconds since 1970")
@@ -111,20 +109,18 @@ def check_timestamp(time_ms: Any) -> int:
 
 
 def check_seconds(seconds: Any) -> float:
-    """How long to wait."""
+    """Seconds to wait."""
     if isinstance(seconds, timedelta):
         raise UserError("a time to wait is in seconds: timeout.total_seconds()")
     if not hasattr(type(seconds), "__float__"):
         raise UserError(f"a time to wait is a number of seconds, not {seconds!r}")
     if not float(seconds) >= 0:
-        raise UserError(
-            f"a time to wait is not negative: {seconds}; None waits as long as it takes"
-        )
+        raise UserError(f"a time to wait is not negative: {seconds}; None waits without limit")
     return float(seconds)
 
 
 def check_count(count: Any, noun: str, *, least: int = 0) -> int:
-    """How many of `noun`."""
+    """A number of `noun`."""
     number = _whole(count)
     if number is None or number < least:
         raise UserError(f"a number of {noun} is a whole number from {least} on, not {count!r}")
@@ -146,7 +142,7 @@ def check_settings(settings: Any) -> Mapping[str, Any]:
 
 
 def _whole(given: Any) -> int | None:
-    """A whole number, also numpy's; `None` for anything else."""
+    """An integer, including numpy's; `None` for anything else."""
     try:
         return int(index(given))
     except TypeError:

@@ -1,6 +1,6 @@
-"""Time as an argument: the only place that asks the machine what time it is.
+"""Time as an argument: the only module that reads the system's clocks.
 
-Everything below the shells takes `now_ms`; a shell holds a `Clock` and hands its readings down.
+Code without I/O takes `now_ms`; the code that calls it holds a `Clock` and passes its readings.
 """
 
 import time
@@ -10,7 +10,7 @@ from ottla.base.timestamps import Timestamps
 
 
 class Clock(Protocol):
-    """Where a shell reads the time."""
+    """The source of time."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch (Kafka's `timestamp`)."""
@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system's clocks."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -30,5 +30,5 @@ class SystemClock:
 
 
 def read_clock(clock: Clock) -> Timestamps:
-    """Both readings at once."""
+    """Reads both clocks."""
     return Timestamps(now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())

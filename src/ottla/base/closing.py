@@ -5,7 +5,7 @@ from typing import Self
 
 
 class Closing:
-    """A class that has `close`."""
+    """A class with `close` that can be used in a `with` statement."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class Closing:
 
 
 class AsyncClosing:
-    """The same for an event loop and `async with`."""
+    """Like `Closing`, for `async with`."""
 
     __slots__ = ()
 

@@ -10,7 +10,7 @@ MODE: Final = 0o755
 
 
 def make_directories(path: str) -> None:
-    """Makes the directory and its missing parents; an existing directory keeps its mode."""
+    """Creates the directory and its missing parents; an existing directory keeps its mode."""
     parent = os.path.dirname(path)
     if parent and not os.path.exists(parent):
         make_directories(parent)

@@ -148,7 +148,7 @@ class ErrorCode(IntEnum):
 
     @property
     def description(self) -> str:
-        """One sentence; where we never send the code, its name in words."""
+        """A sentence; for codes that Ottla never sends, the name in words."""
         return _DESCRIPTIONS.get(self) or self.name.replace("_", " ").capitalize() + "."
 
 

@@ -1,4 +1,4 @@
-"""Every error that Ottla raises on purpose, one class for each party that must act.
+"""Ottla's errors: one class for each party that must act.
 
 `ApiError` goes to the peer, `ProtocolError` closes its connection, `CorruptionError` is for
 recovery to decide, `StorageError` takes a directory offline, `UserError` is one line for a person.
@@ -11,11 +11,11 @@ from typing import Any, Final
 from ottla.base.error_codes import ErrorCode
 
 SHOWN_COUNT = 8
-"""Of names that there are, where none is near."""
+"""The number of existing names to list if none is similar."""
 
 
 class OttlaError(Exception):
-    """The root of Ottla's own errors. Each can be copied and pickled, with its fields.
+    """The base class of Ottla's errors. Each can be copied and pickled, with its fields.
 
     >>> try:
     ...     log.offsets("order")
@@ -25,19 +25,19 @@ class OttlaError(Exception):
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An exception's own way calls the class with `args`, which are those of its text alone.
+        # By default `args` are passed to the class, but they are only the text.
         return _remade, (type(self), self.args), self.__dict__
 
 
 def _remade(kind: type[OttlaError], args: tuple[object, ...]) -> OttlaError:
-    """An error as it was raised elsewhere; its fields follow."""
+    """Recreates an error that was pickled; its fields follow."""
     error = kind.__new__(kind)
     error.args = args
     return error
 
 
 class UserError(OttlaError):
-    """A person asked for something that cannot be done: one line names the thing and the fix.
+    """A request of a person that cannot be carried out: one line names the problem and the fix.
 
     >>> log.offsets("order")
     Traceback (most recent call last):
@@ -46,11 +46,11 @@ class UserError(OttlaError):
 
 
 class RefusalError(UserError):
-    """A valid request that is not carried out: a command exits with 1, not with 2."""
+    """A valid request that is rejected: a command exits with 1 rather than 2."""
 
 
 class UnknownNameError(RefusalError):
-    """A topic, group or pattern that matches nothing; the line names the nearest that there are."""
+    """A topic, group or pattern that matches nothing; the line suggests similar names."""
 
     def __init__(self, noun: str, name: str, known: Iterable[str], where: str = "") -> None:
         names = sorted(known)
@@ -69,14 +69,14 @@ class UnknownNameError(RefusalError):
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The names that a misspelt one may have meant, the likeliest first; three at most."""
+    """The known names that are most similar, best first; three at most."""
     from difflib import get_close_matches
 
     return get_close_matches(name, sorted(known), n=3, cutoff=0.6)
 
 
 class ApiError(OttlaError):
-    """A request is answered with one of Kafka's error codes.
+    """An error that is answered with one of Kafka's error codes.
 
     >>> try:
     ...     log.create_topic("orders")
@@ -91,7 +91,7 @@ class ApiError(OttlaError):
         self.message = message or code.description
 
     def without_traceback(self) -> "ApiError":
-        """As it is kept for an answer: the frames of its traceback hold what it is kept in.
+        """The error without its traceback, whose frames would keep the answer's objects alive.
 
         >>> try:
         ...     log.create_topic("orders")
@@ -104,11 +104,11 @@ class ApiError(OttlaError):
 
 
 class ProtocolError(OttlaError):
-    """The peer broke the rules of the wire; its connection is closed."""
+    """The peer violated the wire protocol; its connection is closed."""
 
 
 class CorruptionError(OttlaError):
-    """Bytes on disk or in a batch are not what they must be."""
+    """Bytes on disk or in a batch are not valid."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path} at byte {position}: {reason}")
@@ -122,11 +122,11 @@ DISK_REMEDIES: Final = {
     errno.EDQUOT: "make room on the disk, or have the quota raised",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
 }
-"""The fix for what the disk refuses, though it is not broken."""
+"""The fixes for errors of a disk that is not broken."""
 
 
 class StorageError(OttlaError):
-    """A directory can no longer be trusted with writes: it goes offline until a restart.
+    """A directory can no longer be trusted with writes; it goes offline until a restart.
 
     >>> print(ottla.StorageError("data", "No space left on device"))
     data: No space left on device
@@ -146,9 +146,9 @@ class ShortageError(StorageError):
 
 
 class TaskError(OttlaError):
-    """A task stopped at an error of ours, or was killed.
+    """A task failed with an unexpected error, or was killed.
 
-    The text is the error's, and `kind` the name of its class; empty for a task that was killed.
+    The text is that of the error, and `kind` the name of its class; empty if the task was killed.
     """
 
     def __init__(self, text: str, kind: str = "") -> None:

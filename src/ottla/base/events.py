@@ -1,6 +1,6 @@
-"""Events that lower packages report: values, which the caller logs, counts or ignores. An event is
-a frozen dataclass whose fields are its facts and whose `message` is a sentence for people. Its kind
-is the name of its class, so that a shell need not know each of them.
+"""Events that lower packages report: values that the caller logs, counts or ignores. An event is a
+frozen dataclass; its fields are its data, its `message` is a sentence for people, and its class
+name is its kind, so that the code that logs it need not know every class.
 """
 
 import re
@@ -17,7 +17,7 @@ OnEvent = Callable[[Event], None]
 
 
 def pass_over(_: object) -> None:
-    """For a caller that has no use for events, progress or remarks."""
+    """A callback that ignores events, progress or remarks."""
 
 
 def kind_of(event: Event) -> str:

@@ -1,6 +1,6 @@
-"""Exchanging two names on a disk in one step, which Python's `os` does not offer.
+"""Exchanges two names on a disk atomically, which Python's `os` does not offer.
 
-Linux: `renameat2` with `RENAME_EXCHANGE`. Elsewhere the call is not supported.
+Linux: `renameat2` with `RENAME_EXCHANGE`. Not supported on other systems.
 """
 
 import errno
@@ -12,7 +12,7 @@ AT_FDCWD = -100
 
 
 def exchange_names(one: str, other: str) -> None:
-    """Raises `OSError`; ENOSYS or EINVAL where the system or the file system cannot do it."""
+    """Raises `OSError`; ENOSYS or EINVAL if the system or the file system does not support it."""
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), one)
     import ctypes

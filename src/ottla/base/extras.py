@@ -1,4 +1,4 @@
-"""Packages that are not installed with Ottla itself, and the extra that brings each."""
+"""Optional packages, and the extras that install them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,14 +28,14 @@ EXTRAS = {
     "starlette": "console",
     "uvicorn": "console",
 }
-"""Modules -> the extra in pyproject.toml that installs them."""
+"""Module -> the extra in pyproject.toml that installs it."""
 
 PACKAGES = {"confluent_kafka": "confluent-kafka", "polars": "polars"}
-"""Modules that no extra has -> what to install."""
+"""Module without an extra -> the package to install."""
 
 
 def how_to_install(error: ModuleNotFoundError) -> str | None:
-    """One line for a person when an optional package is missing; `None` when another is."""
+    """The install command for a missing optional package; `None` for any other module."""
     module = (error.name or "").partition(".")[0]
     if module in EXTRAS:
         return f"{module} is not installed: pip install 'ottla[{EXTRAS[module]}]'"
@@ -46,7 +46,7 @@ def how_to_install(error: ModuleNotFoundError) -> str | None:
 
 @contextmanager
 def needed_for(what: str) -> Iterator[None]:
-    """Around imports of optional packages: raises `UserError` when one is missing."""
+    """Wraps imports of optional packages: raises `UserError` if one is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
-"""Copies of files, and files that have a second name elsewhere, as those of a snapshot do.
+"""Copies files, and separates files that share their content, as those of a snapshot do.
 
-What is written to such a file is seen under both names. So whatever changes a log file in place
-takes a copy of it first (`unshare`).
+A write to a file with several names is visible under all of them. Code that changes a log file in
+place therefore calls `unshare` first.
 """
 
 from ottla.base.files import FileSystem, parent_directory
@@ -10,9 +10,9 @@ COPY_SIZE = 1 << 20
 
 
 def copy_file(file_system: FileSystem, source: str, target: str, most: int | None = None) -> int:
-    """Copies content and modification time, durably but for the name; returns the size.
+    """Copies content and modification time; syncs the content, but not the name. Returns the size.
 
-    At most so many bytes are copied of a file that grows meanwhile.
+    At most `most` bytes are copied, since the file may grow meanwhile.
     """
     read = file_system.open(source)
     try:
@@ -25,7 +25,7 @@ def copy_file(file_system: FileSystem, source: str, target: str, most: int | Non
                 position += len(chunk)
             status = file_system.status(source)
             if status is not None:
-                # Retention judges a segment without timestamps by it.
+                # Retention of a segment without timestamps uses the modification time.
                 file_system.set_modified_ms(target, status.modified_ms)
             write.sync()
         finally:
@@ -40,10 +40,10 @@ def _next_size(position: int, most: int | None) -> int:
 
 
 def unshare(file_system: FileSystem, path: str) -> bool:
-    """Gives a file of several names a copy of its own under this one; whether it had any other.
+    """Replaces a file of several names by a copy; returns whether it had other names.
 
-    A process that has the file open keeps the shared one. A crash leaves either under the name,
-    and perhaps `path.tmp`, which nothing reads.
+    A process that has the file open keeps the shared one. After a crash the name has either file,
+    and `path.tmp` may remain, which nothing reads.
     """
     status = file_system.status(path)
     if status is None or status.link_count < 2:

@@ -1,8 +1,8 @@
-"""The disk as an object: everything that storage does to files goes through a `FileSystem`.
+"""The interface to the disk: storage changes files only through a `FileSystem`.
 
-`OsFileSystem` is the machine's. `ottla.testing` has others that record, fail and forget, and the
-contract tests hold all of them to the sentences below. Paths are strings; an `OSError` passes
-through unchanged, since only the caller knows which directory must go offline.
+`OsFileSystem` is the real one. `ottla.testing` has others that record, fail and forget; contract
+tests hold all of them to the docstrings below. Paths are strings. An `OSError` passes through
+unchanged, since only the caller knows which directory must go offline.
 """
 
 import contextlib
@@ -25,35 +25,35 @@ Buffer = bytes | bytearray | memoryview
 """Bytes to write; a `memoryview` must be contiguous and of single bytes."""
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors for want of descriptors or memory; see `is_shortage`."""
+"""Errors from a lack of descriptors or memory; see `is_shortage`."""
 
 CAN_LEND_LOCKS: Final = sys.platform == "linux"
-"""Elsewhere `flock` and record locks exclude each other, also within a process."""
+"""On other systems `flock` and record locks exclude each other, even within a process."""
 
 IS_BSD: Final = sys.platform == "darwin"
 FLOCK: Final = struct.Struct("qqihh" if IS_BSD else "hhqqi4x")
-"""C's `struct flock`: kind, origin, start, length and process id, in the order of the system."""
+"""C's `struct flock`: type, origin, start, length and process id, in the system's order."""
 
 IOV_MAX: Final = 1024
-"""How many buffers one vectored write takes on Linux and macOS."""
+"""The maximum number of buffers in one vectored write on Linux and macOS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """What a name stands for. A file that is renamed to a name brings its own number there."""
+    """The file or directory with a name; a rename takes the file's number along."""
 
     number: int
-    """The inode's: of all that is there at one time, no two have the same."""
+    """The inode number: unique among the files that exist at one time."""
     size: int
     modified_ms: int
     is_directory: bool
     link_count: int = 1
-    """How many names a file has."""
+    """The number of names of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSpace:
-    """Bytes of a whole disk, and those that may still be used by us."""
+    """The size of a disk, and the bytes that this process may still use."""
 
     total: int
     usable: int
@@ -64,7 +64,7 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """The path it was opened with, or was last renamed to through `renamed`."""
+        """The path with which the file was opened, or the last one set by `renamed`."""
 
     def renamed(self, path: str) -> None:
         """Sets the path of the object after its file was renamed."""
@@ -73,7 +73,7 @@ class File(Protocol):
         """The descriptor that `os.sendfile` takes."""
 
     def duplicate(self) -> "File":
-        """The same file opened once more, for a reader whom no `close` of this one concerns."""
+        """The same file opened again, independent of `close` of this object."""
 
     def size(self) -> int: ...
 
@@ -87,7 +87,7 @@ class File(Protocol):
         """Writes all of `buffers`, one after the other, or raises."""
 
     def truncate(self, size: int) -> None:
-        """Cuts, or extends with zeros. No `map` taken before may reach past the new end."""
+        """Cuts, or extends with zeros. No existing `map` may reach past the new end."""
 
     def map(self, size: int) -> memoryview:
         """A read-only view of the first `size` bytes that follows later writes.
@@ -104,15 +104,15 @@ class File(Protocol):
         """
 
     def close(self) -> None:
-        """Gives the file up, unsynced; only a second close does not raise after that."""
+        """Closes the file without syncing; only another `close` is allowed afterwards."""
 
 
 class FileSystem(Protocol):
-    """What storage may do to a disk."""
+    """The operations of storage on a disk."""
 
     @property
     def open_files(self) -> OpenFiles:
-        """The holders of files that were opened here."""
+        """The holders of files that this object opened."""
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
         """Opens a regular file; `create` makes it when it is missing (and implies `writable`).
@@ -139,9 +139,9 @@ class FileSystem(Protocol):
         """The size of the disk with a file or directory, and its free space."""
 
     def canonical(self, path: str) -> str:
-        """The one absolute path of a place, without symbolic links, dots and double slashes.
+        """The absolute path of a place, without symbolic links, dots and double slashes.
 
-        What is not there keeps its names. Never raises.
+        Missing parts keep their names. Never raises.
         """
 
     def make_directory(self, path: str) -> None:
@@ -157,13 +157,13 @@ class FileSystem(Protocol):
         """
 
     def link(self, source: str, target: str) -> None:
-        """Gives a file a second name, under which there is nothing yet.
+        """Gives a file a second, unused name.
 
         Durable only after `sync_directory` of the parent of `target`. Not every file system can.
         """
 
     def exchange(self, one: str, other: str) -> None:
-        """Has two names, both taken, stand for what the other stood for, atomically.
+        """Exchanges two existing names atomically.
 
         Durable only after `sync_directory` of both parents. Not every system can.
         """
@@ -185,34 +185,34 @@ class FileSystem(Protocol):
         """
 
     def lock_holder(self, path: str) -> int | None:
-        """The id of the process that holds a lock on a file; 0 for one not seen from here.
+        """The id of the process that holds a lock on a file; 0 if it is not visible from here.
 
-        `None` where no process holds it, or only one that it was lent to.
+        `None` if no process holds the lock, or only a process to which it was lent.
         """
 
 
 def is_this_process(holder: int) -> bool:
-    """Whether a process that `FileSystem.lock_holder` names is the one that asks."""
+    """Whether `FileSystem.lock_holder` returned this process."""
     return holder == os.getpid()
 
 
 class FileLock(Protocol):
     def lend(self) -> int | None:
-        """A descriptor that keeps the next one out for as long as a process has it that gets it.
+        """A descriptor that keeps the lock for as long as a process has it open.
 
-        For a child that must outlive this process without any other process at work there. `None`
-        where there is no such thing.
+        For a child process that must outlive this one while no other process uses the directory.
+        `None` if the system does not support it.
         """
 
     def release(self) -> None:
-        """Lets the next one in. A second release does nothing."""
+        """Releases the lock. A second release does nothing."""
 
 
 @dataclass(slots=True)
 class FileSlice:
-    """A run of bytes in a file, which a socket can be given without a copy.
+    """A range of bytes in a file, which can be sent to a socket without a copy.
 
-    Not frozen, since one is made for every read.
+    Not frozen, because one is created for every read.
     """
 
     file: File
@@ -223,12 +223,12 @@ class FileSlice:
         return self.file.pread(self.size, self.position)
 
     def duplicate(self) -> "FileSlice":
-        """The same bytes, readable also when the file has been closed or removed since."""
+        """The same bytes, readable even if the file is closed or removed meanwhile."""
         return FileSlice(self.file.duplicate(), self.position, self.size)
 
 
 def read_file(file_system: FileSystem, path: str) -> bytes:
-    """The whole of a small file; raises `FileNotFoundError`."""
+    """The content of a small file; raises `FileNotFoundError`."""
     file = file_system.open(path)
     try:
         return file.pread(file.size(), 0)
@@ -245,15 +245,14 @@ def replace_file(
     is_directory_synced: bool = True,
     is_secret: bool = False,
 ) -> None:
-    """Writes a small file so that a crash leaves the old content or the new, whole.
+    """Replaces a small file atomically: a crash leaves the old content or the new one.
 
     Temporary file, fsync, rename, fsync of the directory: Kafka's `Utils.atomicMoveWithFallback`.
-    Without the two fsyncs (`durably=False`) a power failure can leave anything under the name: for
-    files that show whether they are whole, and that can be rebuilt. Without that of the
-    directory the caller makes the rename durable.
-    A crash or an error can leave `path.tmp`, which nothing reads: the next call for the same path
-    cuts it and uses it again, and the cleanup of the directory at start may remove it. What
-    `is_secret` nobody but the owner may read, not even while it is written.
+    Without the two fsyncs (`durably=False`) a power failure can leave any content: for files that
+    show whether they are complete and that can be rebuilt. Without `is_directory_synced` the caller
+    must sync the directory. A crash or an error can leave `path.tmp`, which nothing reads: the next
+    call for the same path overwrites it, and the cleanup of the directory at start may remove it.
+    With `is_secret` only the owner can read the file, even while it is written.
     """
     temporary = path + ".tmp"
     write_file(file_system, temporary, [content], durably=durably, is_secret=is_secret)
@@ -270,7 +269,7 @@ def write_file(
     durably: bool = True,
     is_secret: bool = False,
 ) -> None:
-    """Writes a file in the place, if need be, of what a crash has left of one."""
+    """Writes a file, replacing what a crash may have left of it."""
     file = file_system.open(path, create=True)
     try:
         if is_secret:
@@ -287,7 +286,7 @@ def write_file(
 
 
 def make_durable_directory(file_system: FileSystem, path: str) -> None:
-    """Makes a directory and its parents so that they outlive a power failure."""
+    """Creates a directory and its parents durably."""
     missing = []
     ancestor = path
     while file_system.status(ancestor) is None:
@@ -299,7 +298,7 @@ def make_durable_directory(file_system: FileSystem, path: str) -> None:
 
 
 def sync_file(file_system: FileSystem, path: str) -> None:
-    """Makes the content of a file that nobody need have open durable."""
+    """Syncs the content of a file that need not be open."""
     file = file_system.open(path, writable=True)
     try:
         file.sync()
@@ -308,11 +307,11 @@ def sync_file(file_system: FileSystem, path: str) -> None:
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether a call failed because the process or the system has too little to give it.
+    """Whether a call failed for lack of descriptors or memory in the process or the system.
 
-    Out of descriptors or of memory: nothing was done, the disk is well, and the same call may
-    succeed later. Only of calls that name a file, which are those that open, make, rename or remove
-    one: after a write or a sync without memory nobody knows what reached the disk.
+    In this case nothing was done, the disk is not broken, and the call may succeed later. Only for
+    calls that name a file (open, create, rename, remove): after a failed write or sync it is
+    unknown what reached the disk.
     """
     return error.errno in SHORTAGES and error.filename is not None
 
@@ -327,7 +326,7 @@ def parent_directory(path: str) -> str:
 
 
 def join(directory: str, *names: str) -> str:
-    """As `os.path.join`, for names that are relative; several times as quick, and called often."""
+    """Like `os.path.join` for relative names; several times faster, and called often."""
     below = "/".join(names)
     return f"{directory}/{below}" if directory and directory[-1] != "/" else directory + below
 
@@ -337,7 +336,7 @@ def base_name(path: str) -> str:
 
 
 class OsFileSystem:
-    """The machine's own files."""
+    """The files of the operating system."""
 
     def __init__(self) -> None:
         self.open_files = OpenFiles()
@@ -376,8 +375,8 @@ class OsFileSystem:
 
     def canonical(self, path: str) -> str:
         if "\0" in path:
-            return path  # no file has such a name, and the system would not be asked for it
-        return "/" + os.path.realpath(path).lstrip("/")  # POSIX lets two slashes stand
+            return path  # such a file cannot exist, and system calls reject the name
+        return "/" + os.path.realpath(path).lstrip("/")  # POSIX gives two leading slashes a meaning
 
     def make_directory(self, path: str) -> None:
         make_directories(path)
@@ -412,13 +411,13 @@ class OsFileSystem:
         identity = _identity(os.fstat(descriptor))
         token = [descriptor]
         if _LOCKED_HERE.setdefault(identity, token) is not token:
-            # Another thread was faster; closing this descriptor would drop the lock it now holds.
+            # Another thread was faster; closing this descriptor would release its lock.
             return None
         try:
-            # Java's FileChannel.lock is a POSIX record lock: taking the same kind keeps Kafka out.
+            # Java's FileChannel.lock is a POSIX record lock, so the same kind excludes Kafka.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if CAN_LEND_LOCKS:
-                # The process that held it may have died while its child still works: see `lend`.
+                # The holder may have died while its child still runs: see `lend`.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         except OSError as error:
@@ -448,7 +447,7 @@ class OsFileSystem:
 
 
 def _record_lock_holder(descriptor: int) -> int | None:
-    """The process that bars a record lock on a file; 0 for one of another pid namespace."""
+    """The process that holds a record lock on a file; 0 for one in another pid namespace."""
     wanted = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET) if IS_BSD else (fcntl.F_WRLCK, 0, 0, 0, 0)
     found = fcntl.fcntl(descriptor, fcntl.F_GETLK, FLOCK.pack(*wanted))
     if IS_BSD:
@@ -470,8 +469,8 @@ def _stat(path: str) -> os.stat_result:
 def _open_regular(path: str, flags: int) -> int:
     """A descriptor of a regular file.
 
-    Opening a FIFO waits for its other end, a link's bytes belong to a file of another name, and a
-    device never ends: none of them is a file that a broker wrote.
+    Opening a FIFO waits for its other end, a link leads to a file of another name, and a device
+    never ends: a broker writes none of them.
     """
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o644)
@@ -485,7 +484,7 @@ def _open_regular(path: str, flags: int) -> int:
     if stat.S_ISREG(mode):
         return descriptor
     os.close(descriptor)
-    # The kernel refuses directories only to writers; here the first `pread` would be too late.
+    # The kernel rejects directories only for writing; the first `pread` would be too late.
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     raise _not_regular(path, "a FIFO" if stat.S_ISFIFO(mode) else "a socket or a device")
@@ -497,13 +496,13 @@ def _not_regular(path: str, kind: str) -> OSError:
 
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _SPARE: list[int] = []
-"""One descriptor in reserve, taken by the first use."""
+"""A reserved descriptor, opened at the first use."""
 
 
 def _open_directory(path: str) -> int:
-    """Opens a directory to sync it, with the descriptor in reserve when there is no other.
+    """Opens a directory to sync it, with the reserved descriptor if there is no other.
 
-    What is to be synced has been done already: this must not fail for want of a descriptor.
+    The changes are complete by then, so this must not fail for lack of a descriptor.
     """
     try:
         descriptor = os.open(path, _DIRECTORY_FLAGS)
@@ -518,7 +517,7 @@ def _open_directory(path: str) -> int:
     try:
         return os.open(path, _DIRECTORY_FLAGS)
     except OSError as error:
-        # Without its name: a rename may not be durable, which is no mere shortage any more.
+        # Without a file name, so that `is_shortage` is false: a rename may not be durable.
         raise OSError(error.errno, f"{error.strerror}: {path}") from error
 
 
@@ -528,15 +527,15 @@ def _release_spare() -> None:
 
 
 _LOCKED_HERE: dict[tuple[int, int], list[int]] = {}
-"""Device and inode of each file that this process has locked, and the descriptor of its lock.
+"""Device and inode of each file that this process has locked, and the lock's descriptor.
 
-A record lock does not bar the process that holds it, so the process keeps count itself. A child
-does not inherit such locks.
+A record lock does not exclude other threads of its process, so they check this table. A child
+process does not inherit such locks.
 """
 
 
 def _give_up_locks() -> None:
-    """In a child of a fork: a lock that can be lent would else outlive the parent."""
+    """In a forked child: closes the locks, which could otherwise outlive the parent if lent."""
     for (descriptor,) in _LOCKED_HERE.values():
         os.close(descriptor)
     _LOCKED_HERE.clear()
@@ -550,7 +549,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 class OsFileLock:
-    """Held by the process that took it: in a child that it forked, `release` does nothing."""
+    """A lock of the process that took it; in a forked child `release` does nothing."""
 
     def __init__(self, descriptor: int, identity: tuple[int, int], token: list[int]) -> None:
         self._descriptor = descriptor
@@ -560,7 +559,7 @@ class OsFileLock:
     def lend(self) -> int | None:
         if not CAN_LEND_LOCKS or _LOCKED_HERE.get(self._identity) is not self._token:
             return None
-        # A record lock is the process's own; this one belongs to all who have the descriptor.
+        # A record lock belongs to the process; this lock belongs to all holders of the descriptor.
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._descriptor
 
@@ -568,16 +567,16 @@ class OsFileLock:
         if _LOCKED_HERE.get(self._identity) is not self._token:
             return
         if CAN_LEND_LOCKS:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child may have it too
-        # In this order: closing would drop the lock of a thread that was let in before it.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child may hold it too
+        # In this order: closing later would release the lock of the next thread.
         os.close(self._descriptor)
         del _LOCKED_HERE[self._identity]
 
 
 class OsFile:
-    """A descriptor with positional reads and writes that never stop half way.
+    """A descriptor with positional reads and complete writes.
 
-    The last reference closes it: an answer that quotes a file keeps that open until it is sent.
+    The last reference closes it: a response that refers to a file keeps it open until it is sent.
     """
 
     __slots__ = ("_descriptor", "_path")
@@ -623,7 +622,7 @@ class OsFile:
             self._write_rest([buffer], position, written)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
-        if position == -1:  # pwritev2, which `os.pwritev` calls, takes it for the current offset.
+        if position == -1:  # pwritev2, which `os.pwritev` calls, reads it as the current offset
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self._path)
         for start in range(0, len(buffers), IOV_MAX):
             some = buffers[start : start + IOV_MAX]
@@ -638,7 +637,7 @@ class OsFile:
             position += expected
 
     def _write_rest(self, buffers: Sequence[Buffer], position: int, written: int) -> None:
-        """Continues where the kernel stopped early (a signal, a nearly full disk, over 2 GiB)."""
+        """Continues after a partial write (a signal, a nearly full disk, over 2 GiB)."""
         skip = written
         for buffer in buffers:
             view = memoryview(buffer).cast("B")
@@ -654,7 +653,7 @@ class OsFile:
         os.ftruncate(self._descriptor, size)
 
     def map(self, size: int) -> memoryview:
-        if size > self.size():  # Also raises when closed, where mmap would hand out empty memory.
+        if size > self.size():  # also raises if closed, where mmap would map empty memory
             raise ValueError(f"a map of {size} bytes is longer than {self._path}")
         if size == 0:
             return memoryview(b"")
@@ -671,14 +670,14 @@ class OsFile:
 
     def _mapped(self, size: int) -> memoryview:
         if sys.version_info >= (3, 13):
-            # Earlier versions keep a second descriptor open for as long as the map lives.
+            # Earlier versions keep a second descriptor open for the lifetime of the map.
             return memoryview(
                 mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ, trackfd=False)
             )
         return memoryview(mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ))
 
     def sync(self) -> None:
-        if self._descriptor < 0:  # `os.fdatasync` would make a ValueError of it.
+        if self._descriptor < 0:  # `os.fdatasync` would raise ValueError
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
         try:
             _sync_content(self._descriptor)
@@ -692,9 +691,9 @@ class OsFile:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):  # an interrupt may come before it is there
+        if hasattr(self, "_descriptor"):  # missing if an interrupt came before it was set
             self.close()
 
 
 _sync_content = getattr(os, "fdatasync", os.fsync)
-"""fdatasync keeps the size too, and saves a journal commit where only the time has changed."""
+"""fdatasync also syncs the size; it saves a journal commit if only the time has changed."""

@@ -1,4 +1,4 @@
-"""A small server of HTTP beside a broker: a thread for each connection, but not for any number."""
+"""A small HTTP server beside a broker, with one thread per connection, up to a limit."""
 
 import contextlib
 import logging
@@ -11,18 +11,16 @@ from typing import Any, Final
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 64
-"""Each has a thread, a stack and a descriptor of the broker's process."""
+"""The maximum number of connections; each has a thread, a stack and a descriptor."""
 
 
 class HttpThreads(ThreadingHTTPServer):
-    """With too many connections the oldest is closed, which may be that of a client that never ends
-    its request: the newest is answered.
-    """
+    """A server that closes the oldest connection if there are too many, in favour of the newest."""
 
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        """Raises `OSError`."""
+        """Binds the address; raises `OSError`."""
         self._open: dict[Any, None] = {}
         self._lock = threading.Lock()
         super().__init__(address, handler)
@@ -33,7 +31,7 @@ class HttpThreads(ThreadingHTTPServer):
             if len(self._open) > MAX_CONNECTIONS:
                 oldest = next(iter(self._open))
                 del self._open[oldest]
-                # Its thread reads the end, and closes it.
+                # Its thread reads the end of the stream and closes the connection.
                 with contextlib.suppress(OSError):
                     oldest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
@@ -44,7 +42,7 @@ class HttpThreads(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no fault of ours."""
+        """Logs errors; a client that hangs up is not an error of ours."""
         error = sys.exception()
         level = logging.DEBUG if isinstance(error, OSError) else logging.ERROR
         logger.log(level, "a request of %s failed: %r", client_address[0], error)

@@ -14,13 +14,13 @@ ZERO_UUID = Uuid(bytes(16))
 
 
 def uuid_text(uuid: bytes) -> str:
-    """The 22 characters that `partition.metadata` and `meta.properties` hold."""
+    """The 22 characters in `partition.metadata` and `meta.properties`."""
     assert len(uuid) == 16
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
 def parse_uuid(text: str) -> Uuid:
-    """The inverse of `uuid_text`; raises `ValueError` for anything that is not 16 bytes."""
+    """The inverse of `uuid_text`; raises `ValueError` for text that is not 16 bytes."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
@@ -31,5 +31,5 @@ def parse_uuid(text: str) -> Uuid:
 
 
 def is_reserved(uuid: bytes) -> bool:
-    """Whether Kafka keeps this id, or all ids written like it, for itself (`Uuid.RESERVED`)."""
+    """Whether Kafka reserves the id (`Uuid.RESERVED`), or ids that begin like it."""
     return (uuid[:15] == bytes(15) and uuid[15] < 100) or uuid_text(uuid).startswith("-")

@@ -1,4 +1,4 @@
-"""Small files of JSON that are replaced whole, and checked when they are read."""
+"""Small JSON files that are replaced atomically and validated when read."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ T = TypeVar("T")
 LINES_AT_ONCE = 64
 
 END = "\n}\n"
-"""How `json_parts` ends."""
+"""The end of a file written by `json_parts`."""
 
 
 def read_json_file(
@@ -24,10 +24,10 @@ def read_json_file(
     what: str,
     loads: Callable[[bytes], Any] = json.loads,
 ) -> T | None:
-    """What the file says, `None` when there is none; raises `CorruptionError`.
+    """Reads and parses a file; `None` if it is missing; raises `CorruptionError`.
 
-    `parse` and `loads` raise what wrong types, missing fields and wrong values raise in Python;
-    `what` names the content for the message.
+    `parse` and `loads` may raise Python's errors for wrong types, missing fields and invalid
+    values; `what` describes the content in the message.
     """
     if file_system.status(path) is None:
         return None
@@ -39,19 +39,19 @@ def read_json_file(
 
 
 def write_json_file(file_system: FileSystem, path: str, fields: dict[str, Any]) -> None:
-    """Replaces the file, durably; raises `OSError`."""
+    """Replaces the file durably; raises `OSError`."""
     replace_file(file_system, path, json.dumps(fields, indent=1).encode() + b"\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object of many members, by their names."""
+    """A JSON object with many members, written in parts."""
 
     items: Iterable[tuple[str, Any]]
 
 
 def json_parts(fields: dict[str, Any]) -> Iterator[bytes]:
-    """A file in parts, in turns: a member a line, and a line for each element of an iterable."""
+    """Yields a file in parts, in turns: one line per member, and one per element of an iterable."""
     return ("".join(part).encode() for part in parts_in_turns(_json_lines(fields), LINES_AT_ONCE))
 
 
@@ -85,7 +85,7 @@ def check_version(content: Any, version: int) -> None:
 
 
 def texts(values: Any) -> dict[str, str]:
-    """Names and values that must all be texts."""
+    """A mapping of strings to strings; raises `TypeError` for anything else."""
     if not all(isinstance(text, str) for text in values.values()):
         raise TypeError("values must be texts")
     return dict(values)

@@ -1,28 +1,29 @@
-"""How many files a process may have open, and which holders close some at the limit.
+"""Limits how many files a process has open, and closes idle ones at the limit.
 
-Systems mostly give a process 1,024 descriptors, or 256, and everything takes of them: clients'
-connections, the files of segments, and whatever the program around an embedded log does. So
-connections get a third at the most, files that stay open between two requests a quarter, or twice
-that while they wait for a sync, and the rest is for those that are opened for a moment:
-checkpoints, syncs, a cleaner's pipes. Kafka leaves that to `ulimit -n`, and goes offline when it is
-reached.
+Systems usually allow a process 1,024 descriptors, or 256, shared by client connections, segment
+files, and the application around an embedded log. Connections may use a third, files that stay open
+between requests a quarter, or half while they wait for a sync; the rest is for files that are
+opened briefly: checkpoints, syncs, a cleaner's pipes. Kafka leaves this to `ulimit -n`, and goes
+offline at the limit.
 """
 
 from collections import OrderedDict
 from typing import Final, Protocol
 
 ASSUMED_LIMIT: Final = 1024
-"""Descriptors where the system does not say how many there may be."""
+"""The assumed limit of descriptors if the system does not report one."""
 
 LEAST_OPEN: Final = 32
-"""Files that may stay open however low the limit is, or each request would open them again."""
+"""Files that may stay open however low the limit is;
+without them each request would reopen files.
+"""
 
 MAX_VISITS: Final = 256
-"""How many holders are asked at a time; those who wait for the answer must not wait for more."""
+"""The maximum number of holders visited at a time, because requests wait meanwhile."""
 
 
 def descriptor_limit() -> int:
-    """How many descriptors this process may have."""
+    """The maximum number of descriptors of this process."""
     try:
         import resource
     except ImportError:
@@ -32,26 +33,28 @@ def descriptor_limit() -> int:
 
 
 def max_connections() -> int:
-    """How many of the descriptors may be connections."""
+    """The maximum number of connections."""
     return max(1, descriptor_limit() // 3)
 
 
 def max_open_files() -> int:
-    """How many may be files that stay open until they are needed again."""
+    """The maximum number of files that stay open between uses."""
     return max(LEAST_OPEN, descriptor_limit() // 4)
 
 
 class Holder(Protocol):
-    """An object that keeps files open, and opens them again when needed."""
+    """An object that keeps files open, and reopens them when needed."""
 
     def let_go(self) -> bool:
-        """Closes them; `False` when they were used since the last time, or are to be synced."""
+        """Closes its files; returns `False` if they were
+        used since the last call or await a sync.
+        """
 
 
 class OpenFiles:
-    """The holders of open files of one broker, roughly in order of last use.
+    """The holders of a broker's open files, roughly in order of last use.
 
-    Nothing is closed by itself: `give_back` is called where none of the files is at work.
+    Files are only closed by `give_back`, which is called while none of them is in use.
     """
 
     __slots__ = ("_holders", "count", "is_over", "is_short", "limit")
@@ -60,18 +63,18 @@ class OpenFiles:
         self.limit = max_open_files() if limit is None else limit
         self.count = 0
         self.is_over = False
-        """Whether `give_back` has something to do."""
+        """Whether `give_back` must be called."""
         self.is_short = False
-        """Whether too many files wait for a sync, without which they may not be closed."""
+        """Whether too many files await a sync, before which they may not be closed."""
         self._holders: OrderedDict[Holder, int] = OrderedDict()
 
     @property
     def is_full(self) -> bool:
-        """Whether further files may not be written to, since there are syncs to wait for."""
+        """Whether no further files may be written to until some are synced."""
         return self.count >= 2 * self.limit
 
     def opened(self, holder: Holder, count: int = 1) -> None:
-        """Records that a holder has this many descriptors open."""
+        """Records how many descriptors a holder has open."""
         self.count += count - self._holders.get(holder, 0)
         self._holders[holder] = count
         if self.count > self.limit:
@@ -81,14 +84,16 @@ class OpenFiles:
         self.count -= self._holders.pop(holder, 0)
 
     def ran_out(self) -> None:
-        """There was no descriptor for one more: others have taken them. Half are to be closed."""
+        """Lowers the limit to half of the open files: others have used up the process's
+        descriptors.
+        """
         self.limit = max(LEAST_OPEN, min(self.limit, self.count // 2))
         self.is_over = self.count > self.limit
 
     def give_back(self) -> None:
-        """Has holders close files until there are fewer than the limit, with some room.
+        """Makes holders close files until the count is an eighth below the limit.
 
-        Each is asked twice at the most, so that a holder used since the last time is spared once.
+        Each holder is asked twice at most, so one that was used since the last call is spared once.
         """
         target = self.limit - self.limit // 8
         for _ in range(min(2 * len(self._holders), MAX_VISITS)):
@@ -99,6 +104,6 @@ class OpenFiles:
                 self.closed(holder)
             else:
                 self._holders.move_to_end(holder)
-        # With what is opened next they are asked again, and until then they may be synced.
+        # The next call asks again; until then the files may be synced.
         self.is_short = self.count > self.limit
         self.is_over = False

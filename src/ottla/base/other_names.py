@@ -1,6 +1,6 @@
-"""Calls of confluent-kafka and kafka-python that have another name here: the error says which.
+"""Suggests Ottla's names for calls of confluent-kafka and kafka-python.
 
-Where the two agree, the names here are theirs.
+Where these two libraries agree, Ottla uses their name.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,20 +72,20 @@ KEYWORDS = MappingProxyType(
         "timeout_ms": "use timeout=SECONDS",
     }
 )
-"""Keyword arguments of other clients whose spelling does not suggest ours."""
+"""Keyword arguments of other clients that are not similar to Ottla's."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class OtherNames:
-    """A class that answers other clients' names with its own."""
+    """A class whose unknown attributes raise an error with Ottla's name for them."""
 
     __slots__ = ()
 
     _other_names: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # A type checker shall know what there is.
+    if not TYPE_CHECKING:  # hidden from type checkers, which must report unknown attributes
 
         def __getattr__(self, name: str) -> object:
             kind = type(self)
@@ -97,9 +97,9 @@ class OtherNames:
 
 
 def answers_other_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Answers an unknown keyword argument with the name that it has here.
+    """Adds the suggested name to the error of an unknown keyword argument.
 
-    Not for calls that applications make for each record: it costs a tenth of a microsecond.
+    Not for calls that applications make per record: it costs a tenth of a microsecond.
     """
 
     @wraps(function)

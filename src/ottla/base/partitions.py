@@ -1,4 +1,4 @@
-"""A partition of a topic, and a range of its offsets: what every room names a log by."""
+"""A partition of a topic, and a range of its offsets."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
@@ -10,7 +10,7 @@ Topic = TypeVar("Topic", bound=str | bytes)
 
 
 class TopicPartition(NamedTuple):
-    """Which partition; as text it is named as its directory is.
+    """A partition; its text is the name of its directory.
 
     >>> place = ottla.TopicPartition("orders", 0)
     >>> str(place), place.topic, place.partition
@@ -26,19 +26,19 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """Offsets from `from_offset` up to, and without, `until_offset`."""
+    """Offsets from `from_offset` (inclusive) to `until_offset` (exclusive)."""
 
     from_offset: int
     until_offset: int
 
     @property
     def offsets(self) -> "OffsetRange":
-        """The range alone, of a class that says more of it."""
+        """The range without the fields of subclasses."""
         return OffsetRange(from_offset=self.from_offset, until_offset=self.until_offset)
 
     @property
     def count(self) -> int:
-        """Offsets; records are at most as many."""
+        """The number of offsets, which is at least the number of records."""
         return self.until_offset - self.from_offset
 
     @property

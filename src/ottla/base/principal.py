@@ -9,7 +9,7 @@ USER = "User"
 
 
 class Principal(NamedTuple):
-    """`type` is `User` for all that Kafka's own mechanisms make."""
+    """A principal; `type` is `User` for Kafka's own mechanisms."""
 
     type: str
     name: str
@@ -19,10 +19,10 @@ class Principal(NamedTuple):
 
 
 def parse_principal(text: str) -> Principal:
-    """The inverse of a principal's text."""
+    """The inverse of `str(principal)`."""
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
 
 ANONYMOUS = Principal(USER, "ANONYMOUS")
-"""A client of whom nothing was asked."""
+"""The principal of a client that did not authenticate."""

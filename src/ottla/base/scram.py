@@ -1,9 +1,9 @@
-"""The credentials of SCRAM, which client and broker share (RFC 5802, RFC 7677; KIP-84).
+"""SCRAM credentials, which client and broker share (RFC 5802, RFC 7677; KIP-84).
 
-The hashes are `hashlib`'s and `hmac`'s: the library scramp, which makes and checks the proofs of a
-login, normalizes passwords (SASLprep), of which Kafka takes the bytes as they are, and makes no
-credential of the salted password that `AlterUserScramCredentials` carries. Kafka's counterparts:
-`ScramFormatter`, `ScramCredential`.
+Hashes are computed with `hashlib` and `hmac`, because the library scramp, which handles the proofs
+of a login, normalizes passwords (SASLprep), which Kafka does not, and cannot create a credential
+from the salted password in `AlterUserScramCredentials`. Kafka's counterparts: `ScramFormatter`,
+`ScramCredential`.
 """
 
 import base64
@@ -22,17 +22,17 @@ CODES_OF_MECHANISMS = {name: code for code, name in MECHANISM_CODES.items()}
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
-"""Kafka's bounds for a credential: fewer give the password away, more keep a client busy."""
+"""Kafka's bounds for a credential: fewer iterations make guessing easy, more keep clients busy."""
 
 SALT_SIZE = 16
 
 STAND_IN = "-"
-"""A name and password for scramp, which would normalize real ones."""
+"""A name and password for scramp, which would normalize the real ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a broker stores of a password: enough to check one, but not the password itself."""
+    """The stored form of a password, with which a broker verifies it without knowing it."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -43,7 +43,7 @@ class ScramCredential:
 def credential_of_salted(
     mechanism: str, salted: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """The credential of a salted password, as a client sends it in AlterUserScramCredentials."""
+    """The credential of a salted password, as AlterUserScramCredentials contains it."""
     import hashlib
 
     name = HASHES[mechanism]
@@ -64,7 +64,7 @@ def make_credential(
 
 
 def salt_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """Takes milliseconds, which is what iterations are for."""
+    """The salted password; the iterations deliberately take milliseconds."""
     import hashlib
 
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
@@ -77,7 +77,7 @@ def mac(hash_name: str, key: bytes, text: bytes) -> bytes:
 
 
 def escaped(name: str) -> str:
-    """A name as SCRAM's messages carry it."""
+    """A name as encoded in SCRAM messages."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -90,7 +90,7 @@ def unescaped(name: str) -> str:
 
 
 def refusal_text(error: Exception) -> str:
-    """What scramp says of a message that it refuses, as part of a line."""
+    """The reason for which scramp rejected a message, as part of a line."""
     return f"SCRAM: {error}".replace(".: ", ": ")
 
 

@@ -1,4 +1,4 @@
-"""Sizes, durations, rates and settings as people read and write them."""
+"""Sizes, durations, rates and settings as text for people."""
 
 import fnmatch
 import re
@@ -45,14 +45,14 @@ def duration_text(ms: int | None) -> str:
 
 
 def limit_text(ms_or_size: int, *, is_size: bool) -> str:
-    """A retention limit; -1 is none."""
+    """A retention limit as text; -1 means none."""
     if ms_or_size < 0:
         return "no limit"
     return size_text(ms_or_size) if is_size else duration_text(ms_or_size)
 
 
 def rate_text(count: int, seconds: float) -> str:
-    """Records a second, with as many digits as say something."""
+    """Records per second with significant digits."""
     rate = count / seconds
     if not count:
         return "0"
@@ -60,7 +60,7 @@ def rate_text(count: int, seconds: float) -> str:
 
 
 def value_text(name: str, value: str | None) -> str:
-    """A setting's value, with what milliseconds and bytes come to: `604800000 (7 d)`."""
+    """A setting's value, with milliseconds and bytes explained: `604800000 (7 d)`."""
     number = int(value) if value and value.isdigit() else 0
     if name.endswith(".ms") and number >= 1000:
         return f"{value} ({'forever' if number >= FOREVER_MS else duration_text(number)})"
@@ -70,7 +70,7 @@ def value_text(name: str, value: str | None) -> str:
 
 
 def setting_value(name: str, text: str) -> str:
-    """A setting's value, in which `7d` and `1Gi` stand for milliseconds and bytes."""
+    """A setting's value, with `7d` and `1Gi` converted to milliseconds and bytes."""
     amount = None
     if name.endswith(".ms"):
         amount = amount_of(text, UNITS_MS)
@@ -80,7 +80,7 @@ def setting_value(name: str, text: str) -> str:
 
 
 def amount_of(text: str, units: Mapping[str, int]) -> float | None:
-    """The value of a number with a unit; `None` for anything else."""
+    """The value of a number with a unit; `None` for any other text."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in units:
         return None
@@ -88,10 +88,10 @@ def amount_of(text: str, units: Mapping[str, int]) -> float | None:
 
 
 def matching(noun: str, patterns: Sequence[str], known: Iterable[str]) -> list[str]:
-    """The names that patterns match, in order; all of them without patterns.
+    """The names that match the patterns, in order; all of them without patterns.
 
-    A pattern with `*`, `?` or `[` is a shell's. Raises `UnknownNameError` for one that matches
-    nothing.
+    A pattern with `*`, `?` or `[` is a shell pattern. Raises `UnknownNameError` for a pattern that
+    matches nothing.
     """
     names = sorted(known)
     if not patterns:
@@ -109,7 +109,7 @@ def matching(noun: str, patterns: Sequence[str], known: Iterable[str]) -> list[s
 
 
 def parse_places(text: str) -> tuple[str, list[int] | None]:
-    """TOPIC, or TOPIC:PARTITION,...; raises `UserError`."""
+    """Parses TOPIC or TOPIC:PARTITION,...; raises `UserError`."""
     topic, colon, numbers = text.partition(":")
     if not colon:
         return topic, None

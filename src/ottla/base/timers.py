@@ -1,11 +1,11 @@
-"""Deadlines by key: set, moved and cancelled at any time, for machines without a clock.
+"""Deadlines by key, which can be set, moved and cancelled, for code without a clock.
 
-Everything that waits for a time keeps its deadlines here: groups, transactions, fetches, throttled
-clients, jobs, segments that are to be removed. Each takes what is due from a room of its own
-(`new_room`), and the shell that sleeps asks only the timers that all the rooms belong to.
+Groups, transactions, fetches, throttled clients, jobs and segments to be removed keep their
+deadlines here. Each takes due keys from timers of its own (`new_room`); the server's loop, which
+sleeps, asks only the timers to which these rooms belong.
 
-Moving a deadline back, which every heartbeat does, costs a dictionary entry: the heap keeps the old
-one, and looks again when that has come.
+Moving a deadline back, as every heartbeat does, costs one dictionary entry: the heap keeps the old
+entry, and the new deadline is looked up when that expires.
 """
 
 from collections.abc import Hashable
@@ -16,33 +16,35 @@ from typing import Any, Final, Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 NEXT: Final = "next"
-"""The key of a room that has only one deadline."""
+"""The key for rooms with a single deadline."""
 
 STALE_TO_KEEP: Final = 64
-"""Cancelled deadlines that may lie in the heap before it is cleaned for their sake."""
+"""The number of cancelled entries in the heap below which it is not cleaned."""
 
 
 class Timers(Generic[Key]):
-    """`whole` are the timers that a room belongs to."""
+    """Deadlines by key. `whole` are the timers to which a room belongs."""
 
     def __init__(self, whole: "AllTimers | None" = None) -> None:
         self._whole = whole
         self._changed: set[Any] = set()
-        """Rooms whose first deadline may be another than the one that is known here."""
+        """Rooms whose first deadline may have changed."""
         self._deadlines: dict[Key, float] = {}
         self._queued: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
         self._numbers = count()
         self._next_ms: float | None = None
         self._is_next_known = True
-        """Asked before every sleep of the server, and seldom another one than before."""
+        """The next deadline is read before every sleep of the server, and seldom changes between
+        reads.
+        """
 
     def new_room(self: "AllTimers") -> "Timers[Any]":
-        """Timers whose first deadline counts here too."""
+        """Timers whose first deadline is also a deadline of these timers."""
         return Timers(self)
 
     def close(self) -> None:
-        """The deadlines of a room count no longer, nor those that are still to be set."""
+        """Detaches a room: its deadlines, and any set later, no longer count."""
         if self._whole is not None:
             self._whole._changed.discard(self)
             self._whole.cancel(self)
@@ -55,7 +57,7 @@ class Timers(Generic[Key]):
         return key in self._deadlines
 
     def set(self, key: Key, deadline_ms: float) -> None:
-        """Sets a key's deadline, in place of the one it may have."""
+        """Sets a key's deadline, replacing an earlier one."""
         self._forget_next()
         self._deadlines[key] = deadline_ms
         queued_ms = self._queued.get(key)
@@ -83,7 +85,7 @@ class Timers(Generic[Key]):
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When the next key is due."""
+        """The earliest deadline; `None` if there is none."""
         if not self._is_next_known:
             self._next_ms = self._find_next_ms()
             self._is_next_known = True
@@ -116,23 +118,25 @@ class Timers(Generic[Key]):
         return self._deadlines.get(key)
 
     def first_due(self, monotonic_ms: float) -> Key | None:
-        """The key that is due first; it stays so until it is set or cancelled."""
+        """The first due key, which stays due until it is
+        set or cancelled; `None` if none is due.
+        """
         if not self._heap or self._heap[0][0] > monotonic_ms:
-            return None  # a queued deadline is never later than the one that holds
+            return None  # a queued deadline is never later than the actual one
         next_ms = self.next_deadline_ms
         if next_ms is None or next_ms > monotonic_ms:
             return None
         return self._heap[0][2]
 
     def take_due(self, monotonic_ms: float) -> Key | None:
-        """The key that is due first, and no longer has a deadline; `None` when none is."""
+        """Removes and returns the first due key; `None` if none is due."""
         key = self.first_due(monotonic_ms)
         if key is not None:
             self.cancel(key)
         return key
 
     def take_all_due(self, monotonic_ms: float) -> list[Key]:
-        """All keys that are due, those first that are due first; none has a deadline any more."""
+        """Removes and returns all due keys, in order of their deadlines."""
         due: list[Key] = []
         while (key := self.take_due(monotonic_ms)) is not None:
             due.append(key)
@@ -144,4 +148,4 @@ class Timers(Generic[Key]):
 
 
 AllTimers = Timers[Timers[Any]]
-"""One for all that a shell waits for."""
+"""The timers of a server's loop: their keys are rooms."""

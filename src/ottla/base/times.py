@@ -1,4 +1,4 @@
-"""Timestamps and durations as people read and write them."""
+"""Timestamps and durations as text."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_text(timestamp_ms: int) -> str:
-    """UTC to the millisecond; a number too large for a date stays a number."""
+    """UTC with milliseconds; a number that is too large for a date stays a number."""
     try:
         at = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -20,12 +20,15 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def second_text(timestamp_ms: int) -> str:
-    """UTC to the second."""
+    """UTC with seconds."""
     return time_text(timestamp_ms).partition(".")[0]
 
 
 def duration_ms(text: str) -> int:
-    """Of ISO 8601, such as `P1D` or `PT1H30M`, as Java writes it; raises `ValueError`."""
+    """The milliseconds of an ISO 8601 duration as Java writes it, such as `P1D` or `PT1H30M`.
+
+    Raises `ValueError`.
+    """
     found = _DURATION.fullmatch(text.upper())
     if found is None or not any(found.groupdict().values()):
         raise ValueError("a duration is written like PT1H30M or P1D")

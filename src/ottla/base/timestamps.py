@@ -1,7 +1,7 @@
-"""One reading of both clocks, passed down to code with timers and timestamps.
+"""A reading of both clocks, passed to code with timers and timestamps.
 
-Deadlines are counted on the monotonic clock, so that setting the wall clock expires nobody; what is
-written into records is wall time.
+Deadlines use the monotonic clock, so that setting the wall clock expires nothing; timestamps in
+records use the wall clock.
 """
 
 from typing import Final
@@ -9,14 +9,14 @@ from typing import Final
 from ottla.base.values import dataclass
 
 COME_BACK_MS: Final = 3_600_000
-"""The least time left after a start to producers known before: enough to send a retry in."""
+"""The least remaining time after a start for producers known before: enough for a retry."""
 
 
 @dataclass(slots=True, init=False)
 class Timestamps:
-    """`now_ms` is Kafka's timestamp, `monotonic_ms` the clock that never steps.
+    """`now_ms` is Kafka's timestamp; `monotonic_ms` is a clock that never steps.
 
-    Not frozen, since one is made for every round.
+    Not frozen, because one is created in every round.
     """
 
     now_ms: int
@@ -28,10 +28,10 @@ class Timestamps:
 
 
 def silent_since_ms(at: Timestamps, heard_ms: int, limit_ms: int) -> float:
-    """When the silence began, on the monotonic clock, of one last heard of before a start.
+    """The monotonic time since when a client is silent that was last heard of before a start.
 
-    Only wall time, `heard_ms`, shows that, and it may have been set since, or be a client's. So it
-    counts, but never so much that less than an hour is left of `limit_ms`.
+    Only the wall time `heard_ms` is known, which may be a client's, and the clock may have been set
+    since. So at least an hour of `limit_ms` is left, whatever `heard_ms` is.
     """
     most_ms = max(limit_ms - COME_BACK_MS, 0)
     return at.monotonic_ms - min(max(at.now_ms - heard_ms, 0), most_ms)

@@ -1,4 +1,4 @@
-"""A socket in TLS."""
+"""Wraps a socket in TLS."""
 
 import errno
 import os
@@ -13,10 +13,10 @@ def in_tls(
     server_hostname: str | None = None,
     is_server: bool = False,
 ) -> ssl.SSLSocket:
-    """Takes over the socket; a server's handshake is not begun, a client's is done.
+    """Takes over the socket; performs the handshake of a client, but not that of a server.
 
-    Raises `OSError`; what is open then is `plain`, if anything. Python's own `wrap_socket` would
-    leave open, where nobody can close it, a socket that its peer has reset before.
+    Raises `OSError`; then `plain` is closed or still open. Python's `wrap_socket` leaks a socket
+    that its peer has reset before.
     """
     try:
         plain.getpeername()

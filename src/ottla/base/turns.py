@@ -1,9 +1,9 @@
-"""Long work in turns: a loop over many elements asks between two of them whether others wait.
+"""Runs long requests in turns: a loop over many elements yields to other requests.
 
-The server runs a long request as a `Turn` (`server/turns.py`), which is suspended where `give_way`
-finds that its time is over. Other requests are then served before it continues, so a request that
-yields must leave everything in a state that others may see, and must not rely on what it saw
-before. Without a server, and in short requests, nothing is suspended.
+The server runs a long request as a `Turn` (`server/turns.py`), which `give_way` suspends when its
+time is over. Other requests are then served before it continues, so a request that yields must
+leave a consistent state, and must not rely on what it read before. Without a server, and in short
+requests, nothing is suspended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -18,26 +18,27 @@ from ottla.base.errors import ProtocolError
 T = TypeVar("T")
 
 PART_SIZE: Final = 256
-"""What is done to so many elements takes no longer than a turn."""
+"""The number of elements that can be processed within one turn."""
 
 
 class TurnsNeededError(Exception):
-    """A request turns out to be long before it has changed anything: it is to begin again, as a
-    `Turn`."""
+    """A request that has changed nothing yet turns out to
+    be long; it must start again as a `Turn`.
+    """
 
 
 class Pace(Protocol):
-    """What a message is read or written under when it may be large."""
+    """The limits under which a large message is read or written."""
 
     def count(self, number: int) -> None:
-        """Raises when a request has more elements than it may."""
+        """Counts elements; raises if a request has more than allowed."""
 
     def elements(self, number: int) -> Iterable[int]:
-        """Counts an array's elements, and goes through their numbers in turns."""
+        """Counts the elements of an array and iterates over their numbers in turns."""
 
 
 class Scout:
-    """Reads on as long as a request is short; raises `TurnsNeededError` when it is not."""
+    """Reads short requests; raises `TurnsNeededError` for a long one."""
 
     __slots__ = ("_left", "_limit")
 
@@ -46,7 +47,7 @@ class Scout:
         self._left = limit
 
     def begin(self) -> None:
-        """Another request."""
+        """Resets the limit for the next request."""
         self._left = self._limit
 
     def count(self, number: int) -> None:
@@ -60,9 +61,9 @@ class Scout:
 
 
 class Turn:
-    """A long request at work. `suspend` returns when it may continue, until `until_s`.
+    """A long request. `suspend` returns when it may continue, until `until_s`.
 
-    `is_kept`: it has begun to change something, and continues when its client has gone.
+    `is_kept`: it has begun to change something, and continues even if its client has gone.
     """
 
     __slots__ = (
@@ -105,9 +106,9 @@ class Turn:
             self.come_back()
 
     def free(self) -> None:
-        """Empties what was passed to `freed_in_turns`."""
+        """Empties the collections passed to `freed_in_turns`."""
         while self.to_free:
-            self.give_way()  # Many may be empty.
+            self.give_way()  # between the collections, since many may be small
             self.empty(self.to_free.pop())
 
     def empty(self, items: list[Any] | dict[Any, Any]) -> None:
@@ -120,7 +121,7 @@ class Turn:
                 items.popitem()
 
     def end(self) -> None:
-        """Drops the reference to its owner, so that the two need not wait for the collector."""
+        """Drops references to the owner, so that neither needs the garbage collector."""
         self._suspend = self.leave = self.come_back = _stay
 
     def suspend(self) -> None:
@@ -131,7 +132,7 @@ class Turn:
             self._suspend()
 
     def count(self, number: int) -> None:
-        """Raises `ProtocolError` when a request, or what it asks for, has too many elements."""
+        """Counts elements; raises `ProtocolError` if there are too many for one request."""
         self._elements_left -= number
         if self._elements_left < 0:
             raise ProtocolError(f"more than {self._max_elements} elements in one request")
@@ -141,7 +142,9 @@ class Turn:
         return self._each(range(number))
 
     def written(self, items: Iterable[T], data: Sized) -> Iterator[T]:
-        """The elements of an answer that grows in `data`; raises `ProtocolError` for a huge one."""
+        """Yields the elements of a response that grows in `data`; raises `ProtocolError` above the
+        limit.
+        """
         for one in self._each(items):
             if len(data) > self._max_size:
                 raise ProtocolError(f"an answer of more than {self._max_size} bytes")
@@ -155,27 +158,27 @@ class Turn:
 
 
 def _stay() -> None:
-    """A turn for which no other request waits."""
+    """The default of `leave` and `come_back`, if no other request waits."""
 
 
 CURRENT: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)
-"""The turn that the running code belongs to. Each has a thread, so each has its own value."""
+"""The current turn. Each turn has a thread, so each has its own value."""
 
 
 def give_way() -> None:
-    """Lets others have their turn, when this one has lasted long enough."""
+    """Yields to other requests if this turn has used up its time."""
     turn = CURRENT.get()
     if turn is not None:
         turn.give_way()
 
 
 def in_a_turn() -> bool:
-    """Whether the running code can be suspended, so that others run."""
+    """Whether the current request can be suspended."""
     return CURRENT.get() is not None
 
 
 def let_others() -> bool:
-    """Yields to others; returns whether there is any other."""
+    """Yields to other requests; returns whether this is possible."""
     turn = CURRENT.get()
     if turn is None:
         return False
@@ -184,18 +187,18 @@ def let_others() -> bool:
 
 
 def in_turns(items: Iterable[T]) -> Iterable[T]:
-    """The same items, with others having their turn between them."""
+    """The same items; yields to other requests between them."""
     turn = CURRENT.get()
     return items if turn is None else turn._each(items)
 
 
 def many_in_turns(items: Sequence[T]) -> Iterable[T]:
-    """As `in_turns`, for hot paths: of one item, or none, nobody asks for the turn."""
+    """Like `in_turns`, for hot paths: does not look up the turn for fewer than two items."""
     return in_turns(items) if len(items) > 1 else items
 
 
 def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:
-    """The same items in lists, for what is done to each list as a whole."""
+    """The same items in lists of at most `size`; yields to other requests between them."""
     turn = CURRENT.get()
     left = iter(items)
     while part := list(islice(left, size)):
@@ -208,8 +211,9 @@ C = TypeVar("C", list[Any], dict[Any, Any])
 
 
 def freed_in_turns(items: C) -> C:
-    """The same list or dict, emptied in turns when the request is over: to free 100,000 objects at
-    once takes 3 to 20 ms. Nobody else may need it then."""
+    """Returns the collection, and empties it in turns after the request: freeing 100,000 objects at
+    once takes 3 to 20 ms. The caller must be its only user by then.
+    """
     turn = CURRENT.get()
     if turn is not None:
         turn.to_free.append(items)
@@ -217,7 +221,7 @@ def freed_in_turns(items: C) -> C:
 
 
 def sorted_in_turns(items: Iterable[T], key: Callable[[T], Any] | None = None) -> Iterable[T]:
-    """The same items in order; they are gone through once."""
+    """The same items in order, for a single iteration."""
     if CURRENT.get() is None:
         return sorted(items, key=key)  # type: ignore[type-var, arg-type]
     parts = [sorted(part, key=key) for part in parts_in_turns(items)]  # type: ignore[type-var, arg-type]
@@ -225,16 +229,17 @@ def sorted_in_turns(items: Iterable[T], key: Callable[[T], Any] | None = None) -
 
 
 def aside(deed: Callable[[], T]) -> T:
-    """Does what needs nothing that others may change, while they have their turn: long calls that
-    leave the interpreter, such as a sync or the unpacking of a batch."""
+    """Runs `deed` while other requests have their turn. For long calls that release the interpreter
+    and use nothing that others may change, such as a sync or the decompression of a batch.
+    """
     turn = CURRENT.get()
     return deed() if turn is None else turn.aside(deed)
 
 
 class OneAtATime:
-    """What several requests do in turns, one after the other: `with` waits for the others' end.
+    """A mutual exclusion for requests that yield: `with` waits until the others have left.
 
-    What is not suspended does not wait.
+    Requests that are not suspended do not wait.
     """
 
     __slots__ = ("_is_held",)
@@ -253,7 +258,7 @@ class OneAtATime:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """What is done here is seen by others as a whole, however long it takes."""
+    """Prevents suspension, so that other requests see the block's changes as a whole."""
     token = CURRENT.set(None)
     try:
         yield
@@ -263,7 +268,7 @@ def at_once() -> Iterator[None]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """What is begun here is finished, even if its result is no longer awaited."""
+    """Completes the block even if the client no longer awaits the result."""
     turn = CURRENT.get()
     if turn is None or turn.is_kept:
         yield
@@ -276,7 +281,7 @@ def kept() -> Iterator[None]:
 
 
 def count_elements(number: int) -> None:
-    """Counts what an answer will hold beyond one element for each of the request's."""
+    """Counts the elements of a response beyond one per element of the request."""
     turn = CURRENT.get()
     if turn is not None:
         turn.count(number)

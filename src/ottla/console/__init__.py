@@ -1,5 +1,6 @@
-"""The console: pages over a broker or a data directory, rendered here, and live where asked to be.
+"""The console: web pages for a broker or a data directory, rendered on the server, some live.
 
-`app.py` has the routes; `views/` makes a page's data, which is also its JSON, and `templates/` show
-it. Imported by `ottla console` alone, since it needs the extra `ottla[console]`.
+`app.py` has the routes; a function in `views/` returns a page's data, which is also its JSON, and
+`templates/` render it. Imported only by `ottla console`, because it needs the extra
+`ottla[console]`.
 """

@@ -1,9 +1,9 @@
-"""Access to the console, and what a browser may do with its responses: checks before every page.
+"""Access control of the console, checked before every page.
 
-A page on another site must not be able to use a console that only this machine reaches: not by a
-name that it has resolve to this address (DNS rebinding: the `Host` is checked), not by a form or a
-script of its own (`Origin`, `Sec-Fetch-Site` and a token in each form), and not by a script in a
-key or a value (`Content-Security-Policy`: no script or style inline).
+A page of another site must not be able to use a console that only this machine can reach: not by a
+name that resolves to this address (DNS rebinding: `Host` is checked), not by its own form or script
+(`Origin`, `Sec-Fetch-Site` and a token in each form), and not by a script in a key or a value
+(`Content-Security-Policy`: no inline script or style).
 """
 
 import hashlib
@@ -35,19 +35,21 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer. Files that do not change have a `Cache-Control` of their own."""
+"""Headers of every response. Static files have their own `Cache-Control`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessPolicy:
-    """`token` is asked for where it is not empty; `names` are more names of this host."""
+    """The rules of a listener. `token` is required if it is not empty; `names` are further host
+    names.
+    """
 
     token: str = ""
     names: tuple[str, ...] = ()
     is_encrypted: bool = False
     cookie: str = "ottla-console"
     secret: bytes = b""
-    """Signs the forms and cookies of this process."""
+    """The key that signs forms and cookies of this process."""
 
 
 def policy_for(
@@ -72,7 +74,7 @@ def policy_for(
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Whether only this machine can connect to the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -81,7 +83,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The parts of a request for the checks; names of headers are in lower case."""
+    """The parts of a request that are checked; header names are in lower case."""
 
     method: str
     path: str
@@ -91,25 +93,25 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
-    """`status` 401 asks for the token, 403 refuses."""
+    """A rejection; `status` 401 asks for the token, 403 denies access."""
 
     status: int
     reason: str
 
 
 def check_origin(policy: AccessPolicy, asked: Asked) -> Denied | None:
-    """Whether a request comes from this host's own pages, or from none; `None` if it may pass."""
+    """Returns `None` if the request is not from a page of another site, or else the rejection."""
     host = asked.headers.get("host", "")
     if not _is_own_host(policy, host):
         return Denied(
             status=403,
-            reason=f"{host or 'a request without Host'} is no name of this console; "
+            reason=f"{host or 'a request without Host'} is not a name of this console; "
             "ottla console --name NAME adds one",
         )
     origin = asked.headers.get("origin")
     site = asked.headers.get("sec-fetch-site")
     if asked.method not in SAFE_METHODS:
-        # A browser names the origin of every form; what names none is no browser.
+        # A browser sends the origin of every form; a request without one is not from a browser.
         is_own = origin is None or _host_of(origin) == host
         if not is_own or site not in (None, "same-origin", "none"):
             return Denied(status=403, reason="the form was sent from another site")
@@ -130,7 +132,7 @@ def _host_of(origin: str) -> str | None:
 
 
 def _is_own_host(policy: AccessPolicy, host: str) -> bool:
-    """An address in numbers cannot be rebound; a name must be known."""
+    """Whether the host is an IP address, which cannot be rebound, or a known name."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -150,12 +152,12 @@ def is_token(policy: AccessPolicy, given: str) -> bool:
 
 
 def admission(policy: AccessPolicy, visitor: str) -> str:
-    """The cookie of a visitor who has shown the token, or need not."""
+    """The value of the cookie of an admitted visitor."""
     return f"{visitor}.{_signed(policy, 'admitted', visitor)}"
 
 
 def visitor_of(policy: AccessPolicy, headers: Mapping[str, str]) -> str | None:
-    """The visitor that a cookie of ours names; `None` without one."""
+    """The visitor in a valid cookie; `None` without one."""
     try:
         cookie = SimpleCookie(headers.get("cookie", "")).get(policy.cookie)
     except CookieError:
@@ -172,19 +174,19 @@ def new_visitor() -> str:
 
 
 def bearer_of(headers: Mapping[str, str]) -> str:
-    """The token that a program sends; empty without one."""
+    """The token in the `Authorization` header; empty without one."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
 
 def cookie_header(policy: AccessPolicy, visitor: str) -> str:
-    """`Set-Cookie`: no script reads it, and no other site's form sends it."""
+    """`Set-Cookie`: hidden from scripts, and not sent with forms of other sites."""
     secure = "; Secure" if policy.is_encrypted else ""
     return f"{policy.cookie}={admission(policy, visitor)}; HttpOnly; SameSite=Lax; Path=/{secure}"
 
 
 def form_token(policy: AccessPolicy, visitor: str) -> str:
-    """What each form of a visitor must hold."""
+    """The token in each form of a visitor."""
     return _signed(policy, "form", visitor)
 
 
@@ -198,7 +200,7 @@ def _signed(policy: AccessPolicy, purpose: str, text: str) -> str:
 
 
 def without_token(asked: Asked) -> tuple[str, str]:
-    """The token of a link, and the link without it, which is what a person may pass on."""
+    """The token in a link, and the link without it, which can be shared."""
     fields = parse_qsl(asked.query, keep_blank_values=True)
     token = next((value for name, value in fields if name == TOKEN_FIELD), "")
     left = urlencode([(name, value) for name, value in fields if name != TOKEN_FIELD])

@@ -39,9 +39,11 @@ logger = logging.getLogger(__name__)
 
 FORM_SIZE = 4 << 20
 MOST_STREAMS = 100
-"""Streams of all visitors together. Each has a thread for its steps; pages have others."""
+"""The maximum number of streams. Each needs a thread for its steps, separate from the pages'
+threads.
+"""
 MOST_STREAMS_OF_VISITOR = 8
-"""More than one browser opens over HTTP/1.1 to one console."""
+"""More than a browser opens to one console over HTTP/1.1."""
 
 FAILED = "this page failed; the console's log says more"
 TOO_MANY = (
@@ -49,7 +51,7 @@ TOO_MANY = (
     "Close some, then load this page again."
 )
 NO_ROOM = (
-    f"{MOST_STREAMS} live pages of this console are open, which is as many as it has room for; "
+    f"{MOST_STREAMS} live pages of this console are open, which is the maximum; "
     "close one, then load this page again"
 )
 
@@ -78,7 +80,7 @@ def make_app(state: ConsoleState, policy: AccessPolicy) -> ASGIApp:
 
 
 class _Console:
-    """Turns a request into an `Ask` for a view, and what the view returns into a response."""
+    """Converts requests to `Ask` for a view, and the view's results to responses."""
 
     def __init__(self, state: ConsoleState, policy: AccessPolicy) -> None:
         self._state = state
@@ -190,7 +192,9 @@ class _Console:
     def _error(
         self, request: Request, status: int, reason: str, place: Place | None = None
     ) -> Response:
-        """Without a place, to a visitor who is not let in, the page names and links nothing."""
+        """An error page. Without a place, for visitors without access, it contains no names or
+        links.
+        """
         title = TITLES.get(status, "Failed")
         data = {"error": reason, "status": status}
         page = Page(template="error.html", title=title, data=data, status=status)
@@ -206,7 +210,9 @@ class _Console:
         return self._error(request, denied.status, denied.reason)
 
     def _check_form(self, request: Request, form: Mapping[str, str]) -> Denied | None:
-        """A program with the token in a header is no browser that a site could misuse."""
+        """Checks the form's token; a program that sends the
+        console's token in a header needs none.
+        """
         if request.state.has_bearer:
             return None
         given = form.get(access.FORM_TOKEN_FIELD, "")
@@ -231,7 +237,7 @@ class _Console:
                 events = SerialStream(await run_in_threadpool(stream, ask))
                 is_streamed = True
             except UnreachableError as error:
-                # A refused stream is not asked for again by a browser, one that ends is.
+                # A browser does not retry a rejected stream, but retries one that ends.
                 lost = self._renderer.event("lost", _text_of(error))
                 return Response(lost, media_type="text/event-stream")
             except (OttlaError, OSError) as error:
@@ -256,11 +262,12 @@ class _Console:
     async def _written(
         self, request: Request, events: EventStream, may_continue: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
-        """Events as they come, until they end, the browser leaves, or the console stops."""
+        """Yields events until the stream ends, the browser disconnects, or the console stops."""
         loop = asyncio.get_running_loop()
         while not self._state.stopping.is_set():
             try:
-                # To the end of the step, also when the browser leaves: then the stream is closed.
+                # Complete the step even if the browser disconnects, so that the stream can then be
+                # closed.
                 with CancelScope(shield=True):
                     found = await loop.run_in_executor(self._stream_threads, events.step)
             except (OttlaError, OSError) as error:
@@ -285,7 +292,7 @@ class _Console:
     # Signing in
 
     def _place(self, request: Request) -> Place | None:
-        """What the visitor may see; `None` for one who has to sign in."""
+        """The place of the visitor; `None` if the visitor must sign in."""
         if not self._state.target.has_sign_in:
             return self._shared
         return self._state.signed.find(request.state.visitor)
@@ -312,7 +319,7 @@ class _Console:
             except UserError as error:
                 failure = str(error)
             else:
-                # Another name for the visitor: one that somebody set before is worth nothing.
+                # A new visitor id, so that one set by an attacker is worthless (session fixation).
                 visitor = access.new_visitor()
                 self._state.signed.sign_in(visitor, place)
                 response: Response = RedirectResponse(back, status_code=303)
@@ -333,7 +340,7 @@ class _Console:
 
 
 class Guard:
-    """Every request passes here first, and every answer gets the headers of `access.HEADERS`."""
+    """Checks every request first, and adds `access.HEADERS` to every response."""
 
     def __init__(
         self,
@@ -373,7 +380,7 @@ class Guard:
         return bool(self._policy.token and given) and access.is_token(self._policy, given)
 
     async def _refused(self, request: Request, asked: Asked, *, is_new: bool) -> Response | None:
-        """`None` for who may pass; who brings the token in a link gets a cookie, and the link."""
+        """Returns `None` to admit a request; a request with the token in a link gets a cookie."""
         denied = access.check_origin(self._policy, asked)
         if denied is not None:
             return self._deny(request, denied)
@@ -413,7 +420,7 @@ def _with_headers(send: Send, cookie: str | None) -> Send:
 
 
 class _StreamResponse(StreamingResponse):
-    """Events, whose stream is closed however the response ends."""
+    """A stream of events, which is closed however the response ends."""
 
     def __init__(self, content: AsyncIterator[bytes], close: Callable[[], Any]) -> None:
         super().__init__(
@@ -425,13 +432,13 @@ class _StreamResponse(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            # A browser that leaves cancels this task, perhaps before the first event.
+            # A disconnect cancels this task, perhaps before the first event.
             with CancelScope(shield=True):
                 await self._close()
 
 
 class _Static(StaticFiles):
-    """Style and scripts, which are the same for as long as the process runs."""
+    """Styles and scripts, which do not change while the process runs."""
 
     def file_response(self, *args: Any, **more: Any) -> Response:
         response = super().file_response(*args, **more)
@@ -440,7 +447,7 @@ class _Static(StaticFiles):
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form; one that is too large is read no further, and is empty."""
+    """The fields of a form; empty if it is too large."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -450,15 +457,15 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _place_of(target: ConsoleTarget, form: Mapping[str, str]) -> Place:
-    """What a user of the broker may see; raises `UserError` for a wrong name or password."""
+    """Signs in as a user of the broker; raises `UserError` for a wrong name or password."""
     name, password = form.get("username", ""), form.get("password", "")
     return Place(target, sign_in(target.addresses(), target.settings, name, password))
 
 
 def _own_path(text: str) -> str:
-    """A path of this console: a link must not lead to another site."""
+    """The path if it is one of this console, or else `/`: links must not lead to other sites."""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\"))
-    # Browsers leave out control characters: /, a tab and / are // to them.
+    # Browsers ignore control characters, so a slash, a tab and a slash are read as //.
     return text if is_own and text.isprintable() else "/"
 
 
@@ -490,6 +497,6 @@ def _text_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {error.strerror or error}"
     if isinstance(error, UnreachableError):
-        # Who opens a page did not give the address.
+        # The visitor did not choose the address, so the hint does not help.
         return str(error).removesuffix(ADDRESS_HINT)
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""A number over time as a line, in units of a drawing that a template turns into SVG."""
+"""A line chart over time, in drawing units that a template turns into SVG."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +13,7 @@ MOST_POINTS = 240
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """`line` is the points attribute of a polyline; empty with fewer than two points."""
+    """A chart. `line` is the points attribute of a polyline; empty for fewer than two points."""
 
     line: str
     area: str
@@ -28,7 +28,7 @@ class Chart:
 
 
 def line_chart(points: Sequence[tuple[int, int]]) -> Chart:
-    """Of points in time (in milliseconds), of which at least one is there."""
+    """Draws at least one point, each (time in milliseconds, value)."""
     kept = _thinned(points)
     began, ended = kept[0][0], kept[-1][0]
     most = max(value for _, value in kept)
@@ -49,7 +49,7 @@ def line_chart(points: Sequence[tuple[int, int]]) -> Chart:
 
 
 def _thinned(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As many as a screen shows, the last one among them; of several the largest stays."""
+    """At most as many points as a screen shows, including the last; the largest of each group."""
     if len(points) <= MOST_POINTS:
         return list(points)
     size = -(-len(points) // MOST_POINTS)

@@ -1,4 +1,4 @@
-"""Keys, values and headers as a page shows them: JSON, text, or bytes in hexadecimal."""
+"""Keys, values and headers as shown on a page: JSON, text, or hexadecimal."""
 
 import json
 import re
@@ -8,20 +8,22 @@ from ottla.browsing.fields import Entry
 from ottla.console.pages import Fields
 
 LIST_SIZE = 400
-"""How much of a value a list shows."""
+"""The maximum bytes of a value in a list."""
 WHOLE_SIZE = 1 << 20
-"""How much of a value its own page shows; the rest can be downloaded."""
+"""The maximum bytes of a value on its own page; the rest can be downloaded."""
 
 PRETTY_SIZE = 4 * WHOLE_SIZE
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-"""Control characters, those that change the direction of text, and halves of characters."""
+"""Control characters, characters that change text direction, and lone surrogates."""
 
 
 def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False) -> Fields:
-    """Of a key or value: `kind` is null, json, text or hex; `is_cut` where it is longer."""
+    """The fields of a key or value: `kind` is null, json,
+    text or hex; `is_cut` if it is truncated.
+    """
     if data is None:
         return {"kind": "null", "text": "null", "size": 0, "is_cut": False}
     fields: Fields = {"kind": "text", "size": len(data), "is_cut": len(data) > size}
@@ -36,13 +38,13 @@ def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False)
             fields["kind"] = "json"
             pretty = _indented(found) if is_pretty else None
             if pretty is not None:
-                # Its indents may make it longer than what is shown of a text.
+                # Indentation may make the text longer than `size`.
                 return {**fields, "text": _INVISIBLE.sub(_escape, pretty)}
     return {**fields, "text": _INVISIBLE.sub(_escape, text[:size])}
 
 
 def _json(text: str) -> Any:
-    """Returns `None` for invalid JSON, or JSON that is nested too deeply for a reader."""
+    """The parsed JSON; `None` if it is invalid or nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -50,7 +52,7 @@ def _json(text: str) -> Any:
 
 
 def _indented(found: Any) -> str | None:
-    """`None` where indents would make far more of it: a megabyte can become a gigabyte."""
+    """Indented JSON; `None` if indentation would make it huge: a megabyte can become a gigabyte."""
     pieces, size = [], 0
     try:
         for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(found):
@@ -69,12 +71,12 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def visible(text: str) -> str:
-    """A name that somebody else chose, with nothing in it that is not seen."""
+    """A name chosen by others, with invisible characters escaped."""
     return _INVISIBLE.sub(_escape, text)
 
 
 def message_fields(entry: Entry, *, size: int = LIST_SIZE, is_pretty: bool = False) -> Fields:
-    """A message as a row of a list, or as its own page."""
+    """The fields of a message for a row or for its own page."""
     record = entry.record
     has_time = record.timestamp_type is not None
     return {

@@ -1,4 +1,4 @@
-"""Server-sent events: what a stream brings step by step, and how an event is written.
+"""Server-sent events: the streams that produce them, and their encoding.
 
 See https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
@@ -15,7 +15,7 @@ from ottla.console.pages import Fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
-    """An event whose data is a template rendered with some fields, or the fields as JSON."""
+    """An event whose data is a rendered template, or the fields as JSON."""
 
     event: str
     data: Fields
@@ -26,10 +26,10 @@ NICENESS = 10
 
 
 def give_precedence() -> None:
-    """Has this thread run after others that want the processor: a broker's, above all.
+    """Lowers the priority of the current thread, above all relative to a broker.
 
-    Only Linux gives single threads a priority. It is not taken back, so the thread does nothing
-    else than the steps of streams.
+    Only on Linux, where threads have priorities. It is not restored, so the thread must only run
+    steps of streams.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -37,20 +37,20 @@ def give_precedence() -> None:
 
 
 class EventStream(Protocol):
-    """Steps are called one after the other, each in some thread."""
+    """A stream of events. Steps are called one at a time, by any thread."""
 
     def step(self) -> list[Fragment] | None:
-        """Returns new events, waiting for a moment if need be; `None`: the end.
+        """Returns new events, perhaps after a short wait; `None` at the end.
 
         Raises `OttlaError`, `OSError`.
         """
 
     def close(self) -> None:
-        """Called once, also in the middle."""
+        """Ends the stream; called once, at any time between steps."""
 
 
 class SerialStream:
-    """A stream whose end waits for the step under way, also if its request is cancelled."""
+    """A stream whose `close` waits for the current step, even if its request was cancelled."""
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
@@ -68,10 +68,10 @@ class SerialStream:
 
 
 class OpenStreams:
-    """The streams that browsers follow, bounded for each visitor and in total.
+    """The open streams, limited per visitor and in total.
 
-    A visitor who opens one too many loses the oldest, since the page in front is the one being
-    looked at. If the console has no room, the new stream is refused. Used by the event loop alone.
+    If a visitor opens too many, the oldest is ended, because the newest page is being viewed. If
+    the console's total is reached, the new stream is rejected. Used by the event loop only.
     """
 
     def __init__(self, *, most_of_visitor: int, most: int) -> None:
@@ -80,7 +80,7 @@ class OpenStreams:
         self._open: dict[str, dict[object, None]] = {}
 
     def begin(self, visitor: str) -> object | None:
-        """A name for the stream; `None` where there is no room."""
+        """Registers a stream and returns its name; `None` if the total is reached."""
         streams = self._open.get(visitor, ())
         if len(streams) == self.most_of_visitor:
             self.end(visitor, next(iter(streams)))
@@ -91,11 +91,11 @@ class OpenStreams:
         return name
 
     def has(self, visitor: str, name: object) -> bool:
-        """Whether a stream may continue."""
+        """Whether the stream may continue."""
         return name in self._open.get(visitor, ())
 
     def end(self, visitor: str, name: object) -> None:
-        """Does nothing for a stream that was ended before."""
+        """Removes a stream, if it is still registered."""
         streams = self._open.get(visitor)
         if streams is None or name not in streams:
             return
@@ -105,7 +105,9 @@ class OpenStreams:
 
 
 def event_bytes(event: str, data: str) -> bytes:
-    """Each line of the data is a field of its own: nothing in it can end the event."""
+    """Encodes an event; each line of the data is a separate field, so that data cannot end the
+    event.
+    """
     text = data.replace("\r\n", "\n").replace("\r", "\n")
     lines = "".join(f"data: {line}\n" for line in text.split("\n"))
     return f"event: {event}\n{lines}\n".encode("utf-8", "backslashreplace")

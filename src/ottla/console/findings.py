@@ -1,4 +1,4 @@
-"""What `ottla doctor` finds, looked for beside the pages: large directories take it a while."""
+"""The findings of `ottla doctor`, computed in the background: large directories take a while."""
 
 import threading
 import time
@@ -13,12 +13,12 @@ from ottla.diagnosis.doctor import check_directories
 
 FRESH_S = 30.0
 FIRST_WAIT_S = 1.5
-"""How long a page waits for findings that are being looked for; then it is shown without."""
+"""How long a page waits for new findings before it is shown without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """`complaints` as they were `age_s` ago; `None` before the first look has ended."""
+    """`complaints` as of `age_s` ago; `None` before the first check has ended."""
 
     complaints: tuple[Complaint, ...] | None
     age_s: float
@@ -27,7 +27,7 @@ class Findings:
 
 
 def look(place: Place, now_ms: int) -> list[Complaint]:
-    """All that doctor says, once each, what needs to be done first. Raises `OttlaError`."""
+    """All distinct complaints of doctor, notes last. Raises `OttlaError`."""
     if place.has_broker:
         with place.admin() as admin:
             found = list(complaints_of_broker(admin, now_ms))
@@ -39,7 +39,7 @@ def look(place: Place, now_ms: int) -> list[Complaint]:
 
 
 class Doctor:
-    """Looks in a thread of its own, for each user apart, and keeps what it found for a while."""
+    """Runs checks in a thread, one for each user, and caches the findings."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class Doctor:
         self._looks: dict[str, _Look] = {}
 
     def findings(self, place: Place, now_ms: int) -> Findings:
-        """The known findings; starts a new check if they are too old."""
+        """The cached findings; starts a new check if they are too old."""
         with self._lock:
             known = self._looks.get(place.user)
             if known is None or (known.done_at and self._clock() - known.done_at > FRESH_S):
@@ -69,7 +69,7 @@ class Doctor:
 
 
 class _Look:
-    """One look, and the one before it, which is shown until this one has ended."""
+    """A check; `before` is the previous one, whose findings are shown until this one ends."""
 
     def __init__(self, before: "_Look | None") -> None:
         self.before = before

@@ -1,4 +1,4 @@
-"""A page as a value: what it shows, which is its JSON too, and the template that shows it."""
+"""A page as a value: its data, which is also its JSON, and its template."""
 
 import json
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """`data` holds texts, numbers, lists and dicts only, and `--json` shows it as it is."""
+    """`data` consists of texts, numbers, lists and dicts only; `--json` shows it unchanged."""
 
     template: str
     title: str
     data: Fields
     section: str = ""
-    """The entry of the navigation that the page belongs to."""
+    """The page's entry in the navigation."""
     status: int = 200
     topic: str | None = None
     refresh_s: int | None = None
-    """After which a browser without scripts asks again."""
+    """The interval after which a browser without scripts reloads the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """After a change: redirects to the page that shows it, with a line about what was done."""
+    """After a change, redirects to the page that shows it, with a message."""
 
     path: str
     done: str = ""
@@ -37,7 +37,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The input of a view. `form` is there for a POST only, after all checks."""
+    """The input of a view. `form` is set for POST only, after all checks."""
 
     place: Place
     state: ConsoleState
@@ -47,7 +47,7 @@ class Ask:
     form: Mapping[str, str] | None = None
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
-        """A number of the query; nonsense is the default, since links are edited by hand."""
+        """A number of the query; the default if it is invalid, since links are edited by hand."""
         try:
             return min(max(int(self.query.get(name, default)), least), most)
         except ValueError:

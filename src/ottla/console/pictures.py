@@ -1,6 +1,6 @@
-"""A partition's log as a drawing: segments to scale, and the offsets that matter, as numbers.
+"""A drawing of a partition's log: segments to scale, and important offsets, as numbers.
 
-The words are those of `ottla explain`. A template turns the numbers into SVG.
+Texts are those of `ottla explain`. A template turns the numbers into SVG.
 """
 
 from bisect import bisect_right
@@ -19,19 +19,19 @@ from ottla.storage.diagnosis.retention_explanation import ExplainedLog, Explaine
 
 WIDTH = 1000.0
 MOST_SHAPES = 250
-"""A log of more segments has neighbours drawn as one."""
+"""The maximum number of shapes; in longer logs neighbouring segments are merged."""
 LEAST_WIDTH = 3.0
 
 
 class Part(Enum):
-    """What a segment is drawn as; the value is the class in the style sheet."""
+    """The kind of a segment; the value is the class in the style sheet."""
 
     DELETABLE = "deletable"
     TIERED = "tiered"
     CLEAN = "clean"
     DIRTY = "dirty"
     WAITING = "waiting"
-    """Of a compacted topic, and not to be compacted yet."""
+    """In a compacted topic, dirty but not to be compacted yet."""
     KEPT = "kept"
     ACTIVE = "active"
 
@@ -49,7 +49,7 @@ LEGEND = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One segment, or several neighbours of the same kind; places are in units of the drawing."""
+    """A segment, or several neighbours of the same kind; positions are in drawing units."""
 
     part: str
     x: float
@@ -66,7 +66,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """An offset that matters, and what it means."""
+    """An important offset, and its meaning."""
 
     name: str
     offset: int
@@ -74,7 +74,7 @@ class Marker:
     meaning: str
     lane: int
     is_right: bool
-    """Whether its label stands to the left of its line, near the right edge."""
+    """Whether the label is left of the line, near the right edge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Picture:
 
 MEANINGS = {
     "log start": "the first offset that consumers may read; retention and delete-records move it",
-    "cleaner point": "compaction has gone through all before it; what follows is dirty",
+    "cleaner point": "everything before it has been compacted; everything after it is dirty",
     "last stable offset": "read_committed consumers read up to here; an open transaction holds it",
     "high watermark": "consumers read up to here: all in-sync replicas have what comes before",
     "log end": "the offset of the next record",
@@ -106,7 +106,7 @@ def draw(
     *,
     is_by_offset: bool = False,
 ) -> Picture:
-    """`offsets` are the markers by the names of `MEANINGS`."""
+    """Draws a log; `offsets` are the markers by their names in `MEANINGS`."""
     cells = list(_cells(explained, status, now_ms))
     shapes = _placed(_joined(cells, is_by_offset), is_by_offset)
     return Picture(
@@ -164,7 +164,7 @@ def _part(segment: ExplainedSegment, state: SegmentState | None, explained: Expl
 
 
 def _joined(cells: Sequence[Shape], is_by_offset: bool) -> list[Shape]:
-    """Neighbours of one kind as one shape, where there are more than a screen shows."""
+    """Merges neighbours of the same kind if there are more than a screen shows."""
     if len(cells) <= MOST_SHAPES:
         return list(cells)
     least = sum(_extent(one, is_by_offset) for one in cells) / MOST_SHAPES
@@ -195,7 +195,7 @@ def _extent(one: Shape, is_by_offset: bool) -> float:
 
 
 def _placed(cells: Sequence[Shape], is_by_offset: bool) -> list[Shape]:
-    """To scale, except that nothing is too narrow to be seen and pointed at."""
+    """Places shapes to scale, except that each is wide enough to be seen and clicked."""
     extents = [_extent(one, is_by_offset) for one in cells]
     total = sum(extents)
     least = min(LEAST_WIDTH, WIDTH / max(1, len(cells)))
@@ -226,7 +226,7 @@ def _markers(offsets: Mapping[str, int], shapes: Sequence[Shape]) -> list[Marker
 
 
 def _x_of(offset: int, shapes: Sequence[Shape]) -> float:
-    """Where an offset lies: within its segment by its share of the offsets."""
+    """The position of an offset, interpolated within its segment."""
     if not shapes:
         return 0.0
     index = bisect_right([one.base_offset for one in shapes], offset) - 1
@@ -238,7 +238,7 @@ def _x_of(offset: int, shapes: Sequence[Shape]) -> float:
 
 
 def remarks(explained: ExplainedLog, status: CompactionStatus | None, now_ms: int) -> list[str]:
-    """What the picture comes to, in sentences."""
+    """The conclusions of the picture, as sentences."""
     goes = sum(one.verdict.goes for one in explained.segments)
     found = []
     if goes:

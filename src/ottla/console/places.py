@@ -1,7 +1,7 @@
-"""What a console shows: a cluster, or data directories, with or without a running broker.
+"""The target of a console: a cluster, or data directories with or without a running broker.
 
-A `Place` is what one person may see: with a broker that has users, each has a place, whose
-connections are in that user's name.
+A `Place` is what one visitor may see: if the console has sign-in, each user has a place with
+connections in that user's name.
 """
 
 import threading
@@ -21,7 +21,7 @@ from ottla.diagnosis.directories import Directories, read_directories, with_brok
 
 IDLE_CONNECTIONS = 8
 LOOK_AGAIN_S = 10.0
-"""After which a broker is tried again that runs on a directory and did not take the console."""
+"""The delay before a broker that rejected the console's connection is tried again."""
 
 
 class NoBrokerError(RefusalError):
@@ -30,27 +30,27 @@ class NoBrokerError(RefusalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleTarget:
-    """What the command was given. `addresses` says where a broker can be asked now."""
+    """The target named in the command. `addresses` returns where a broker can be reached now."""
 
     text: str
-    """As a person pastes it into another command."""
+    """The target as a user writes it in other commands."""
     directories: tuple[str, ...]
     addresses: Callable[[], Sequence[Address]]
     settings: ClientSettings
     open_at_rest: Callable[[], AbstractContextManager[Cluster]]
-    """Opens directories on which no broker runs, for one change."""
+    """Opens directories without a running broker, for one change."""
     has_sign_in: bool = False
-    """Whether each person signs in with a user of the broker."""
+    """Whether each visitor signs in as a user of the broker."""
 
 
 class Place:
-    """What one person may see, and the connections for that, which are kept between questions."""
+    """What one visitor may see, and the connections for it, which are reused."""
 
     def __init__(self, target: ConsoleTarget, settings: ClientSettings) -> None:
         self.target = target
         self.settings = settings
         self.broker_refusal = ""
-        """Why the broker that runs on a directory is not asked."""
+        """Why the running broker of a directory is not used."""
         self._refused_until = 0.0
         self._lock = threading.Lock()
         self._idle: list[Cluster] = []
@@ -62,11 +62,11 @@ class Place:
 
     @property
     def user(self) -> str:
-        """Empty if nobody signs in."""
+        """The user's name; empty without sign-in."""
         return self.settings.security.username
 
     def close(self) -> None:
-        """A question that is being asked keeps its connections, and closes them at its end."""
+        """Closes idle connections; those in use are closed after their request."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -77,7 +77,7 @@ class Place:
 
     @property
     def has_broker(self) -> bool:
-        """Whether a broker can be asked; without one a directory is read from its files alone."""
+        """Whether a broker is reachable; otherwise a directory is read from its files only."""
         if not self.is_directory:
             return True
         if time.monotonic() < self._refused_until:
@@ -97,7 +97,7 @@ class Place:
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
-        """A cluster for one question or one scan; raises `UserError`."""
+        """A cluster connection for one request or one scan; raises `UserError`."""
         with self._lock:
             cluster = self._idle.pop() if self._idle else None
         if cluster is None:
@@ -111,7 +111,7 @@ class Place:
         try:
             yield cluster
         except BaseException:
-            # A scan that was stopped may have an answer on its way.
+            # A response to an interrupted scan may still arrive on the connection.
             cluster.close()
             raise
         with self._lock:
@@ -123,13 +123,13 @@ class Place:
 
     @contextmanager
     def admin(self) -> Iterator[Admin]:
-        """Raises `UserError`."""
+        """An admin client for one request; raises `UserError`."""
         with self.cluster() as cluster:
             yield Admin(cluster)
 
     @contextmanager
     def changing(self) -> Iterator[Cluster]:
-        """The broker; of directories at rest their log, which is open within the block only."""
+        """The broker, or the opened log of directories without one, for the block only."""
         opened = self.target.open_at_rest if self._is_at_rest else self.cluster
         with opened() as cluster:
             yield cluster
@@ -141,17 +141,17 @@ class Place:
     # Files
 
     def files(self, topic: str | None = None) -> Directories | None:
-        """The directories, or those that hold a topic; `None` where they cannot be read from here.
+        """The directories, or those that hold a topic; `None` if they are not on this machine.
 
-        Of a broker they are read only where its answer to this user names them: who may not see
-        sizes sees no files either. Raises `UserError`.
+        The files of a broker are read only if its response to this user names their directories: a
+        user who may not see sizes may not see files either. Raises `UserError`.
         """
         if not self.is_directory:
             with self.admin() as admin:
                 if topic is not None:
                     admin.partitions([topic])
                 found = local_directories(admin, topic)
-            # Settings are asked for later, when this connection is another question's.
+            # Topic settings are requested later, over another connection.
             return found and replace(found, topic_settings=self._topic_settings())
         directories = read_directories(self.target.directories)
         if not self.has_broker:
@@ -161,7 +161,7 @@ class Place:
         return with_broker(directories, self._topic_settings(), own)
 
     def _topic_settings(self) -> Callable[[str], dict[str, str]]:
-        """Each topic is asked for once, however many of its partitions are looked at."""
+        """Returns a function that requests each topic's settings once."""
         known: dict[str, dict[str, str]] = {}
 
         def ask(topic: str) -> dict[str, str]:
@@ -174,7 +174,9 @@ class Place:
 
     @contextmanager
     def records(self, *, read_committed: bool, fetch_size: int) -> Iterator[SearchSource]:
-        """Where messages are read: of a directory its files, also beside a running broker."""
+        """The source of messages: a directory's files, even
+        beside a running broker, or the broker.
+        """
         if self.is_directory:
             yield FileRecords.at(self.target.directories, read_committed=read_committed)
             return

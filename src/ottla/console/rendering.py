@@ -1,6 +1,6 @@
-"""Templates and what they call: numbers, times and bytes as people read them.
+"""Templates and their filters: numbers, times and bytes as people read them.
 
-Everything is escaped when it is shown: no template marks anything as safe.
+Everything is escaped when rendered: no template marks anything as safe.
 """
 
 import json
@@ -30,7 +30,7 @@ NAVIGATION = (
 
 
 class Renderer:
-    """Holds the templates, compiled at their first use."""
+    """Renders templates, which are compiled at their first use."""
 
     def __init__(self, state: ConsoleState) -> None:
         self._state = state
@@ -68,7 +68,7 @@ class Renderer:
         query: Sequence[tuple[str, str]],
         form_token: str,
     ) -> str:
-        """A whole document."""
+        """Renders a complete HTML document."""
         fields = dict(query)
 
         def link(**changes: object) -> str:
@@ -91,7 +91,7 @@ class Renderer:
         return self._environment.get_template(page.template).render({**page.data, **frame})
 
     def fragment(self, one: Fragment) -> bytes:
-        """An event: a piece of a page, or values for a script."""
+        """Encodes an event: rendered HTML, or JSON for a script."""
         if not one.template:
             return event_bytes(one.event, json.dumps(one.data))
         html = self._environment.get_template(one.template).render(one.data)
@@ -114,7 +114,7 @@ def _setting(value: str | None, name: str) -> str:
 
 
 def _segment(text: str) -> str:
-    """A name as one segment of a path."""
+    """A name encoded as one segment of a path."""
     return quote(text, safe="")
 
 

@@ -1,8 +1,8 @@
-"""A search through messages, step by step: each step reads for a moment, and can be the last.
+"""Searches messages step by step; each step takes a limited time.
 
-Ranges of offsets ("windows") are read newest first or oldest first, a window of each partition
-in turn, so that what is asked of a broker is what can be shown soon. Between two steps the search
-is a few numbers for each partition, which a link holds: the next page continues there.
+Ranges of offsets ("windows") are read newest first or oldest first, one window of each partition in
+turn, so that results can be shown soon. Between two steps the state of a search is a few numbers
+per partition, which a link contains: the next page continues there.
 """
 
 import time
@@ -30,7 +30,7 @@ NEWEST, OLDEST = "newest", "oldest"
 FIRST_WINDOW = 500
 LAST_WINDOW = 50_000
 LOOK_EVERY = 64
-"""Records between two looks at the clock."""
+"""Records between two checks of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class SearchQuery:
 
 @dataclass(slots=True)
 class Lane:
-    """What is left of one partition: [low, high), read from the end given by the order."""
+    """The unread range [low, high) of a partition, read from the end given by the order."""
 
     place: TopicPartition
     low: int
@@ -67,7 +67,7 @@ class Lane:
         return self.high - self.low
 
     def take(self, *, is_newest: bool) -> OffsetRange:
-        """The next window; each is larger than the one before it."""
+        """Removes and returns the next window; windows double in size up to a limit."""
         size = min(self.window, self.left)
         self.window = min(self.window * 2, LAST_WINDOW)
         if is_newest:
@@ -79,7 +79,7 @@ class Lane:
 
 @dataclass(slots=True)
 class _Window:
-    """The part of one partition that a round reads; `before` is what was left of it."""
+    """The window of a partition in a round; `before` is the unread range before the window."""
 
     lane: Lane
     before: tuple[int, int]
@@ -88,7 +88,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Offsets looked at and in all; `record_count` of them held a record."""
+    """Offsets read and in total; `record_count` of those read had a record."""
 
     offset_count: int
     total: int
@@ -99,7 +99,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The result of one step; `is_done`: there is no more, or enough."""
+    """The result of a step; `is_done` if everything was read, or enough was found."""
 
     entries: list[Entry] = field(default_factory=list)
     progress: Progress
@@ -107,7 +107,7 @@ class Found:
 
 
 def parse_query(query: SearchQuery, now_ms: int) -> Condition | None:
-    """The condition that all fields of a form come to; raises `UserError`."""
+    """The combined condition of all fields; raises `UserError`."""
     several: list[Condition] = []
     if query.key:
         key = query.key.encode()
@@ -134,7 +134,7 @@ def _holds_text(text: str) -> Filter:
 
 
 def _has_header(text: str) -> Condition:
-    """NAME, or NAME=VALUE."""
+    """The condition of NAME or NAME=VALUE."""
     name, equals, value = text.partition("=")
     name = name.strip()
     wanted = value.encode() if equals else None
@@ -149,7 +149,7 @@ def _has_header(text: str) -> Condition:
 
 
 class Search:
-    """Use it in one thread at a time, and close it. Raises `UserError` when it is made."""
+    """A search, used by one thread at a time, and closed. The constructor raises `UserError`."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Search:
         cursor: Mapping[int, int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`cursor` is where a search before this one has stopped, by partition."""
+        """`cursor` is where an earlier search stopped, by partition."""
         self.query = query
         self._clock = clock
         self._condition = parse_query(query, now_ms)
@@ -186,14 +186,14 @@ class Search:
             self._is_closed = True
             if self._records is not None:
                 self._records = None
-                # What was asked for may still be on its way: the connection is not used again.
+                # A response may still arrive, so the connection is not reused.
                 self._opened.__exit__(GeneratorExit, GeneratorExit(), None)
             else:
                 self._opened.__exit__(None, None, None)
 
     @property
     def cursor(self) -> dict[int, int]:
-        """By partition where another search continues: after what was shown, and no further."""
+        """Where another search continues, by partition: directly after the shown messages."""
         found = {
             lane.place.partition: lane.high if self._is_newest else lane.low for lane in self._lanes
         }
@@ -227,7 +227,7 @@ class Search:
                 high = min(high, reached)
             elif reached is not None:
                 low = max(low, reached)
-            # Without a filter each record is shown: no more are asked for than fit on the page.
+            # Without a filter every record is shown, so read no more than fit on the page.
             window = FIRST_WINDOW if self._condition is not None else query.limit
             lanes.append(Lane(place, low, max(low, high), window))
         return lanes
@@ -252,9 +252,9 @@ class Search:
         }
 
     def step(self, seconds: float) -> Found:
-        """Reads for about so long, or until there is enough.
+        """Reads for about `seconds`, or until enough is found.
 
-        A round reads one window of each partition; what it found is shown by time.
+        A round reads one window of each partition; its results are shown in order of time.
         """
         if self._condition is None:
             return self._browsed()
@@ -267,7 +267,7 @@ class Search:
                 entries += self._end_round()
             else:
                 break
-            # After the first reading: a step that is late all the same gets on.
+            # Checked after reading, so that even a late step makes progress.
             if self._clock() >= until:
                 break
         if self._room and not self.has_more and self._records is None:
@@ -281,7 +281,7 @@ class Search:
         return max(0, self.query.limit - self._found_count)
 
     def _begin_window(self) -> bool:
-        """Whether there is another window in this round."""
+        """Begins the next window of this round; returns whether there was one."""
         while self._turn < len(self._lanes):
             lane = self._lanes[self._turn]
             self._turn += 1
@@ -296,7 +296,7 @@ class Search:
         return False
 
     def _read(self, until: float) -> None:
-        """Reads the window that was begun, or a part of it until time is up."""
+        """Reads the current window until its end or until time is up."""
         assert self._records is not None
         assert self._condition is not None
         test, reader, window = self._condition.test, FieldReader(), self._round[-1]
@@ -316,7 +316,9 @@ class Search:
         self._records = None
 
     def _keep(self, window: _Window, entry: Entry) -> None:
-        """A match; no more are held of a window than there is room for: others are read again."""
+        """Keeps a match; matches of a window beyond the
+        remaining room are dropped and read again.
+        """
         lane, found = window.lane, window.entries
         if len(found) < self._room:
             found.append(entry)
@@ -331,15 +333,15 @@ class Search:
         return self._shown([list(one.entries) for one in windows])
 
     def _browsed(self) -> Found:
-        """A page of messages as they are."""
+        """A page of messages without a filter."""
         found = [self._some_of(lane) for lane in self._lanes]
         self._record_count += sum(map(len, found))
         return Found(entries=self._shown(found), progress=self._progress(), is_done=True)
 
     def _shown(self, by_lane: list[list[Entry]]) -> list[Entry]:
-        """By time over all partitions, as many as there is room for; the others are read again.
+        """Merges partitions by time, up to the remaining room; other messages are read again.
 
-        Within a partition offsets decide, whatever its records say of their time.
+        Within a partition the order is by offset, whatever the timestamps.
         """
         if self._is_newest:
             by_lane = [entries[::-1] for entries in by_lane]
@@ -356,7 +358,9 @@ class Search:
         return shown
 
     def _some_of(self, lane: Lane) -> list[Entry]:
-        """As many of a partition as a page holds: offsets may have gone, so that it takes more."""
+        """The messages of a partition for one page; reads
+        further windows if offsets are missing.
+        """
         found: list[Entry] = []
         while lane.left and len(found) < self.query.limit:
             wanted = lane.take(is_newest=self._is_newest)
@@ -386,12 +390,12 @@ def _time(entry: Entry) -> tuple[int, int]:
 
 
 def cursor_text(cursor: Mapping[int, int]) -> str:
-    """As a link holds it: `0:120,1:95`."""
+    """The cursor in a link: `0:120,1:95`."""
     return ",".join(f"{partition}:{offset}" for partition, offset in sorted(cursor.items()))
 
 
 def parse_cursor(text: str) -> dict[int, int]:
-    """The inverse; `None` for invalid text."""
+    """The inverse of `cursor_text`; ignores invalid parts."""
     found = {}
     for part in filter(None, text.split(",")):
         partition, _, offset = part.partition(":")
@@ -401,7 +405,7 @@ def parse_cursor(text: str) -> dict[int, int]:
 
 
 def parse_partitions(text: str) -> tuple[int, ...]:
-    """`0,2`; raises `UserError`."""
+    """Parses `0,2`; raises `UserError`."""
     try:
         return tuple(int(one) for one in text.replace(" ", "").split(",") if one)
     except ValueError:

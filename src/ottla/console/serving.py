@@ -1,4 +1,6 @@
-"""The console over HTTP: a socket of its own, uvicorn, and an end that streams do not hold up."""
+"""Serves the console over HTTP with uvicorn on its own
+socket; open streams do not delay the end.
+"""
 
 import contextlib
 import logging
@@ -19,19 +21,19 @@ from ottla.console.state import ConsoleState
 BACKLOG = 128
 GOODBYE_S = 2
 LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where a browser on this machine finds a console that listens on every address."""
+"""The address for a browser on this machine if the console listens on all addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """PEM files of TLS."""
+    """PEM files for TLS."""
 
     certificate: str
     key: str | None = None
 
 
 class ConsoleServer:
-    """Listens from when it is made; `run` answers until `stop`. Raises `UserError`."""
+    """A server that listens from its creation and responds in `run`. Raises `UserError`."""
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class ConsoleServer:
         policy: "Callable[[tuple[str, int]], AccessPolicy]",
         certificate: Certificate | None = None,
     ) -> None:
-        """`policy` is called with the address that it got, of which the port may have been 0."""
+        """`policy` is called with the bound address, because the given port may be 0."""
         self._state = state
         self._socket = _listening(address)
         try:
@@ -55,24 +57,24 @@ class ConsoleServer:
 
     @property
     def link(self) -> str:
-        """For a browser, with the token if one is asked for."""
+        """The link for a browser, with the token if one is required."""
         host = LOCAL.get(self.address[0], self.address[0])
         token = f"?token={self.policy.token}" if self.policy.token else ""
         return f"{self._scheme}://{address_text(host, self.address[1])}/{token}"
 
     def run(self) -> None:
-        """Answers until `stop`; an exception that a handler of signals raises here ends it too."""
+        """Serves until `stop`, or until a signal handler raises an exception here."""
         with self.in_thread():
             self._thread.join()
 
     def stop(self) -> None:
-        """Has `run` return soon; may be called in a handler of signals."""
+        """Makes `run` return soon; may be called by a signal handler."""
         self._state.stopping.set()
         self._server.should_exit = True
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[str]:
-        """Runs beside the caller, within the block; gives the link."""
+        """Serves in a thread during the block; yields the link."""
         self._thread.start()
         try:
             yield self.link
@@ -96,7 +98,7 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Config:
-    """Raises `UserError` for a certificate that cannot be read."""
+    """The uvicorn configuration; raises `UserError` if the certificate cannot be read."""
     found = uvicorn.Config(
         app,
         log_config=None,

@@ -1,4 +1,4 @@
-"""What the console remembers between requests: its options, and lags as seen."""
+"""The console's state between requests: its options, and observed lags."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ IDLE_S = 12 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class LagSample:
-    """A group's lag at a time, as a page of the console has seen it."""
+    """The lag of a group as observed at one time."""
 
     at_ms: int
     lag: int
@@ -26,14 +26,14 @@ class LagSample:
 
 
 class LagHistory:
-    """The lags of groups since the console started, of those that somebody looked at."""
+    """The observed lags of groups since the console started."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: OrderedDict[tuple[str, str], deque[LagSample]] = OrderedDict()
 
     def add(self, user: str, group: str, sample: LagSample) -> list[LagSample]:
-        """All samples of the group that this user has seen, the new one last."""
+        """Adds a sample; returns all samples of the group that this user has seen, oldest first."""
         with self._lock:
             samples = self._of.setdefault((user, group), deque(maxlen=SAMPLES))
             self._of.move_to_end((user, group))
@@ -45,7 +45,7 @@ class LagHistory:
 
 
 class Signed:
-    """The visitors who have signed in: a place for each, in the name of a user of the broker."""
+    """The signed-in visitors, each with the place of a user of the broker."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -88,15 +88,15 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleState:
-    """One for each console."""
+    """The state of one console."""
 
     target: ConsoleTarget
     version: str = ""
     allows_writes: bool = False
     tables: tuple[str, ...] = ()
-    """Tables whose loads the jobs page shows."""
+    """The tables whose loads the jobs page shows."""
     doctor: Doctor = field(default_factory=Doctor)
     lags: LagHistory = field(default_factory=LagHistory)
     signed: Signed = field(default_factory=Signed)
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Ends the streams of events."""
+    """Set when the console stops; ends the streams."""

@@ -1,7 +1,7 @@
-"""The numbers of Kafka's requests, and from which version on each is flexible.
+"""The numbers of Kafka's requests, and their first flexible versions.
 
-The versions that can be read and written are the message classes' matter; the versions that are
-answered are the server's.
+Message classes declare the versions that can be read and written; the server declares those that it
+answers.
 """
 
 from enum import IntEnum
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class ApiKey(IntEnum):
-    """Every request of Kafka, under Kafka's name, whether or not Ottla speaks it."""
+    """Every request of Kafka under Kafka's name, whether or not Ottla supports it."""
 
     PRODUCE = 0
     FETCH = 1
@@ -107,7 +107,7 @@ class ApiKey(IntEnum):
 
 
 NEVER: Final = 0x7FFF
-"""Beyond every version: the API was frozen before flexible versions came (KIP-482)."""
+"""Higher than any version: the API was frozen before flexible versions existed (KIP-482)."""
 
 FIRST_FLEXIBLE_VERSIONS: Final[dict[int, int]] = {
     **dict.fromkeys(ApiKey, 0),
@@ -162,7 +162,7 @@ FIRST_FLEXIBLE_VERSIONS: Final[dict[int, int]] = {
     ApiKey.BEGIN_QUORUM_EPOCH: 1,
     ApiKey.END_QUORUM_EPOCH: 1,
 }
-"""The header of a request can be read only with this, so it is kept beside the keys.
+"""The first flexible version of each API, needed to read a request's header.
 
-It must agree with the message classes, which a test compares.
+Must agree with the message classes, which a test compares.
 """

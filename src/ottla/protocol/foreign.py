@@ -1,7 +1,7 @@
-"""Other protocols on a broker's port, known by the first four bytes, which are a frame's size here.
+"""Detects other protocols on a broker's port by the first four bytes, the frame size in Kafka.
 
-curl, a browser or a load balancer's check speaks HTTP; a client with the wrong settings begins TLS.
-Kafka has no counterpart: it closes the connection over the size.
+curl, a browser or a load balancer's check sends HTTP; a client with wrong settings begins TLS.
+Kafka has no counterpart: it closes the connection because of the size.
 """
 
 from typing import Final
@@ -25,7 +25,9 @@ HTTP_ANSWER: Final = (
 
 
 class ForeignProtocolError(ProtocolError):
-    """The peer speaks another protocol; `answer` is said to it in that, before it is closed."""
+    """The peer speaks another protocol; `answer` is sent in that protocol before the connection is
+    closed.
+    """
 
     def __init__(self, message: str, answer: bytes = b"") -> None:
         super().__init__(message)
@@ -33,16 +35,18 @@ class ForeignProtocolError(ProtocolError):
 
 
 def foreign_protocol(first: bytes) -> ForeignProtocolError | None:
-    """The error for a size that is none, but the beginning of another protocol."""
+    """The error for an invalid size that is the beginning
+    of another protocol; `None` for others.
+    """
     if first.startswith(HTTP_VERBS):
         return ForeignProtocolError(
-            "it speaks HTTP, and this port is for Kafka clients; metrics have an address of "
+            "it speaks HTTP, but this port is for Kafka clients; metrics have an address of "
             "their own (ottla serve --metrics HOST:PORT)",
             HTTP_ANSWER,
         )
     if first.startswith(TLS_HANDSHAKE):
         return ForeignProtocolError(
-            "it speaks TLS, and this port is PLAINTEXT; set the client's "
+            "it speaks TLS, but this port is PLAINTEXT; set the client's "
             "security.protocol=PLAINTEXT"
         )
     return None

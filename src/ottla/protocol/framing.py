@@ -1,8 +1,8 @@
-"""Cuts a stream of bytes into frames: four bytes of size, then that many bytes.
+"""Splits a stream of bytes into frames: four bytes of size, then that many bytes.
 
-Sans I/O and made for `recv_into`: the socket writes into `writable()`, `received(count)` gives the
-frames that became complete, as views of the same buffer. Nothing is copied unless a frame would run
-over the buffer's end. Format: docs/format/wire.md; Kafka's counterpart: `NetworkReceive`.
+Without I/O, and made for `recv_into`: the socket writes into `writable()`, and `received(count)`
+yields the completed frames as views of the same buffer. Bytes are copied only if a frame would
+exceed the end of the buffer. Format: docs/format/wire.md; Kafka's counterpart: `NetworkReceive`.
 """
 
 from collections.abc import Iterator
@@ -18,22 +18,22 @@ assert FRAME_SIZE.size == 4
 
 DEFAULT_CAPACITY: Final = 256 * 1024
 MIN_SPACE: Final = 16 * 1024
-"""A smaller rest at the buffer's end is not worth a system call."""
+"""Space at the end of the buffer below which a system call is not worth it."""
 
 MAX_SPACE: Final = 1024 * 1024
-"""No more is taken in at a time: fresh pages cost up to 12 us each, and others wait meanwhile."""
+"""The maximum bytes per receive: fresh pages cost up to 12 us each while other clients wait."""
 
 KEPT_CAPACITY: Final = 4 * 1024 * 1024
-"""A larger buffer is given back as soon as it is empty."""
+"""A larger buffer is freed as soon as it is empty."""
 
 CALM: Final = 64
-"""How many times in a row a grown buffer must be emptied of little before it is given back."""
+"""How many times in a row a grown buffer must be little used before it is freed."""
 
 
 class FrameReader:
-    """One connection's incoming bytes. A frame is valid until the next call of `writable`.
+    """The incoming bytes of a connection. A frame is valid until the next call of `writable`.
 
-    `writable` gives room for `least_space` bytes: TLS hands out whole records of up to 16 KiB.
+    `writable` has at least `least_space` bytes, because TLS returns whole records of up to 16 KiB.
     """
 
     __slots__ = (
@@ -57,11 +57,11 @@ class FrameReader:
         self._capacity = capacity
         self._buffer = _new_buffer(capacity)
         self._grown: mmap | None = None
-        """What a buffer lies in that was made larger."""
+        """The mapping of a grown buffer."""
         self._start = 0
-        """Where the first byte lies that belongs to no frame given out."""
+        """The position after the last frame returned."""
         self._end = 0
-        """After the last byte received."""
+        """The position after the last byte received."""
         self._used = 0
         """The highest `_end` since the buffer was last empty."""
         self._calm = 0
@@ -72,21 +72,21 @@ class FrameReader:
 
     @property
     def pending_size(self) -> int:
-        """Bytes received of a frame that is not complete."""
+        """The bytes received of an incomplete frame."""
         return self._end - self._start
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come of a frame that was not given out."""
+        """Whether no bytes of an incomplete frame have been received."""
         return self._start == self._end
 
     @property
     def excess(self) -> int:
-        """By how many bytes the buffer is longer than that of a connection at rest."""
+        """How many bytes the buffer is larger than that of an idle connection."""
         return max(len(self._buffer) - self._capacity, 0)
 
     def limit(self, max_size: int, capacity: int) -> None:
-        """Takes frames of another size at most from now on, into a buffer of another size."""
+        """Changes the maximum size of frames and the size of the buffer."""
         assert capacity >= max(FRAME_SIZE.size, 2 * self._least_space)
         self._max_size = max_size
         self._capacity = capacity
@@ -94,19 +94,19 @@ class FrameReader:
             self._renew()
 
     def growth(self) -> int:
-        """By how many bytes the next `writable` will make the buffer longer; mostly 0."""
+        """By how many bytes the next `writable` will grow the buffer; usually 0."""
         pending = self._end - self._start
         if pending * 2 <= len(self._buffer) or len(self._buffer) - self._end >= self._wanted():
             return 0
         return self._grown_capacity() - len(self._buffer)
 
     def give_back(self) -> None:
-        """Takes a small buffer again where nothing is in the large one."""
+        """Replaces a large buffer by a small one if it is empty."""
         if self._start == self._end and len(self._buffer) > self._capacity:
             self._renew()
 
     def writable(self) -> memoryview:
-        """Where to receive the next bytes; never empty. Frames given out before become invalid."""
+        """Where to receive the next bytes; never empty. Invalidates frames returned before."""
         if self._start == self._end:
             self._empty()
         elif len(self._buffer) - self._end < self._wanted():
@@ -114,10 +114,10 @@ class FrameReader:
         return self._buffer[self._end : self._end + MAX_SPACE]
 
     def received(self, count: int) -> Iterator[memoryview]:
-        """Records `count` bytes in `writable()` and gives the complete frames.
+        """Records `count` bytes in `writable()` and yields the completed frames.
 
-        Frames before a broken one are given first. Raises `ProtocolError` for a size below zero or
-        over the limit; the connection is then of no more use.
+        Frames before an invalid one are yielded first. Raises `ProtocolError` for a negative size
+        or one over the limit; the connection must then be closed.
         """
         self._end += count
         self._used = max(self._used, self._end)
@@ -135,12 +135,12 @@ class FrameReader:
         if size < 0 or size > self._max_size:
             first = bytes(self._buffer[self._start : self._start + FRAME_SIZE.size])
             raise foreign_protocol(first) or ProtocolError(
-                f"a frame of {size} bytes, where at most {self._max_size} may be"
+                f"a frame of {size} bytes exceeds the limit of {self._max_size}"
             )
         return size
 
     def _wanted(self) -> int:
-        """How much room the next receive should find: the rest of the frame, within reason."""
+        """The space for the next receive: the rest of the frame, within limits."""
         pending = self.pending_size
         if pending < FRAME_SIZE.size:
             return max(FRAME_SIZE.size - pending, self._least_space)
@@ -148,7 +148,7 @@ class FrameReader:
         return max(min(missing, MIN_SPACE, self._capacity), self._least_space)
 
     def _empty(self) -> None:
-        """Starts over at the front, and gives a buffer back that was large for one big frame."""
+        """Starts again at the front, and frees a buffer that was grown for a large frame."""
         self._start = self._end = 0
         if len(self._buffer) > self._capacity and self._used:
             self._calm = self._calm + 1 if self._used <= self._capacity else 0
@@ -159,11 +159,11 @@ class FrameReader:
         self._used = 0
 
     def _make_room(self) -> None:
-        """Moves the incomplete frame to the front; doubles the buffer when it is full of it.
+        """Moves the incomplete frame to the front; doubles a buffer that is more than half full.
 
-        Doubling follows the bytes that came, so that a size alone, which costs a peer four bytes,
-        reserves nothing. A new buffer is taken rather than the old resized, since views of it may
-        live.
+        Growth follows the bytes received, so that a size alone, which costs a peer four bytes,
+        reserves nothing. Allocates a new buffer instead of resizing the old one, of which views may
+        exist.
         """
         pending = self.pending_size
         if pending * 2 > len(self._buffer):
@@ -174,10 +174,10 @@ class FrameReader:
         self._end = self._used = pending
 
     def _grow(self, capacity: int) -> None:
-        """Takes a longer buffer, with the incomplete frame at its front.
+        """Grows the buffer, with the incomplete frame at its front.
 
-        One that has grown before is made longer where it is: to copy 8 MB takes 30 ms. Not while
-        frames that were given out live.
+        A buffer that has grown before is extended in place, because copying 8 MB takes 30 ms; but
+        not while views of returned frames exist.
         """
         pending = self.pending_size
         if self._grown is not None and self._start == 0:
@@ -193,7 +193,7 @@ class FrameReader:
         self._grown = grown
 
     def _renew(self) -> None:
-        """Takes an empty buffer; frames that were given out keep theirs."""
+        """Allocates an empty buffer; returned frames keep the old one."""
         self._buffer = _new_buffer(self._capacity)
         self._grown = None
         self._start = self._end = self._used = self._calm = 0
@@ -204,10 +204,10 @@ class FrameReader:
 
 
 def _new_buffer(size: int) -> memoryview:
-    """The buffer of a connection from which little has come: real only where bytes lie.
+    """The buffer of an idle connection: an anonymous mapping, whose untouched pages use no memory.
 
-    A `bytearray` is written full of zeros: a thousand silent connections would hold 256 MB. And
-    what is shared, though with nobody, the system does not join to huge pages.
+    A `bytearray` is filled with zeros: a thousand idle connections would use 256 MB. A shared
+    mapping, even if only this process uses it, is not merged into huge pages by the system.
     """
     return memoryview(mmap(-1, size))
 
@@ -220,7 +220,7 @@ def _new_grown(size: int) -> mmap:
 
 
 def _lengthen(grown: mmap, size: int) -> bool:
-    """Whether the system could (`mremap`): not while there are views, and not on every system."""
+    """Extends the mapping in place (`mremap`); `False` if views exist or the system cannot."""
     try:
         grown.resize(size)
     except (BufferError, OSError, SystemError):

@@ -1,9 +1,9 @@
-"""The headers before every request and response, and whole frames with them.
+"""The headers of requests and responses, and complete frames.
 
-A request begins with its API key and version, a number that its response must repeat, and the name
-of the client. From the API's first flexible version on, tagged fields follow (header version 2, and
-1 for responses). Two old exceptions: ControlledShutdown version 0 has no client name, and the
-response to ApiVersions never has tagged fields. Format: docs/format/wire.md.
+A request begins with its API key and version, a correlation id that its response repeats, and the
+client id. From the API's first flexible version on, tagged fields follow (header version 2, and 1
+for responses). Two exceptions: ControlledShutdown version 0 has no client id, and the response to
+ApiVersions never has tagged fields. Format: docs/format/wire.md.
 
 Kafka's counterparts: `RequestHeader`, `ResponseHeader`, `ApiKeys.requestHeaderVersion`.
 """
@@ -36,7 +36,7 @@ FRAME_SIZE = Struct(">i")
 CLIENT_ID_POSITION = REQUEST_START.size
 
 MAX_HEADER_TAGS = 127
-"""Tagged fields of a header; clients send none so far, and no version will have as many."""
+"""The maximum number of tagged fields in a header; clients send none so far."""
 
 _unpack_start = REQUEST_START.unpack_from
 _pack_response_start = RESPONSE_START.pack
@@ -46,7 +46,7 @@ _CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
 
 @dataclass(slots=True, init=False)
 class RequestHeader:
-    """Which client asks what, in which version. Not frozen, since one is made for every request."""
+    """The header of a request. Not frozen, because one is created for every request."""
 
     api_key: int
     api_version: int
@@ -66,10 +66,10 @@ class RequestHeader:
         self.client_id = client_id
 
     def in_version(self, api_version: int) -> "RequestHeader":
-        """The header to answer with when the version asked for is unknown.
+        """The header for the response to an unsupported version.
 
         Only ApiVersions is answered then, in version 0 and with UNSUPPORTED_VERSION (KIP-511); for
-        everything else Kafka closes the connection.
+        other requests Kafka closes the connection.
         """
         return RequestHeader(self.api_key, api_version, self.correlation_id, self.client_id)
 
@@ -77,8 +77,9 @@ class RequestHeader:
 def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """The header of a request and the position of its body.
 
-    Any version of a known API passes: what is not supported is answered, and the header of an
-    unknown version is like that of the newest. Raises `ProtocolError` for an unknown API key.
+    Accepts any version of a known API: unsupported versions are answered, and the header of an
+    unknown version is like that of the newest one. Raises `ProtocolError` for an unknown API key or
+    a malformed header.
     """
     try:
         api_key, api_version, correlation_id, size = _unpack_start(frame)
@@ -109,10 +110,10 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def encode_response(header: RequestHeader, response: Message, output: Output) -> None:
-    """Appends the response to a request as a whole frame.
+    """Appends the response to a request as a complete frame.
 
-    When the version cannot carry the response (`ApiError`), or something in it cannot be written,
-    nothing has been appended: half a frame would be taken for the answer to come.
+    If the version cannot carry the response (`ApiError`), or a value cannot be encoded, nothing is
+    appended: the client would take half a frame for the next response.
     """
     version = header.api_version
     data = output.data
@@ -138,7 +139,7 @@ def _write_message(message: Message, version: int, output: Output, start: int) -
 
 
 def encode_request(header: RequestHeader, request: Message, output: Output) -> None:
-    """Appends a request as a whole frame: what clients send."""
+    """Appends a request as a complete frame, for clients."""
     data = output.data
     start = len(data)
     size_before = output.size
@@ -158,7 +159,7 @@ def encode_request(header: RequestHeader, request: Message, output: Output) -> N
 
 
 def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[int, int]:
-    """The correlation id of a response and the position of its body."""
+    """The correlation id of a response and the position of its body; raises `ProtocolError`."""
     try:
         (correlation_id,) = FRAME_SIZE.unpack_from(frame)
         position = FRAME_SIZE.size

@@ -1,6 +1,6 @@
-"""Which version of a request brokers send each other, by `inter.broker.protocol.version`.
+"""The versions of requests between brokers, by `inter.broker.protocol.version`.
 
-Brokers do not ask each other for their versions, except over the channel to the controller
+Brokers do not negotiate versions with each other, except for requests to the controller
 (AlterPartition, AllocateProducerIds). Kafka's counterparts: `MetadataVersion`,
 `AbstractControllerBrokerRequestBatch`, `KafkaServer.controlledShutdown`.
 """
@@ -75,15 +75,17 @@ SENT_VERSIONS: Final[dict[ApiKey, dict[str, int]]] = {
         "3.9-IV0": 9,
     },
     ApiKey.WRITE_TXN_MARKERS: {"0.10.0-IV0": 0, "2.8-IV0": 1},
-    # The newest; the peers agree on one that both know.
+    # the newest; the peers negotiate a common version
     ApiKey.ALTER_PARTITION: {"2.7-IV2": 1, "2.8-IV0": 3},
     ApiKey.ALLOCATE_PRODUCER_IDS: {"3.0-IV0": 0},
 }
-"""For each request: from which version on which one is sent; before the first it is not sent."""
+"""The request version from each inter-broker version on; not sent before the first one."""
 
 
 def sent_version(api_key: ApiKey, version: InterBrokerVersion) -> int | None:
-    """`None` when brokers of that version do not send the request."""
+    """The version to send; `None` if brokers of that
+    inter-broker version do not send the request.
+    """
     found = None
     for name, sent in SENT_VERSIONS[api_key].items():
         if version.has(name):
@@ -92,6 +94,6 @@ def sent_version(api_key: ApiKey, version: InterBrokerVersion) -> int | None:
 
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""The number that an endpoint's protocol has in UpdateMetadata."""
+"""The number of an endpoint's security protocol in UpdateMetadata."""
 
 SECURITY_PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}

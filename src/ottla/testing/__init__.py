@@ -1,7 +1,7 @@
-"""Test tools, also for users' tests: a broker, clocks, disks that fail.
+"""Test tools, also for users: a broker, clocks, and disks that fail.
 
-May import every room; nothing imports it. Start at `broker.py`, or at `file_system.py` and then
-`crash_points.py`.
+May import every package; nothing imports this one. Start at `broker.py`, or at `file_system.py` and
+then `crash_points.py`.
 """
 
 from ottla.testing.broker import LocalBroker

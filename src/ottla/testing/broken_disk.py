@@ -1,4 +1,4 @@
-"""A real file system that a test breaks: full, or failing to sync."""
+"""A real file system that a test can make fail: a full disk, or failing syncs."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ SYNCS = frozenset({IoKind.SYNC, IoKind.SYNC_DIRECTORY})
 
 
 class BreakableFileSystem(RecordingFileSystem):
-    """Passes every call on, unless a test has made it fail; does not record calls."""
+    """Passes every call on unless it was made to fail; does not record calls."""
 
     def __init__(self, inner: FileSystem | None = None) -> None:
         super().__init__(inner or OsFileSystem())
@@ -23,15 +23,17 @@ class BreakableFileSystem(RecordingFileSystem):
         self._fails_syncs = False
 
     def fill(self) -> None:
-        """From now on nothing can be written: ENOSPC."""
+        """Makes every write fail with ENOSPC."""
         self._is_full = True
 
     def fail_syncs(self) -> None:
-        """From now on every fsync fails: EIO."""
+        """Makes every fsync fail with EIO."""
         self._fails_syncs = True
 
     def repair(self) -> None:
-        """Works again. A log directory that went offline stays so until it is reopened."""
+        """Ends the failures. A log directory that went
+        offline stays offline until it is reopened.
+        """
         self._is_full = self._fails_syncs = False
 
     def perform(

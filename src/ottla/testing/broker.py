@@ -43,7 +43,7 @@ MS_PER = {
 
 
 class LocalBroker(Closing):
-    """One broker over one directory. Use it in a `with` statement.
+    """A broker on a directory, used in a `with` statement.
 
     >>> with LocalBroker(directory) as broker:
     ...     _ = broker.produce("teas", "Assam")
@@ -62,8 +62,8 @@ class LocalBroker(Closing):
     ) -> None:
         """`settings` are broker settings by Kafka's names. Raises `UserError`.
 
-        `security` is a protocol of Kafka's, such as "SASL_SSL": certificates are made for it, and
-        `users` with their passwords, for PLAIN and SCRAM. See `client_settings`.
+        `security` is a security protocol of Kafka, such as "SASL_SSL". Certificates and the `users`
+        (names with passwords, for PLAIN and SCRAM) are created for it. See `client_settings`.
         """
         self.directory = Path(directory)
         beside = self.directory.with_name(f"{self.directory.name}-certificates")
@@ -93,7 +93,7 @@ class LocalBroker(Closing):
         return self.log.listen(address, protocol=self.security.protocol)
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
-        """The settings that a client needs besides the address, by librdkafka's names; none without
+        """Client settings in addition to the address, by librdkafka's names; empty without
         security.
 
         >>> with ottla.Producer(broker.address, settings=broker.client_settings()) as producer:
@@ -103,7 +103,7 @@ class LocalBroker(Closing):
         return self.security.client_settings(user)
 
     def close(self) -> None:
-        """Repairs the disk first, so that the end of a test does not fail by itself.
+        """Repairs the disk and stops the broker, so that cleaning up does not fail.
 
         >>> broker.close()
         """
@@ -134,8 +134,8 @@ class LocalBroker(Closing):
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Appends a record, bypassing all injected errors. As in `assert_produced`, a text is its
-        UTF-8, and a dict or list its JSON.
+        """Appends a record, bypassing all injected errors. As in `assert_produced`, a text is
+        encoded as UTF-8, and a dict or list as JSON.
 
         >>> broker.produce("orders", "a pot of tea", key="table 4").offset
         0
@@ -212,10 +212,10 @@ class LocalBroker(Closing):
     # Time
 
     def advance(self, **durations: float) -> None:
-        """Advances the clock, as in `advance(days=7)`: what is due by then is done at once.
+        """Advances the clock, as in `advance(days=7)`, and does everything that is then due.
 
-        Retention deletes, compaction begins, and sessions of consumers, transactions and offsets of
-        groups expire, those of clients too that are busy at this moment.
+        Retention deletes, compaction begins, and consumer sessions, transactions and committed
+        offsets expire, including those of clients that are active.
 
         >>> broker.create_topic("orders", config={"retention.ms": 3_600_000})
         >>> _ = broker.produce("orders", "tea")
@@ -229,11 +229,11 @@ class LocalBroker(Closing):
         self.clock.advance(sum(MS_PER[unit] * count for unit, count in durations.items()))
         self.log.run_due_jobs()
 
-    # What goes wrong
+    # Faults
 
     def fail(self, api: str | ApiKey, error: str | ErrorCode, *, times: int | None = None) -> None:
-        """Answers the next requests of an API with an error; without `times`, all requests.
-        Example: `fail("produce", "NOT_LEADER_OR_FOLLOWER", times=2)`. The request changes nothing.
+        """Answers the next `times` requests of an API with an error, or else all requests.
+        Example: `fail("produce", "NOT_LEADER_OR_FOLLOWER", times=2)`. The request is not handled.
 
         >>> broker.fail("metadata", "LEADER_NOT_AVAILABLE", times=2)
         """
@@ -263,7 +263,7 @@ class LocalBroker(Closing):
         self._listening = self._listen(self.address)
 
     def heal(self) -> None:
-        """Ends all injected errors, and those of the disk; see `reopen`.
+        """Ends all injected errors and disk failures; see `reopen`.
 
         >>> broker.fail("produce", "NOT_ENOUGH_REPLICAS")
         >>> broker.disk.fill()
@@ -273,7 +273,7 @@ class LocalBroker(Closing):
         self.disk.repair()
 
     def requests(self, api: str | ApiKey) -> int:
-        """How many requests of an API have come since the start or the last `heal`.
+        """The number of requests of an API since the start or the last `heal`.
 
         >>> with ottla.Admin(broker.address) as admin:
         ...     _ = admin.list_topics()
@@ -282,10 +282,10 @@ class LocalBroker(Closing):
         """
         return self.injections.count(api)
 
-    # Ends and beginnings
+    # Stop and start
 
     def crash(self) -> None:
-        """Ends like a killed process: nothing is flushed, and clients are not informed.
+        """Stops like a killed process: nothing is flushed, and clients are not informed.
 
         >>> _ = broker.produce("orders", "tea")
         >>> broker.crash()
@@ -309,7 +309,7 @@ class LocalBroker(Closing):
         self._listening = self._listen(self.address)
 
     def restart(self) -> None:
-        """A clean stop and a start.
+        """Stops cleanly and starts again.
 
         >>> address = broker.address
         >>> broker.restart()
@@ -328,7 +328,7 @@ def describe_wanted(value: Any, key: Any, headers: Any) -> str:
 
 
 def _bytes(given: Any) -> Any:
-    """What a record has of a test's value; a log refuses what it cannot store."""
+    """A test's value as the bytes of a record; the log rejects values that it cannot store."""
     if isinstance(given, dict | list):
         given = json.dumps(given)
     return given.encode() if isinstance(given, str) else given

@@ -1,6 +1,7 @@
-"""Certificates for tests, created when needed: an authority, and those that it signs.
+"""Certificates for tests: an authority, and certificates that it signs.
 
-Needs `cryptography`. They are valid for thirty days, a server's for localhost and 127.0.0.1.
+Needs `cryptography`. Certificates are valid for thirty days; a server's is for localhost and
+127.0.0.1.
 """
 
 from collections.abc import Sequence
@@ -41,13 +42,13 @@ class Identity:
         return self.certificate.public_bytes(PEM).decode()
 
     def write(self, path: Path, password: str = "") -> Path:
-        """Writes both into one PEM file, as in Kafka's keystores."""
+        """Writes both into one PEM file, like Kafka's keystores."""
         path.write_text(self.key_pem(password) + self.certificate_pem)
         return path
 
 
 class Authority:
-    """Signs with one key; `certificate` is what its clients and servers trust."""
+    """An authority; clients and servers trust its `certificate`."""
 
     def __init__(self, valid: timedelta = VALID) -> None:
         self._valid = valid
@@ -65,7 +66,7 @@ class Authority:
         return path
 
     def server(self) -> Identity:
-        """Of localhost."""
+        """A server certificate for localhost."""
         return self.client(SERVER)
 
     def client(self, name: str, organization: str = "") -> Identity:
@@ -101,7 +102,7 @@ class Authority:
 
 
 class Certificates:
-    """Files of PEM in a directory: `authority`, whom clients trust, and what it has signed."""
+    """PEM files in a directory: `authority`, which clients trust, and what it has signed."""
 
     def __init__(self, directory: Path, valid: timedelta = VALID) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -109,8 +110,8 @@ class Certificates:
         self._authority = Authority(valid)
         self.authority = self._authority.write(directory / "authority.pem")
         self.server = self.made_for(SERVER)
-        """Key and certificate of the broker, in one file."""
+        """The key and certificate of the broker, in one file."""
 
     def made_for(self, name: str) -> Path:
-        """A key and its certificate in one file, for a client of that name."""
+        """Creates a client's key and certificate, in one file."""
         return self._authority.client(name).write(self._directory / f"{name}.pem")

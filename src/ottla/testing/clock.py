@@ -1,9 +1,9 @@
-"""Clocks that a test moves: one stands still until then, the other runs."""
+"""Clocks that a test can move: one is stopped, the other runs."""
 
 import time
 
 DEFAULT_NOW_MS = 1_700_000_000_000
-"""14 November 2023: a time of day that no zero and no small number can be mistaken for."""
+"""14 November 2023: distinct from zero and from small numbers."""
 
 
 class FakeClock:
@@ -59,7 +59,7 @@ class MovableClock:
         return int(time.time_ns() / 1_000_000 + self._ahead_ms)
 
     def monotonic_ms(self) -> float:
-        """Milliseconds since some moment."""
+        """Milliseconds since an arbitrary start."""
         return time.monotonic() * 1000.0 + self._ahead_ms
 
     def advance(self, ms: float) -> None:

@@ -1,9 +1,9 @@
-"""What a power failure leaves of a disk: one of the states that a real one could be found in.
+"""The state of a disk after a power failure: one of the states that a real disk could have.
 
-A file's unsynced changes each have their own outcome, so that what was written later can survive
-what was written before it, in one file and between files. Entry changes are kept in their order
-within a directory, and each whole, as a journalling file system does. What was synced is never
-touched, except under an unsynced write that overwrites it.
+Each unsynced change of a file has its own outcome, so a later write can survive an earlier one,
+within a file and between files. Directory changes are kept in order within a directory, and each
+completely or not at all, as by a journalling file system. Synced data is unchanged, unless an
+unsynced write overwrites it.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from ottla.testing.disk import (
 )
 
 SECTOR_SIZE = 512
-"""What a disk writes whole or not at all."""
+"""The unit that a disk writes atomically."""
 
 
 class CrashMode(Enum):
-    """What a crash leaves of what was not synced.
+    """Which unsynced changes survive a crash.
 
     >>> disk = FakeFileSystem()
     >>> disk.open("notes", create=True, writable=True).close()
@@ -39,17 +39,17 @@ class CrashMode(Enum):
     """
 
     STRICT = "strict"
-    """The power fails, and everything that was not synced is gone."""
+    """A power failure that loses everything unsynced."""
 
     KEEP = "keep"
-    """The process is killed: nothing is gone, and what was not synced still is not."""
+    """A killed process: nothing is lost, and unsynced changes remain unsynced."""
 
     RANDOM = "random"
-    """The power fails, and a seed decides what had reached the disk on its own."""
+    """A power failure; a seed decides which changes had reached the disk."""
 
 
 class WriteOutcome(Enum):
-    """What becomes of one unsynced write."""
+    """The outcome of an unsynced write."""
 
     WHOLE = auto()
     LOST = auto()
@@ -59,7 +59,7 @@ class WriteOutcome(Enum):
 
 
 def crashed_disk(disk: Disk, mode: CrashMode, seed: int) -> Disk:
-    """A new disk; the old one stays as it was, to crash again with another seed."""
+    """A new disk after a crash; `disk` is unchanged and can crash again with another seed."""
     match mode:
         case CrashMode.KEEP:
             return disk.copy()
@@ -77,7 +77,7 @@ Entries = Callable[[DirectoryNode], dict[str, Node]]
 
 
 def surviving_entries(disk: Disk, kept: list[EntryChange]) -> Entries:
-    """The durable entries of each directory, with the kept changes on top."""
+    """Returns a function for the entries of a directory: the durable ones with the kept changes."""
     changed: dict[int, dict[str, Node]] = {}
     for change in kept:
         for edit in change:
@@ -87,7 +87,7 @@ def surviving_entries(disk: Disk, kept: list[EntryChange]) -> Entries:
 
 
 def _rebuilt(disk: Disk, entries: Entries, content: Callable[[FileNode], bytearray]) -> Disk:
-    """What can be reached from the root, all of it durable."""
+    """The nodes reachable from the root, all durable."""
 
     files: dict[int, FileNode] = {}
 
@@ -109,7 +109,7 @@ def _rebuilt(disk: Disk, entries: Entries, content: Callable[[FileNode], bytearr
 
 
 def _kept_changes(journal: list[EntryChange], random: Random) -> list[EntryChange]:
-    """A subset in which no directory has a change without all the earlier ones it stands on."""
+    """A random subset in which each directory has all changes before each of its kept changes."""
     kept: list[EntryChange] = []
     ended: set[int] = set()
     keep_share = random.choice((0.0, 0.5, 0.8, 0.95, 1.0))
@@ -123,7 +123,7 @@ def _kept_changes(journal: list[EntryChange], random: Random) -> list[EntryChang
 
 
 def torn_content(node: FileNode, random: Random) -> bytearray:
-    """A file after a power failure: each unsynced write with a outcome of its own."""
+    """The content of a file after a power failure; each unsynced write has its own outcome."""
     content = bytearray(node.durable)
     outcomes = random.choice(
         ((WriteOutcome.WHOLE,), (WriteOutcome.LOST,), tuple(WriteOutcome), tuple(WriteOutcome))
@@ -133,7 +133,8 @@ def torn_content(node: FileNode, random: Random) -> bytearray:
         if change.standing is Standing.SYNCED:
             change.apply(content)
         elif resize_is_lost:
-            # A new size is journalled, and so are the blocks that later writes were given.
+            # Writes after a lost resize are lost too, because the blocks allocated for them are
+            # journalled.
             continue
         elif isinstance(change, Resize):
             resize_is_lost = random.choice(outcomes) is WriteOutcome.LOST
@@ -145,7 +146,7 @@ def torn_content(node: FileNode, random: Random) -> bytearray:
 
 
 def tear(content: bytearray, write: Write, outcome: WriteOutcome, random: Random) -> None:
-    """Applies as much of a write as its outcome lets reach the disk."""
+    """Applies the part of a write that its outcome keeps."""
     size = len(write.data)
     match outcome:
         case WriteOutcome.WHOLE:
@@ -168,14 +169,14 @@ def tear(content: bytearray, write: Write, outcome: WriteOutcome, random: Random
 
 
 def _extend(content: bytearray, write: Write, random: Random) -> None:
-    """The new size is on the disk, the data is not: zeros, or what the blocks held before."""
+    """Extends the file without the write's data: zeros, or old contents of the blocks."""
     content.extend(bytes(max(0, write.position - len(content))))
     size = max(0, write.position + len(write.data) - len(content))
     content.extend(random.choice((bytes(size), random.randbytes(size))))
 
 
 def _sectors(write: Write) -> list[tuple[int, int]]:
-    """A write cut at the disk's sectors, as ranges of its data."""
+    """The write divided at sector boundaries, as ranges of its data."""
     cuts = range(SECTOR_SIZE - write.position % SECTOR_SIZE, len(write.data), SECTOR_SIZE)
     edges = [0, *cuts, len(write.data)]
     return [(start, end) for start, end in pairwise(edges) if start < end]

@@ -1,7 +1,7 @@
-"""Every place at which a workload can be cut off, and what each kind of crash leaves there.
+"""All points at which a workload can crash, and the disk after each kind of crash there.
 
-A workload writes to a file system and appends to a list what it has promised to its caller. For
-every point the check is the test's own: open what is left, and compare it with the promises::
+A workload writes to a file system and appends each promise to its caller to a list. At every point
+the test's own check opens the file system and compares it with the promises::
 
     for point in every_crash_point(workload):
         assert recover(point.file_system) >= point.acknowledged, point
@@ -27,7 +27,7 @@ Workload = Callable[[FileSystem, list[Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashPoint:
-    """One crash; the fields before `file_system` are all that it takes to have it again.
+    """One crash. The fields before `file_system` are sufficient to repeat it.
 
     >>> def workload(disk, acknowledged):
     ...     disk.make_directory("data")
@@ -41,7 +41,7 @@ class CrashPoint:
     mode: CrashMode
     seed: int
     call: IoCall | None
-    """The call that was cut off; `None` when the workload had come to its end."""
+    """The call that was interrupted; `None` if the workload had ended."""
     acknowledged: list[Any]
     file_system: FakeFileSystem = field(repr=False)
 
@@ -54,16 +54,17 @@ def every_crash_point(
     first_seed: int = 0,
     share: float = 1.0,
 ) -> Iterator[CrashPoint]:
-    """Crashes before each call, in the middle of each write, and when all is done.
+    """Yields crashes before each call, in the middle of each write, and at the end.
 
-    Each time the power fails with everything unsynced lost, with `seeds` mixtures, and the process
-    alone is killed. The workload runs once, on what `make_file_system` gives; what it appends to
-    its list must not change later. Another `first_seed` gives other mixtures, and a smaller
-    `share` mixtures at so many of the calls only: they are most of all crashes.
+    At each point there is a power failure that loses everything unsynced, `seeds` power failures
+    with random losses, and a kill of the process. The workload runs once, on the result of
+    `make_file_system`; it must not change what it has appended to its list. Another `first_seed`
+    gives other random losses; with a smaller `share` only that share of the calls gets random
+    losses, which are most of all crashes.
 
-    A crash that leaves what an earlier one left, with the same promises and as much to be kept of
-    them, is left out: a check that is the same for the same disk would find the same. So is a kill
-    that leaves the files of an earlier one, which had synced less of them.
+    A crash that leaves the same disk as an earlier one, with the same promises, is omitted, because
+    a deterministic check would find the same. So is a kill that leaves the files of an earlier one
+    in which less of them had been synced.
 
     >>> def workload(disk, acknowledged):
     ...     disk.make_directory("data")
@@ -101,19 +102,19 @@ def every_crash_point(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
-    """A disk as it was when a call began, or when it had written its first half."""
+    """A disk at the beginning of a call, or after half of its write."""
 
     at_call: int
     effect: Effect
     call: IoCall | None
     acknowledged: list[Any]
     promise_number: int
-    """The same number, the same promises."""
+    """Equal for equal promises."""
     disk: FakeFileSystem
 
 
 class _Snapshots(RecordingFileSystem):
-    """Keeps what each call begins with, and what half of each write leaves."""
+    """Records the disk at the beginning of each call, and after half of each write."""
 
     def __init__(self, disk: FakeFileSystem) -> None:
         super().__init__(disk)

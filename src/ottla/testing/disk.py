@@ -1,8 +1,8 @@
-"""What was written to a disk and what was synced: the state of a `FakeFileSystem`.
+"""The content of a disk, written and synced: the state of a `FakeFileSystem`.
 
-A file is its content, its content when it was last synced, and the changes between the two. A
-directory is the same for its entries, except that the changes of all directories stand in one
-journal, since a rename from one directory to another is a single change of both.
+A file has its content, its content as of the last sync, and the changes between them. A directory
+has the same for its entries, but the changes of all directories are in one journal, because a
+rename between two directories is one change of both.
 """
 
 from collections.abc import Hashable
@@ -13,7 +13,7 @@ from ottla.base.values import dataclass
 
 
 class Standing(Enum):
-    """How far a change of a file has got."""
+    """The durability of a change of a file."""
 
     UNSYNCED = "a crash may lose it, a sync makes it durable"
     DOUBTFUL = "a sync failed with it: a crash may lose it, and no later sync helps"
@@ -44,7 +44,7 @@ ContentChange = Write | Resize
 
 
 def overwrite(content: bytearray, position: int, data: bytes) -> None:
-    """Writes as a disk does: a gap before `position` reads as zeros, no bytes make no gap."""
+    """Writes like a disk: a gap before `position` becomes zeros; writing no bytes makes no gap."""
     if not data:
         return
     content.extend(bytes(max(0, position - len(content))))
@@ -52,7 +52,7 @@ def overwrite(content: bytearray, position: int, data: bytes) -> None:
 
 
 class Maps:
-    """The views of one file that somebody still holds, each kept equal to the file."""
+    """The views of a file that are still in use, each kept equal to the file."""
 
     def __init__(self) -> None:
         self._buffers: list[bytearray] = []
@@ -69,7 +69,7 @@ class Maps:
                 buffer[start:end] = write.data[: end - start]
 
     def reach(self) -> int:
-        """The size of the largest view that is still held."""
+        """The size of the largest view in use."""
         return max(map(len, self._held()), default=0)
 
     def _held(self) -> list[bytearray]:
@@ -79,9 +79,9 @@ class Maps:
 
 
 def _is_viewed(buffer: bytearray) -> bool:
-    """A bytearray refuses to change its length while any view of it, however derived, is held."""
+    """Whether a view of the bytearray exists, during which its length cannot change."""
     try:
-        last = buffer.pop()  # to append first would copy a buffer that has no room
+        last = buffer.pop()  # appending first could copy the buffer to enlarge it
     except IndexError:
         return False
     except BufferError:
@@ -92,7 +92,7 @@ def _is_viewed(buffer: bytearray) -> bool:
 
 @dataclass(slots=True, eq=False)
 class FileNode:
-    """An inode: what has the name now, and what the disk would give back."""
+    """An inode: its current content and its durable content."""
 
     number: int
     modified_ms: int
@@ -107,7 +107,7 @@ class FileNode:
             reach = self.maps.reach()
             assert change.size >= reach, (
                 f"cut to {change.size} bytes under a map of {reach}: "
-                "on a real disk the next look at that map is a SIGBUS"
+                "on a real disk the next access to that map is a SIGBUS"
             )
         else:
             self.maps.follow(change)
@@ -123,11 +123,13 @@ class FileNode:
         self.pending.clear()
 
     def fail_sync(self) -> None:
-        """The kernel reports an error once and marks the pages clean: they are never retried."""
+        """Fails like Linux, which reports an error once and marks the pages clean, so they are not
+        retried.
+        """
         self._move((Write,), Standing.DOUBTFUL)
 
     def halve_last_write(self) -> None:
-        """Leaves of the last change, which is a write, what the first half of it does."""
+        """Undoes the second half of the last change, which is a write."""
         write = self.pending.pop()
         assert isinstance(write, Write)
         if half := write.data[: len(write.data) // 2]:
@@ -137,7 +139,7 @@ class FileNode:
             change.apply(self.content)
 
     def copy(self) -> "FileNode":
-        """One that no process has mapped yet."""
+        """A copy without mappings."""
         return FileNode(
             self.number,
             self.modified_ms,
@@ -176,7 +178,7 @@ Node = FileNode | DirectoryNode
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One name in one directory gets a node, or loses the one it had."""
+    """An edit of a directory: a name gets a node or loses its node."""
 
     directory: DirectoryNode
     name: str
@@ -190,11 +192,11 @@ class Edit:
 
 
 EntryChange = tuple[Edit, ...]
-"""The edits of one call, which a journal keeps or loses together."""
+"""The edits of one call, which survive a crash together or not at all."""
 
 
 class Disk:
-    """A tree of nodes, and the journal of the entry changes that no sync has made durable."""
+    """A tree of nodes, and the journal of entry changes that are not synced."""
 
     def __init__(self, now_ms: int) -> None:
         self._node_count = 0
@@ -207,7 +209,7 @@ class Disk:
         return self._node_count
 
     def copy(self) -> "Disk":
-        """The same disk for another process; of what was open before, it knows nothing."""
+        """A copy for another process, without the open files."""
         copied = Disk.__new__(Disk)
         copy_of = _Copies()
         copied._node_count = self._node_count
@@ -229,15 +231,17 @@ class Disk:
         return copied
 
     def state(self) -> Hashable:
-        """Equal for two disks that no process can tell apart, now or after another crash."""
+        """A value that is equal for disks that no process can distinguish, now or after another
+        crash.
+        """
         return _Looks().of(self)
 
     def contents(self) -> Hashable:
-        """Equal for two disks on which every process finds the same, whatever is synced of it."""
+        """A value that is equal for disks with the same contents, whatever is synced."""
         return _Looks(only_now=True).of(self)
 
     def with_root(self, root: DirectoryNode) -> "Disk":
-        """A disk on which everything is durable; new nodes get numbers that no old one has."""
+        """A disk on which everything is durable; numbers of new nodes do not repeat."""
         disk = Disk(root.modified_ms)
         disk.root = root
         disk._node_count = self._node_count
@@ -250,7 +254,7 @@ class Disk:
         self.journal.append(edits)
 
     def sync(self, directory: DirectoryNode) -> None:
-        """Makes the changes of a directory durable, and those of others that they stand on."""
+        """Makes the changes of a directory durable, and changes of others on which they depend."""
         needed = {directory.number}
         kept: list[EntryChange] = []
         waiting: list[EntryChange] = []
@@ -268,7 +272,7 @@ class Disk:
 
 
 class _Copies:
-    """One copy of each node, however often it is met."""
+    """Copies each node once, however often it is referenced."""
 
     def __init__(self) -> None:
         self._made: dict[int, Node] = {}
@@ -294,7 +298,7 @@ class _Copies:
 
 
 class _Looks:
-    """A disk as a value. A node counts by when it is met: the numbers say how it came about."""
+    """Converts a disk to a value; nodes are numbered in order of first reference."""
 
     def __init__(self, *, only_now: bool = False) -> None:
         self._met: dict[int, int] = {}

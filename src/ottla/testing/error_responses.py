@@ -1,8 +1,8 @@
-"""Builds a response to any request with one error in all its places.
+"""Builds a response to any request with the same error in all its places.
 
-Kafka's counterpart: `AbstractRequest.getErrorResponse`, one by hand for each API. Here it is
-derived from the declared messages: a response has an element for each element of the request, and
-common fields are copied.
+Kafka's counterpart: `AbstractRequest.getErrorResponse`, which is written separately for each API.
+Here it is derived from the declared messages: a response has an element for each element of the
+request, and common fields are copied.
 """
 
 from typing import Any
@@ -19,14 +19,14 @@ SAME_THING = (
     frozenset({"name", "topic", "topic_name"}),
     frozenset({"key", "coordinator_key"}),
 )
-"""Different names in Kafka's requests and responses for the same field."""
+"""Fields that have different names in Kafka's requests and responses."""
 
 
 ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
 
 
 def error_response(api: ApiKey, version: int, request: Message, error: ErrorCode) -> Message:
-    """Raises `UserError` for an API whose responses have no place for an error."""
+    """Builds the response; raises `UserError` if the API's responses have no place for an error."""
     check_place(api, version)
     filled: Message = _filled(response_class(api), version, request, error)
     return filled
@@ -62,7 +62,8 @@ def _filled(struct: type[Struct], version: int, asked: Any, error: ErrorCode) ->
                     for one in _elements(asked, field, version)
                 ]
         elif not isinstance(asked, Struct):
-            # The element of a list of plain names or numbers is the first field of its answer.
+            # Elements that are plain names or numbers become the first field of the response's
+            # elements.
             if not is_named:
                 values[field.name] = asked
                 is_named = True
@@ -72,7 +73,7 @@ def _filled(struct: type[Struct], version: int, asked: Any, error: ErrorCode) ->
 
 
 def _elements(asked: Any, field: Field, version: int) -> list[Any]:
-    """Of the request's list of the same name, or of its first one."""
+    """The elements of the request's list of the same name, or of its first list."""
     if not isinstance(asked, Struct):
         return []
     lists = [one for one in asked.FIELDS if one.kind == "array" and one.is_in(version)]

@@ -1,4 +1,4 @@
-"""A file system that fails, or dies, at a call that a test has chosen."""
+"""A file system that fails, or crashes, at a call chosen by a test."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SimulatedCrash(BaseException):
-    """The process is gone. Not an `Exception`, for no handler of errors outlives its process.
+    """The process has crashed. Not an `Exception`, because no error handler survives a crash.
 
     >>> disk = FaultyFileSystem(FakeFileSystem(), FaultPlan(at_call=0, error=SimulatedCrash()))
     >>> disk.make_directory("data")
@@ -22,7 +22,7 @@ class SimulatedCrash(BaseException):
 
 
 class Effect(Enum):
-    """How much of the call that fails is done.
+    """How much of the failing call is done.
 
     >>> full = OSError(errno.ENOSPC, "No space left on device")
     >>> plan = FaultPlan(at_call=0, error=full, effect=Effect.PARTIAL)
@@ -30,15 +30,15 @@ class Effect(Enum):
 
     BEFORE = "nothing"
     PARTIAL = "the first half of what a write writes; nothing of any other call"
-    AFTER = "all of it, and still it fails"
+    AFTER = "all of it, but the call fails"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan:
-    """What happens at which call, counted from 0 as in `RecordingFileSystem.calls`.
+    """A fault and its call, counted from 0 as in `RecordingFileSystem.calls`.
 
-    An `OSError` fails that call, and with `is_lasting` every later one too, as a full or dying
-    disk does. A `SimulatedCrash` ends the process: whatever it tries afterwards crashes as well.
+    An `OSError` fails that call, and with `is_lasting` every later one too, as on a full or dying
+    disk. A `SimulatedCrash` ends the process: all later calls crash as well.
 
     >>> plan = FaultPlan(at_call=3, error=OSError(errno.EIO, "I/O error"), is_lasting=True)
     >>> plan.covers(2), plan.covers(3), plan.covers(4)
@@ -55,11 +55,12 @@ class FaultPlan:
 
 
 class FaultyFileSystem(RecordingFileSystem):
-    """A recording file system with faults; without plans, only a recording one.
+    """A recording file system that also fails as planned.
 
-    A sync that fails leaves the unsynced bytes of a `FakeFile` in doubt. A caller that syncs such a
-    file again, without having cut it to nothing, believes a promise that Linux does not give:
-    `retried_failed_syncs` has its path, for tests to assert that there is none.
+    A sync that fails leaves the unsynced bytes of a `FakeFile` in doubt. On Linux a later
+    successful sync of such a file does not make them durable, unless the file was cut to nothing
+    before: `retried_failed_syncs` lists the paths of such syncs, so that tests can assert that it
+    is empty.
 
     >>> full = OSError(errno.ENOSPC, "No space left on device")
     >>> disk = FaultyFileSystem(FakeFileSystem(), FaultPlan(at_call=1, error=full))
@@ -79,7 +80,7 @@ class FaultyFileSystem(RecordingFileSystem):
     def perform(
         self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
     ) -> T:
-        """XXX
+        """Carries out a change, unless a plan makes it fail or the process has crashed.
 
         >>> disk = FaultyFileSystem(FakeFileSystem())
         >>> disk.perform(IoCall(kind=IoKind.SYNC, path="notes"), lambda: "done")
@@ -102,7 +103,7 @@ class FaultyFileSystem(RecordingFileSystem):
         raise self._failure(call, plan.error)
 
     def check_alive(self) -> None:
-        """XXX
+        """Raises `SimulatedCrash` after a crash; called before each call that changes nothing.
 
         >>> FaultyFileSystem(FakeFileSystem()).check_alive()
         """
@@ -110,7 +111,7 @@ class FaultyFileSystem(RecordingFileSystem):
             raise SimulatedCrash("the process has crashed before")
 
     def _failure(self, call: IoCall, error: OSError | SimulatedCrash) -> BaseException:
-        """The error to raise, which names the call's own path, once it has left its mark."""
+        """The error to raise, with the call's path; records the crash or the failed sync."""
         if isinstance(error, SimulatedCrash):
             self.is_crashed = True
             return SimulatedCrash(f"at {call}")
@@ -123,7 +124,7 @@ class FaultyFileSystem(RecordingFileSystem):
             self.retried_failed_syncs.append(call.path)
 
     def _follow(self, call: IoCall) -> None:
-        """Keeps the paths of files in doubt up to date."""
+        """Updates the paths of files in doubt."""
         if call.kind is IoKind.REMOVE or (call.kind is IoKind.TRUNCATE and call.size == 0):
             self._doubtful.discard(call.path)
         elif call.kind is IoKind.RENAME and call.target is not None:
@@ -138,7 +139,7 @@ def _falls_short(call: IoCall, plan: FaultPlan) -> bool:
 
 
 def _moved(path: str, source: str, target: str) -> str:
-    """Where a path is after a rename of itself or of a directory above it."""
+    """The path after a rename of itself or of a parent directory."""
     if path == source or path.startswith(source + "/"):
         return target + path[len(source) :]
     return path

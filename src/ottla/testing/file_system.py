@@ -1,25 +1,25 @@
-"""A file system in memory that knows, byte for byte, what a power failure would leave of it.
+"""A file system in memory that models exactly what survives a power failure.
 
 What it models:
 
 - A write is durable after `sync` of its file; until then a crash may keep it, lose it, tear it at
-  any byte, leave out sectors of it, or keep only the size it gave the file, with zeros or nonsense
-  inside. What was synced and not overwritten since stays.
+  any byte, omit sectors, or keep only the file's new size with zeros or arbitrary bytes. Synced
+  data that was not overwritten stays.
 - A new name, a rename and a removal are durable after `sync_directory` of the directory; until
   then a crash may undo them, the last ones first. A synced file whose name was not synced may be
-  gone, and so may everything in a directory whose own name was not.
-- A rename is atomic. One from a directory to another becomes durable with the first that is synced.
-- A cut or a new size is journalled: a write after it does not outlive its loss.
-- After a failed sync the kernel takes the unsynced bytes for written: they are still read, no
-  later sync makes them durable, and a crash may lose them.
-- A kill (`CrashMode.KEEP`) loses nothing, and syncs nothing either.
+  lost, and so may everything in a directory whose own name was not synced.
+- A rename is atomic. Between two directories it is durable when either of them is synced.
+- A cut or a new size is journalled: if it is lost, later writes are lost too.
+- After a failed sync the kernel considers the unsynced bytes written: they can be read, no later
+  sync makes them durable, and a crash may lose them.
+- A kill (`CrashMode.KEEP`) loses nothing, and syncs nothing.
 
-What it does not: owners and permissions, links, files with holes, a disk that lies about flushing
-or loses what it once held.
+What it does not model: owners and permissions, links, sparse files, disks that lie about flushing
+or lose durable data.
 
-The idea is old and good: LevelDB's fault injection environment drops what was not synced, with
-directory entries, and reopens the database; kfake, the broker in franz-go's tests, does so under
-an interface of few calls; TigerBeetle's simulated storage tears sectors by seed.
+Similar tools: LevelDB's fault injection environment drops unsynced data, including directory
+entries, and reopens the database; kfake, the broker of franz-go's tests, does the same with a small
+interface; TigerBeetle's simulated storage tears sectors by seed.
 """
 
 import errno
@@ -37,13 +37,13 @@ from ottla.testing.crash import CrashMode, crashed_disk
 from ottla.testing.disk import DirectoryNode, Disk, Edit, FileNode, Node, Resize, Write
 
 MAX_NAME_SIZE = 255
-"""What every common file system allows a name, in bytes."""
+"""The maximum size of a name in bytes, as in all common file systems."""
 
 DISK_SIZE = 1 << 40
 
 
 class FakeFileSystem:
-    """A `base.files.FileSystem`. It starts with an empty root, which is `.` as well as `/`.
+    """A `base.files.FileSystem`. It starts with an empty root, which is both `.` and `/`.
 
     >>> disk = FakeFileSystem()
     >>> file = disk.open("notes", create=True, writable=True)
@@ -66,9 +66,10 @@ class FakeFileSystem:
         self._is_crashed = False
 
     def crash(self, mode: CrashMode = CrashMode.RANDOM, seed: int = 0) -> "FakeFileSystem":
-        """The file system that the next process finds; the same for the same history and seed.
+        """The file system that the next process finds; deterministic for the same history and seed.
 
-        This one dies with all its open files, but can be asked again, for another mode or seed.
+        This file system and its open files become unusable, but `crash` can be called again with
+        another mode or seed.
         """
         self._is_crashed = True
         after = FakeFileSystem(self._clock)
@@ -76,22 +77,24 @@ class FakeFileSystem:
         return after
 
     def snapshot(self) -> "FakeFileSystem":
-        """A file system that crashes as this one would crash now; this one stays in use."""
+        """A file system that crashes as this one would now; this one stays usable."""
         copied = FakeFileSystem(self._clock)
         copied._disk = self._disk.copy()
         return copied
 
     def halve_last_write(self) -> None:
-        """Undoes the second half of the last call, which wrote something."""
+        """Undoes the second half of the last call, which wrote bytes."""
         assert self._disk.last_written is not None
         self._disk.last_written.halve_last_write()
 
     def state(self) -> Hashable:
-        """Equal for two file systems that no process can tell apart, now or after a crash."""
+        """A value that is equal for file systems that no process can distinguish, now or after a
+        crash.
+        """
         return self._disk.state()
 
     def contents(self) -> Hashable:
-        """Equal for two file systems in which every process finds the same, until a crash.
+        """A value that is equal for file systems with the same contents, before a crash.
 
         >>> disk = FakeFileSystem()
         >>> disk.make_directory("data")
@@ -131,7 +134,7 @@ class FakeFileSystem:
         )
 
     def restrict(self, path: str) -> None:
-        """Nobody else is here."""
+        """Has no effect: there are no other users."""
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         node = self._node(path)
@@ -140,7 +143,7 @@ class FakeFileSystem:
         node.modified_ms = modified_ms
 
     def space(self, path: str) -> DiskSpace:
-        """A disk of 1 TiB, of which only file contents take any."""
+        """A disk of 1 TiB that contains only file contents."""
         if self._node(path) is None:
             raise _error(errno.ENOENT, path)
         used = _content_size(self._disk.root)
@@ -162,7 +165,7 @@ class FakeFileSystem:
                 raise _error(errno.EEXIST if is_last else errno.ENOTDIR, path)
 
     def rename(self, source: str, target: str) -> None:
-        # In Linux's order, so that a call with two faults raises the same error there and here.
+        # In Linux's order, so that a call with two faults raises the same error here as there.
         old, new = self._entry(source, None), self._entry(target, None)
         node = old.directory.entries.get(old.name)
         replaced = new.directory.entries.get(new.name)
@@ -277,7 +280,7 @@ class FakeFileSystem:
     def _entry(self, path: str, node: Node | None) -> Edit:
         *above, name = self._steps(path) or ("",)
         if not name:
-            raise _error(errno.EBUSY, path)  # The root has no name to give away.
+            raise _error(errno.EBUSY, path)  # the root cannot be renamed or removed
         return Edit(self._directory("/".join(above) or "/"), name, node)
 
     def _edit(self, *edits: Edit) -> None:
@@ -331,7 +334,7 @@ class FakeFile:
         self.pwritev([buffer], position)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
-        """One write to the disk, however many buffers: they can be torn anywhere alike."""
+        """One write to the disk for all buffers, which a crash can tear anywhere."""
         node = self._writable(errno.EBADF)
         if position < 0:
             raise _error(errno.EINVAL, self._path)
@@ -356,7 +359,7 @@ class FakeFile:
         self._readable().sync()
 
     def fail_sync(self) -> None:
-        """What a sync that fails does to the file; the caller raises the error."""
+        """Marks unsynced changes as doubtful; the caller raises the error."""
         self._readable().fail_sync()
 
     def close(self) -> None:
@@ -401,7 +404,7 @@ def _steps_of(path: str) -> tuple[str, ...]:
 
 
 def _error(code: int, path: str) -> OSError:
-    """The subclass of `OSError` that belongs to the code, with the system's own text."""
+    """The subclass of `OSError` for the code, with the system's text."""
     return OSError(code, os.strerror(code), path)
 
 

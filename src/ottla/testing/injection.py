@@ -1,4 +1,4 @@
-"""Faults that a test injects into requests: errors, latency, closed connections."""
+"""Faults that a test injects into requests: errors, delays, closed connections."""
 
 import threading
 from collections import Counter
@@ -22,7 +22,7 @@ DROPPED = "the test closes this connection"
 
 @dataclass(slots=True)
 class Injection:
-    """A fault for requests of one API; `left` is `None` for all further ones."""
+    """A fault for requests of one API; `left` is `None` for all further requests."""
 
     left: int | None
     error: ErrorCode | None = None
@@ -32,7 +32,7 @@ class Injection:
 
 
 class Injections:
-    """The faults of all APIs. Handlers come from here, also without a fault."""
+    """The faults by API, and the handlers that apply them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class Injections:
     def fail(self, api: str | ApiKey, error: str | ErrorCode, *, times: int | None) -> None:
         code = error if isinstance(error, ErrorCode) else _error_code(error)
         key = api_key(api)
-        # Whether there is a place for an error is known before the first request comes.
+        # Fail now rather than at the first request if there is no place for an error.
         check_place(key, APIS[key].newest)
         self._add(key, Injection(times, error=code))
 
@@ -67,10 +67,10 @@ class Injections:
             self._by_api.setdefault(key, []).append(injection)
 
     def handler_of(self, key: ApiKey) -> Handler:
-        """The handler of an API, after its faults."""
+        """The handler of an API, which first applies its faults."""
         handle = handler_of(key)
 
-        # Where there is an authorizer, some handlers also get what a client may do.
+        # With an authorizer, some handlers also get the client's permissions as arguments.
         def injected(
             request: Any, context: RequestContext, *allowed: Any
         ) -> Message | PendingResponse | None:
@@ -94,7 +94,9 @@ class Injections:
         return injected
 
     def _next(self, key: ApiKey) -> Injection | None:
-        """The fault for this request; the first injected one is used up first."""
+        """The fault for the next request; faults are used in
+        the order in which they were injected.
+        """
         with self._lock:
             self._counts[key] += 1
             waiting = self._by_api.get(key)
@@ -109,7 +111,7 @@ class Injections:
 
 
 def api_key(api: str | ApiKey) -> ApiKey:
-    """By Kafka's name in any spelling: `produce`, `ListOffsets`, `LIST_OFFSETS`."""
+    """The API by Kafka's name in any spelling: `produce`, `ListOffsets`, `LIST_OFFSETS`."""
     if isinstance(api, ApiKey):
         found: ApiKey | None = api
     else:

@@ -1,4 +1,4 @@
-"""Records as a test looks at them."""
+"""Records as tests see them."""
 
 import json
 from typing import Any, Self
@@ -9,7 +9,7 @@ from ottla.record.record import Headers, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedRecord:
-    """A record and the place where it lies.
+    """A record with its topic, partition and offset.
 
     >>> _ = broker.produce("orders", "tea", partition=0)
     >>> record, = broker.records("orders")
@@ -27,7 +27,7 @@ class ProducedRecord:
 
     @classmethod
     def of(cls, topic: str, partition: int, record: Record) -> Self:
-        """The record of a partition.
+        """The record with its place.
 
         >>> _ = broker.produce("orders", "tea")
         >>> ProducedRecord.of("orders", 0, next(broker.log.read("orders"))).text
@@ -45,7 +45,7 @@ class ProducedRecord:
 
     @property
     def text(self) -> str:
-        """The value, as UTF-8.
+        """The value, decoded as UTF-8.
 
         >>> _ = broker.produce("orders", "tea")
         >>> broker.records("orders")[0].text
@@ -56,7 +56,7 @@ class ProducedRecord:
 
     @property
     def json(self) -> Any:
-        """The value, as JSON; `None` for a tombstone.
+        """The value, decoded as JSON; `None` for a tombstone.
 
         >>> _ = broker.produce("orders", '{"tea": 2}')
         >>> broker.records("orders")[0].json
@@ -66,7 +66,7 @@ class ProducedRecord:
 
 
 def matches(record: ProducedRecord, *, value: Any, key: Any, headers: Any) -> bool:
-    """Whether a record is what a test asks for; `...` asks for nothing."""
+    """Whether a record matches; `...` matches anything."""
     return (
         _is(record.value, value)
         and _is(record.key, key)
@@ -91,7 +91,7 @@ def _is(data: bytes | None, wanted: Any) -> bool:
 
 
 def _has_headers(record: ProducedRecord, wanted: Any) -> bool:
-    """Whether those headers are among the record's."""
+    """Whether the record has these headers, perhaps among others."""
     pairs = wanted.items() if isinstance(wanted, dict) else wanted
     return all(
         any(name == has and _is(data, value) for has, data in record.headers)
@@ -100,7 +100,7 @@ def _has_headers(record: ProducedRecord, wanted: Any) -> bool:
 
 
 def describe(record: ProducedRecord) -> str:
-    """One line."""
+    """The record as one line."""
     words = f"{record.topic}-{record.partition} at {record.offset}: "
     words += f"key {record.key!r}, value {record.value!r}"
     return words + (f", headers {list(record.headers)!r}" if record.headers else "")

@@ -25,9 +25,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }
-"""Where a test would only wait: a group begins soon, and internal topics have one partition.
+"""Settings that shorten waits: a group begins soon, and internal topics have one partition.
 
-Not at once: kafka-python's consumers ask for the topic and join at the same time.
+The group's delay is not 0, because kafka-python's consumers look up the topic and join at the same
+time.
 """
 
 
@@ -39,7 +40,7 @@ def ottla_settings() -> dict[str, Any]:
 
 @pytest.fixture
 def ottla_security() -> str:
-    """The protocol of this test's broker, such as "SASL_SSL"; override it."""
+    """The security protocol of this test's broker, such as "SASL_SSL"; override it."""
     return "PLAINTEXT"
 
 

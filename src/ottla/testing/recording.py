@@ -1,4 +1,4 @@
-"""A file system that passes every call on and keeps a list of those that change anything."""
+"""A file system that passes every call on and records those that change anything."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class IoKind(Enum):
-    """A call that changes what a disk holds, or makes a change durable.
+    """A call that changes the contents of a disk, or makes a change durable.
 
     >>> IoKind.PWRITE.value
     'pwrite'
@@ -35,7 +35,7 @@ class IoKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoCall:
-    """One call, numbered by its place in `RecordingFileSystem.calls`.
+    """One call; its index in `RecordingFileSystem.calls` is its number.
 
     >>> disk = RecordingFileSystem(FakeFileSystem())
     >>> disk.make_directory("data")
@@ -46,10 +46,10 @@ class IoCall:
     kind: IoKind
     path: str
     target: str | None = None
-    """Where a rename went, the second name of a link, or the other of an exchange."""
+    """The target of a rename, the second name of a link, or the other name of an exchange."""
     position: int = 0
     size: int = 0
-    """The bytes written, or what a file is cut or extended to."""
+    """The bytes written, or the size to which a file is cut or extended."""
 
 
 @runtime_checkable
@@ -60,7 +60,7 @@ class ForgetfulFile(Protocol):
 
 
 class RecordingFileSystem:
-    """A `base.files.FileSystem` over another. An `open` or `lock` counts when it makes a file.
+    """Wraps a `base.files.FileSystem`. An `open` or `lock` is recorded if it creates a file.
 
     >>> disk = RecordingFileSystem(FakeFileSystem())
     >>> disk.make_directory("data")
@@ -80,7 +80,7 @@ class RecordingFileSystem:
     def perform(
         self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
     ) -> T:
-        """Every change of the disk comes through here; `fall_short` is what half of it does.
+        """Carries out and records a change; `fall_short` would do half of it.
 
         >>> disk = RecordingFileSystem(FakeFileSystem())
         >>> disk.perform(IoCall(kind=IoKind.SYNC, path="notes"), lambda: "done")
@@ -90,7 +90,7 @@ class RecordingFileSystem:
         return deed()
 
     def check_alive(self) -> None:
-        """Every call that changes nothing comes through here; it does not stop any.
+        """Called before each call that changes nothing; never raises here.
 
         >>> RecordingFileSystem(FakeFileSystem()).check_alive()
         """
@@ -168,7 +168,7 @@ class RecordingFileSystem:
 
 
 class RecordingFile:
-    """A `base.files.File` over another."""
+    """Wraps a `base.files.File`."""
 
     __slots__ = ("_inner", "_system")
 

@@ -1,4 +1,4 @@
-"""Security of a `LocalBroker`: its settings, its users, and what its clients need."""
+"""The security of a `LocalBroker`: its settings, users, and client settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,16 +20,16 @@ PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 class LocalSecurity:
-    """Certificates are made where the protocol has TLS, and users where it has logins."""
+    """Creates certificates if the protocol uses TLS, and users if it uses SASL."""
 
     def __init__(self, protocol: str, directory: Path, users: Mapping[str, str]) -> None:
-        """Raises `UserError` without `cryptography`, where certificates are needed."""
+        """Raises `UserError` if certificates are needed and `cryptography` is missing."""
         self.protocol = protocol
         self.users = users
         self.certificates = _certificates(directory) if protocol.endswith("SSL") else None
 
     def settings(self) -> dict[str, str]:
-        """The broker's."""
+        """The settings of the broker."""
         found: dict[str, str] = {}
         if self.certificates is not None:
             found |= {
@@ -52,7 +52,7 @@ class LocalSecurity:
         return self.protocol.startswith("SASL")
 
     def set_passwords(self, log: Log) -> None:
-        """For SCRAM, whose users are kept in the log's directory."""
+        """Sets SCRAM passwords, which are stored in the log's directory."""
         if not self.has_login:
             return
         with open_target(log) as cluster:
@@ -66,7 +66,7 @@ class LocalSecurity:
             )
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
-        """A client's, by librdkafka's names; of the first user by default."""
+        """The settings of a client, by librdkafka's names; by default of the first user."""
         if self.protocol == PLAINTEXT:
             return {}
         name = next(iter(self.users)) if user is None else user

@@ -49,7 +49,7 @@ CONSUMER: list[tuple[Call, str]] = [
     (lambda c: c.subscribe(pattern="("), "(: not a regular expression"),
     (lambda c: c.subscribe(pattern=5), "a pattern is a regular expression such as '^order.*'"),
     (lambda c: (c.assign([T0]), c.poll("1")), "a time to wait is a number of seconds, not '1'"),
-    (lambda c: (c.assign([T0]), c.poll(-1)), "not negative: -1; None waits as long as it takes"),
+    (lambda c: (c.assign([T0]), c.poll(-1)), "not negative: -1; None waits without limit"),
     (lambda c: (c.assign([T0]), c.consume("1")), "a number of records is a whole number from 0"),
     (lambda c: c.consume(1, timedelta(seconds=1)), "timeout.total_seconds()"),
     (lambda c: c.streams(0), "a number of streams is a whole number from 1 on, not 0"),

@@ -1,4 +1,4 @@
-"""A module for each noun: what its pages show, by path."""
+"""One module for each noun: the views of its pages, by path."""
 
 from ottla.console.views import (
     groups,
@@ -24,6 +24,6 @@ VIEWS: dict[str, View] = {
     **settings.VIEWS,
     **jobs.VIEWS,
 }
-"""Path -> what answers it."""
+"""Path -> view."""
 
 __all__ = ["VIEWS", "View"]

@@ -21,7 +21,7 @@ PER_PAGE = 50
 
 
 def groups(ask: Ask) -> Page:
-    """The groups of a page with their lags; only those are asked for."""
+    """The list of groups, one page at a time; only the lags of those shown are requested."""
     wanted = ask.query.get("q", "").strip()
     rows, listed = _listed(ask.place)
     rows = [row for row in rows if wanted.lower() in row["name"].lower()]
@@ -45,7 +45,7 @@ def groups(ask: Ask) -> Page:
 
 
 def _listed(place: Place) -> tuple[list[Fields], Mapping[str, ListedGroup]]:
-    """A row for each group, and errors of brokers."""
+    """A row for each group, and the groups found."""
     if place.has_broker:
         with place.admin() as admin:
             found = {one.group: one for one in admin.list_groups()}
@@ -72,7 +72,7 @@ def _add_lags(ask: Ask, rows: list[Fields], listed: Mapping[str, ListedGroup]) -
                 (described,) = admin.describe_groups([listed.get(row["name"], row["name"])])
                 lags = admin.group_lag(described, now_ms=ask.now_ms)
             except UnknownNameError:
-                continue  # The group was deleted meanwhile.
+                continue  # deleted meanwhile
             row["members"] = len(described.members)
             row["state"] = described.state
             row["topics"] = sorted({one.place.topic for one in lags})
@@ -80,7 +80,7 @@ def _add_lags(ask: Ask, rows: list[Fields], listed: Mapping[str, ListedGroup]) -
 
 
 def _committed_in_files(place: Place) -> dict[str, dict[TopicPartition, int]]:
-    """What groups have committed, as the files of a stopped broker have it."""
+    """The committed offsets by group, from the files of a stopped broker."""
     found: dict[str, dict[TopicPartition, int]] = {}
     first, *others = place.target.directories
     source = DirectorySource(first, others=others)
@@ -111,7 +111,7 @@ def _lags_in_files(place: Place, committed: dict[TopicPartition, int]) -> list[P
 
 
 def group(ask: Ask) -> Page:
-    """One group; each look at it is a point of its lag over time."""
+    """One group; each view of the page adds a point to its lag chart."""
     name = ask.query.get("name", "")
     return Page(
         template="group.html",
@@ -187,7 +187,7 @@ def _chart(samples: list[LagSample]) -> Fields:
 
 
 def reset(ask: Ask) -> Page | Redirect:
-    """Shows what a reset would change; the form that is sent then changes it."""
+    """Previews a reset; a submitted form carries it out."""
     fields = ask.query if ask.form is None else ask.form
     name, text = fields.get("name", ""), fields.get("to", "").strip()
     topics = tuple(fields.get("topics", "").split())
@@ -218,7 +218,7 @@ def reset(ask: Ask) -> Page | Redirect:
 
 
 def _planned(ask: Ask, group: str, topics: tuple[str, ...], text: str) -> list[PlannedOffset]:
-    """Carried out with a form: planned again then, since the plan of the page may be old."""
+    """Plans a reset, and carries it out for a submitted form, which may be older than the plan."""
     wanted = _wanted(text, ask.now_ms)
     if ask.form is None and not ask.place.has_broker:
         raise RefusalError("a preview needs a running broker; ottla groups reset works without")
@@ -237,7 +237,7 @@ def _planned(ask: Ask, group: str, topics: tuple[str, ...], text: str) -> list[P
 
 
 def _wanted(text: str, now_ms: int) -> Reset:
-    """A position, or a number of records to move forward or back: `+100`, `-100`."""
+    """Parses a position, or a number of records to move by: `+100`, `-100`."""
     if text[:1] in "+-" and text[1:].isdigit():
         return Reset(kind=ResetKind.SHIFT, number=int(text))
     return parse_place("to", text, now_ms)

@@ -1,4 +1,4 @@
-"""Work beside clients: recovery, retention, cleaning, moves, mirrors, and loads."""
+"""Background work: recovery, retention, cleaning, moves, mirrors and loads."""
 
 from collections.abc import Iterator
 
@@ -19,11 +19,11 @@ from ottla.tables.ledger_entries import loaded_partitions
 from ottla.tables.table_directory import TableDirectory
 
 MOST_LOGS = 200
-"""Logs that are looked at for a page; a link names more."""
+"""The number of logs examined for a page; a link leads to the next ones."""
 
 
 def jobs(ask: Ask) -> Page:
-    """Each job with what it does now and what it waits for."""
+    """Each job with its current work and its schedule."""
     files = ask.place.files()
     data: Fields = {
         "has_files": files is not None,
@@ -45,7 +45,7 @@ def jobs(ask: Ask) -> Page:
 
 
 def _judge(ask: Ask, files: Directories, data: Fields) -> None:
-    """Of some logs what retention and the cleaner are about to do."""
+    """Adds what retention and the cleaner are about to do with the logs of a page."""
     names = [
         (topic, one, index)
         for one in files.opened
@@ -66,7 +66,7 @@ def _judge(ask: Ask, files: Directories, data: Fields) -> None:
             if files.config(topic).is_compacted:
                 data["cleaning"] += _cleaning(ask, files, log)
         except (UserError, CorruptionError, ApiError, OSError):
-            continue  # Damaged, or gone meanwhile: what doctor reports.
+            continue  # damaged or gone meanwhile, which doctor reports
 
 
 def _retention(ask: Ask, files: Directories, log: ReadOnlyLog) -> Iterator[Fields]:
@@ -102,7 +102,7 @@ def _cleaning(ask: Ask, files: Directories, log: ReadOnlyLog) -> Iterator[Fields
 
 
 def _directory(files: Directories, path: str) -> Fields:
-    """Which process holds a directory, and whether its next start recovers it."""
+    """Which process has a directory open, and whether its next start recovers it."""
     owner = owner_of(files.file_system, path)
     is_clean = files.file_system.status(join(path, CLEAN_SHUTDOWN)) is not None
     if owner is None:
@@ -123,7 +123,7 @@ def _directory(files: Directories, path: str) -> Fields:
 
 
 def _moves(ask: Ask) -> list[Fields]:
-    """Partitions on their way to another directory, with how far their copies are."""
+    """Partitions that are moving to another directory, with the progress of their copies."""
     if not ask.place.has_broker:
         return []
     with ask.place.admin() as admin:
@@ -147,7 +147,7 @@ def _moves(ask: Ask) -> list[Fields]:
 
 
 def _load(ask: Ask, path: str) -> Fields:
-    """How far a table has been loaded, beside where its topic ends now."""
+    """The loaded offsets of a table, and the end offsets of its topic."""
     fields: Fields = {"path": path, "problem": "", "partitions": [], "commit_id": None,
                       "committed_ms": None, "row_count": 0, "topic": None}  # fmt: skip
     try:

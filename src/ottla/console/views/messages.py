@@ -1,4 +1,4 @@
-"""Messages: found, looked at one by one, downloaded, and watched as they come."""
+"""Messages: search, one message, download, and tail."""
 
 from dataclasses import asdict
 
@@ -25,12 +25,12 @@ from ottla.console.views.view import View
 FETCH_SIZE = 1 << 20
 ONE_RECORD = 1
 PLAIN_SECONDS = 2.0
-"""How long a page without a script searches; a link continues from there."""
+"""How long a page without scripts searches; a link continues the search."""
 MOST_SHOWN = 500
 
 
 def query_of(ask: Ask) -> SearchQuery:
-    """The form's fields; raises `UserError`."""
+    """The query of the form's fields; raises `UserError`."""
     fields = ask.query
     return SearchQuery(
         topic=ask.path["topic"],
@@ -47,7 +47,7 @@ def query_of(ask: Ask) -> SearchQuery:
 
 
 def open_search(ask: Ask) -> Search:
-    """Raises `UserError`."""
+    """Opens the search of a request; raises `UserError`."""
     is_committed = ask.query.get("isolation") != "read_uncommitted"
     return Search(
         ask.place.records(read_committed=is_committed, fetch_size=FETCH_SIZE),
@@ -58,9 +58,10 @@ def open_search(ask: Ask) -> Search:
 
 
 def messages(ask: Ask) -> Page:
-    """The messages that a form asks for, as far as they are found in a moment.
+    """The messages found within a moment.
 
-    A script asks for the same as a stream of events (`streams.py`), which continues to the end.
+    A script receives the same search as a stream of events (`streams.py`), which continues to the
+    end.
     """
     name = ask.path["topic"]
     data: Fields = {
@@ -80,12 +81,12 @@ def messages(ask: Ask) -> Page:
         query = query_of(ask)
         data["has_filter"] = query.has_filter
         if query.has_filter and ask.query.get("stream") == "1":
-            # The page's script opens the stream: the same search is not made twice.
+            # The page's script opens the stream, so do not search twice.
             data["is_waiting"] = True
         else:
             _search(ask, data)
     except (UnknownNameError, UnreachableError, RefusedError):
-        raise  # Nothing of the form is wrong.
+        raise  # The form's fields are not at fault.
     except UserError as error:
         data.setdefault("has_filter", True)
         data["problem"] = str(error).replace("--where ", "condition ")
@@ -112,7 +113,7 @@ def _search(ask: Ask, data: Fields) -> None:
 
 
 def message(ask: Ask) -> Page | Response:
-    """One message, whole."""
+    """One complete message."""
     name = ask.path["topic"]
     index, offset = _number(ask.path["partition"]), _number(ask.path["offset"])
     place = TopicPartition(name, index)
@@ -166,7 +167,7 @@ def _number(text: str) -> int:
 
 
 def tail(ask: Ask) -> Page:
-    """Messages as they come; without a script the newest, asked for again every few seconds."""
+    """New messages as they arrive; without scripts the newest ones, reloaded every few seconds."""
     name = ask.path["topic"]
     data: Fields = {"topic": name, "partition": ask.query.get("partition", ""), "messages": []}
     search = Search(

@@ -1,4 +1,4 @@
-"""The first page: what doctor finds, then what there is."""
+"""The first page: the findings of doctor, and an overview."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,9 @@ from ottla.diagnosis.words.remedies import remedy_text
 
 
 def overview(ask: Ask) -> Page:
-    """The findings are looked for beside the page, which does not wait for large directories."""
+    """The overview. Findings are computed in the background, because large directories take a
+    while.
+    """
     findings = ask.state.doctor.findings(ask.place, ask.now_ms)
     complaints = [_fields(one, ask.place.target.text) for one in findings.complaints or ()]
     data: Fields = {

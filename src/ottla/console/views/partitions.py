@@ -1,4 +1,4 @@
-"""The picture of a partition's log, and its segments as a table with the words of `explain`."""
+"""The picture of a partition's log, and a table of its segments as in `ottla explain`."""
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError, UserError
@@ -20,11 +20,13 @@ from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 EARLIEST_LOCAL = -4
-"""In place of a time: the first offset that is not in remote storage alone (KIP-405)."""
+"""The special timestamp of the first offset that is on local disks (KIP-405)."""
 
 
 def log_picture(ask: Ask) -> Page:
-    """A partition's files where they can be read from here, and otherwise its offsets alone."""
+    """A partition's picture from its files if they are on
+    this machine, or else from its offsets.
+    """
     name, index = ask.path["topic"], _index(ask.path["partition"])
     files = ask.place.files(name)
     data = _from_afar(ask, name, index) if files is None else _from_files(ask, files, name, index)
@@ -80,11 +82,11 @@ def _from_files(ask: Ask, files: Directories, name: str, index: int) -> Fields:
 
 def _unknown(files: Directories, name: str) -> list[str]:
     reason = files.unknown.get(name)
-    return [] if reason is None else [f"nothing of it is deleted or compacted, since {reason}"]
+    return [] if reason is None else [f"nothing in it is deleted or compacted, because {reason}"]
 
 
 def _status(log: ReadOnlyLog, files: Directories, now_ms: int) -> CompactionStatus | None:
-    """`None` for a log of which nothing can be compacted."""
+    """The compaction status; `None` if the log cannot be compacted."""
     try:
         return compaction_status(log, files, now_ms)
     except UserError:
@@ -94,7 +96,7 @@ def _status(log: ReadOnlyLog, files: Directories, now_ms: int) -> CompactionStat
 def _offsets(
     ask: Ask, log: ReadOnlyLog, explained: ExplainedLog, status: CompactionStatus | None
 ) -> dict[str, int]:
-    """The markers; what only a running broker knows for sure is asked of it."""
+    """The markers; a running broker is asked for the offsets that it knows best."""
     found = {
         "log start": log.log_start_offset,
         "last stable offset": log.last_stable_offset,
@@ -119,11 +121,11 @@ def _live_ends(admin: Admin, place: TopicPartition) -> tuple[int, int]:
     return end, stable
 
 
-# From afar
+# A broker on another machine
 
 
 def _from_afar(ask: Ask, name: str, index: int) -> Fields:
-    """The offsets that a broker on another machine reports; its segments stay its own."""
+    """A picture of the offsets that a broker on another machine reports, without segments."""
     place = TopicPartition(name, index)
     with ask.place.admin() as admin:
         indexes = admin.partitions([name])[name]
@@ -168,8 +170,8 @@ def _from_afar(ask: Ask, name: str, index: int) -> Fields:
         "settings": "",
         "settings_source": "",
         "remarks": [
-            "the broker's files cannot be read from here: its segments are not known, and what "
-            "retention and compaction will do with them is neither; run the console on its machine"
+            "the broker's files are not on this machine, so its segments and the next actions of "
+            "retention and compaction are unknown; run the console on the broker's machine"
         ],
         "notes": [],
         "changes": [],
@@ -178,7 +180,7 @@ def _from_afar(ask: Ask, name: str, index: int) -> Fields:
 
 
 def _local_start(admin: Admin, place: TopicPartition, start: int) -> int:
-    """Where the part begins that is on the broker's own disks (KIP-405)."""
+    """The first offset on the broker's own disks (KIP-405)."""
     try:
         return max(start, admin.list_offsets([place], EARLIEST_LOCAL)[place].offset)
     except (ApiError, RefusedError, UserError):

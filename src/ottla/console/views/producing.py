@@ -1,4 +1,4 @@
-"""A message typed by a person, and sent."""
+"""A form to produce a message."""
 
 from ottla.base.errors import UserError
 from ottla.client.one_record import OneRecord, send_record
@@ -9,7 +9,7 @@ FIELDS = ("partition", "key", "value", "headers", "null_value")
 
 
 def produce(ask: Ask) -> Page | Redirect:
-    """The form; what was sent leads to the message."""
+    """The form; after sending redirects to the message."""
     name = ask.path["topic"]
     given = ask.form if ask.form is not None else ask.query
     data: Fields = {"topic": name, "fields": {one: given.get(one, "") for one in FIELDS}}
@@ -47,12 +47,12 @@ def _partition(text: str) -> int | None:
 
 
 def _text(text: str) -> str:
-    """Browsers send the lines of a text with CRLF, whatever was typed."""
+    """The text with LF line ends; browsers always send CRLF."""
     return text.replace("\r\n", "\n")
 
 
 def _headers(text: str) -> list[tuple[str, bytes | None]]:
-    """Lines of NAME=VALUE, or NAME alone for null."""
+    """Parses lines of NAME=VALUE, or NAME alone for null."""
     found: list[tuple[str, bytes | None]] = []
     for line in filter(str.strip, _text(text).split("\n")):
         name, equals, value = line.partition("=")

@@ -1,4 +1,4 @@
-"""Settings: what each is, where it comes from, what it does, and a change of one."""
+"""Settings: values, sources and meanings, and the form to change one."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ def of_topic(ask: Ask) -> Page | Redirect:
 
 
 def of_broker(ask: Ask) -> Page | Redirect:
-    """A broker's settings: of the one that is named, or the first."""
+    """The settings of the named broker, or of the first one."""
     rows = broker_settings()
     if not ask.place.has_broker:
         files = ask.place.files()
@@ -75,7 +75,7 @@ def of_broker(ask: Ask) -> Page | Redirect:
 
 
 def _data(ask: Ask, settings: list[Fields]) -> Fields:
-    """Those that differ from their default, unless all are asked for or looked for."""
+    """The settings that differ from their defaults; all of them for a search or on request."""
     wanted = ask.query.get("q", "").strip().lower()
     shows_all = ask.query.get("all") == "1" or bool(wanted)
     shown = [
@@ -123,7 +123,7 @@ def _row_fields(row: Setting, value: "Value", origin: str) -> Fields:
 
 
 def _meaning(name: str, row: Setting | None, documentation: str) -> Fields:
-    """What a setting does here."""
+    """The meaning of a setting, or why it has no effect."""
     effect = row.doc if row is not None else documentation
     if row is None and is_without_effect(name):
         effect = f"has no effect here: {reason_of(name)}"
@@ -147,14 +147,14 @@ def _of_topic_on_disk(files: Directories, name: str, rows: Mapping[str, Setting]
 
 
 def _change(ask: Ask, kind: ResourceKind, name: str, path: str) -> Redirect:
-    """Sets one setting, or takes it back."""
+    """Sets one setting, or resets it to its default."""
     check_writes(ask)
     form = ask.form or {}
     key = form.get("setting", "")
     value = None if form.get("unset") else setting_value(key, form.get("value", "").strip())
     with ask.place.changing() as cluster:
         Admin(cluster).alter_configs(kind, name, {key: value})
-    done = f"{key} has its default again" if value is None else f"{key} is {value} now"
+    done = f"{key} was reset to its default" if value is None else f"{key} is {value} now"
     return Redirect(path, done)
 
 

@@ -1,4 +1,4 @@
-"""Streams of events: a search that continues, messages as they come, and a group as it reads."""
+"""The event streams: a continuing search, new messages, and the progress of a group."""
 
 import time
 from collections.abc import Callable
@@ -18,13 +18,13 @@ SEARCH_STEP_S = 0.25
 TAIL_STEP_S = 0.5
 GROUP_STEP_S = 2.0
 TAIL_SHOWN = 25
-"""Messages in one step of a tail, as many as one can follow. More are sampled."""
+"""The number of messages shown per step of a tail; further ones are only counted."""
 
 Stream = Callable[[Ask], EventStream]
 
 
 class SearchStream:
-    """Sends matches as they are found, and the progress of the search."""
+    """Sends matches as they are found, and the search's progress."""
 
     def __init__(self, ask: Ask) -> None:
         self._search = open_search(ask)
@@ -51,9 +51,9 @@ class SearchStream:
 
 
 class TailStream:
-    """Sends the newest messages twice a second, and how many there were in all.
+    """Sends the newest messages twice a second, and the number of new messages.
 
-    Offsets say how many came; only those are read that are shown.
+    The number is computed from offsets; only shown messages are read.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -95,7 +95,7 @@ class TailStream:
         return [*events, Fragment(event="rate", data=rate)]
 
     def _newest(self, new: dict[TopicPartition, OffsetRange]) -> list[Entry]:
-        """The last of each partition, the newest first."""
+        """The last messages of each partition, newest first."""
         each = max(1, TAIL_SHOWN // max(1, len(new)))
         entries = []
         for place, one in list(new.items())[:TAIL_SHOWN]:
@@ -111,7 +111,7 @@ class TailStream:
 
 
 class GroupStream:
-    """Sends a group as it is, every two seconds, and keeps its lag."""
+    """Sends the state of a group every two seconds, and records its lag."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -126,7 +126,7 @@ class GroupStream:
         return [Fragment(event="group", data=data, template="group_live.html")]
 
     def close(self) -> None:
-        """Nothing is held between two steps."""
+        """Nothing to close."""
 
 
 STREAMS: dict[str, Stream] = {

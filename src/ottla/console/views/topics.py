@@ -1,4 +1,4 @@
-"""Topics: the list, the figures that are filled in later, and the page of one topic."""
+"""Topics: the list, its figures, which are loaded later, and the page of one topic."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,13 +20,15 @@ MOST_PER_PAGE = 1000
 RATE_OVER_MS = 300_000
 FIGURES_AT_ONCE = 50
 GROUPS_ASKED = 50
-"""Of how many groups the lag is looked up for a list of topics."""
+"""The number of groups whose lag is looked up for a list of topics."""
 SORTS = ("name", "size", "partitions")
 INTERNAL = "__"
 
 
 def topics(ask: Ask) -> Page:
-    """Names, partitions and sizes of all; rates and lags of those on the page, or by a script."""
+    """All topics with partitions and sizes; rates and
+    lags of those shown, or loaded by a script.
+    """
     wanted = ask.query.get("q", "").strip()
     shows_internal = ask.query.get("internal") == "1"
     sort = ask.query.get("sort", "name")
@@ -106,7 +108,7 @@ def _fill_in_sizes(
 
 
 def _sizes(admin: Admin, partitions: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Of one replica each: the largest is nearest to the leader's."""
+    """The size of one replica of each topic: the largest, which is nearest to the leader's."""
     largest: dict[TopicPartition, int] = {}
     for directory in admin.log_directories(partitions):
         for place, size in directory.sizes.items():
@@ -119,7 +121,7 @@ def _sizes(admin: Admin, partitions: Mapping[str, Sequence[int]]) -> dict[str, i
 
 
 def figures(ask: Ask) -> Page:
-    """Figures for a script: those of the topics that it names, some at a time."""
+    """The figures of the named topics, as JSON for a script."""
     names = [one for one in ask.query.get("names", "").split(",") if one][:FIGURES_AT_ONCE]
     return Page(
         template="error.html",
@@ -129,7 +131,7 @@ def figures(ask: Ask) -> Page:
 
 
 def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
-    """Number of records, records per second, and the lag of the group that is furthest behind."""
+    """Number of records, records per second, and the largest lag of any group."""
     if not ask.place.has_broker:
         return _figures_of_files(ask.place, names)
     found: dict[str, Fields] = {}
@@ -174,7 +176,7 @@ def _figures_of_files(place: Place, names: Iterable[str]) -> dict[str, Fields]:
 def _lags(
     admin: Admin, ends: dict[TopicPartition, int]
 ) -> dict[str, tuple[int | None, str | None]]:
-    """By topic the largest lag that a group has in it, with the group."""
+    """The largest lag of any group by topic, with the group."""
     found: dict[str, tuple[int | None, str | None]] = {}
     for group in admin.list_groups()[:GROUPS_ASKED]:
         try:
@@ -194,7 +196,7 @@ def _lags(
 
 
 def topic(ask: Ask) -> Page:
-    """A topic: its partitions, and where to go from here."""
+    """A topic with its partitions and links."""
     name = ask.path["topic"]
     data = _of_broker(ask, name) if ask.place.has_broker else _of_files(ask, name)
     return Page(template="topic.html", title=name, section="topics", topic=name, data=data)
@@ -237,7 +239,7 @@ def _of_broker(ask: Ask, name: str) -> Fields:
 
 
 def _settings(admin: Admin, name: str) -> dict[str, str]:
-    """None where the user may not see them."""
+    """The topic's settings; empty if the user may not see them."""
     try:
         return admin.topic_settings(name)
     except RefusedError:

@@ -1,4 +1,4 @@
-"""Transactions: what is stuck first, then what coordinators know; and the end of one."""
+"""Transactions: hanging ones first, then those of the coordinators; and the form to abort one."""
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
@@ -26,14 +26,14 @@ URGENCY = {
     Verdict.ENDING: 4,
 }
 LISTED = 200
-"""Transactional ids on a page: those that are open come first."""
+"""The number of transactional ids on a page; open ones come first."""
 
 
 def transactions(ask: Ask) -> Page:
-    """Of one topic, or of all that coordinators know to be open.
+    """The transactions of one topic, or all open ones that coordinators know.
 
-    A transaction that no coordinator knows hangs in a partition: those are looked for where a topic
-    is named, or in all with `everywhere=1`, since each partition has to be asked.
+    A transaction that no coordinator knows hangs in a partition. Such transactions are looked up
+    for a named topic, or in all topics with `everywhere=1`, because each partition must be asked.
     """
     topic = ask.query.get("topic", "").strip()
     is_everywhere = ask.query.get("everywhere") == "1"
@@ -126,7 +126,7 @@ def _listed(one: CoordinatedTransaction) -> Fields:
 
 
 def abort(ask: Ask) -> Redirect:
-    """Aborts by transactional id, or where a transaction hangs."""
+    """Aborts by transactional id, or a hanging transaction by its place."""
     check_writes(ask)
     form = ask.form or {}
     name = form.get("transactional_id", "")

@@ -1,4 +1,4 @@
-"""What answers a path: a function from an `Ask` to a page, and whether forms are sent to it."""
+"""A view: a function from an `Ask` to a page, and whether it accepts forms."""
 
 from collections.abc import Callable
 
@@ -11,13 +11,13 @@ from ottla.console.pages import Ask, Page, Redirect
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`show` raises `UserError`, `ApiError`, `CorruptionError`, `OSError`."""
+    """`show` may raise `UserError`, `ApiError`, `CorruptionError`, `OSError`."""
 
     show: Callable[[Ask], Page | Redirect | Response]
     takes_forms: bool = False
 
 
 def check_writes(ask: Ask) -> None:
-    """Raises `RefusalError` where the console is read-only."""
+    """Raises `RefusalError` if the console is read-only."""
     if not ask.state.allows_writes:
         raise RefusalError("this console is read-only; ottla console --allow-writes changes that")

@@ -1,7 +1,7 @@
-"""Kafka's requests and responses: one file per API, with all its versions.
+"""Kafka's requests and responses: one module per API, with all its versions.
 
-A file is imported when its API is first used, since most connections use a handful of them. Start
-at `produce.py`.
+A module is imported when its API is first used, because most connections use only a few. Start at
+`produce.py`.
 """
 
 from functools import cache
@@ -31,7 +31,7 @@ OF_KRAFT: Final = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""What brokers and controllers of a KRaft cluster say to each other, and what tools ask them."""
+"""Requests between the nodes of a KRaft cluster, and of its tools."""
 
 YOUNG: Final = frozenset(
     {
@@ -39,26 +39,30 @@ YOUNG: Final = frozenset(
         *range(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_OFFSETS + 1),
     }
 )
-"""Share groups (KIP-932) and streams groups (KIP-1071)."""
+"""Requests of share groups (KIP-932) and streams groups (KIP-1071)."""
 
 DECLARED: Final = frozenset(ApiKey) - OF_KRAFT - YOUNG
-"""The APIs that have a file here."""
+"""The APIs that have a module here."""
 
 
 @cache
 def request_class(api_key: int) -> type[Message]:
-    """The request of an API; raises `ApiError` (UNSUPPORTED_VERSION) when it has no file here."""
+    """The request class of an API; raises `ApiError` (UNSUPPORTED_VERSION) if it has no module
+    here.
+    """
     return _message_class(api_key, "Request")
 
 
 @cache
 def response_class(api_key: int) -> type[Message]:
-    """The response of an API; raises `ApiError` (UNSUPPORTED_VERSION) when it has no file here."""
+    """The response class of an API; raises `ApiError` (UNSUPPORTED_VERSION) if it has no module
+    here.
+    """
     return _message_class(api_key, "Response")
 
 
 def module_name(api_key: ApiKey) -> str:
-    """Kafka's name of the API in the house's spelling: the file, and the stem of its classes."""
+    """The module of an API, which is also the stem of its classes."""
     return api_key.name.lower().replace("txn", "transaction")
 
 

@@ -1,7 +1,8 @@
-"""AddPartitionsToTxn (24): partitions that a transaction is about to write to.
+"""AddPartitionsToTxn (24): adds partitions to a transaction before the producer writes to them.
 
-Clients send versions 0 to 3, for one transaction. Versions 4 and above carry many and come from
-brokers, which with `verify_only` make sure that a produce belongs to a transaction (KIP-890).
+Clients send versions 0 to 3, for one transaction. Versions 4 and above are for several transactions
+and are sent by brokers, which use `verify_only` to check that a produce request belongs to an open
+transaction (KIP-890).
 """
 
 from ottla.codec.fields import array, boolean, int16, int32, int64, string

@@ -1,6 +1,7 @@
 """AlterConfigs (33): replaces all dynamic settings of a resource.
 
-Whatever is not named goes back to its default; IncrementalAlterConfigs exists for that (KIP-339).
+Settings that are not named are reset to their defaults; IncrementalAlterConfigs keeps them
+(KIP-339).
 """
 
 from ottla.codec.fields import array, boolean, int8, int16, int32, string

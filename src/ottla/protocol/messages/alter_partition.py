@@ -1,4 +1,4 @@
-"""AlterPartition (56): a leader asks the controller to shrink or grow its ISR (KIP-497).
+"""AlterPartition (56): a leader asks the controller to shrink or expand its ISR (KIP-497).
 
 Version 1 says whether the leader has recovered from an unclean election (KIP-704), 2 names topics
 by id, 3 gives the epochs of the brokers in the new ISR (KIP-903; -1 with ZooKeeper).
@@ -36,7 +36,7 @@ class AlterPartitionRequest(Message, api_key=56, versions="0-3", flexible="0+"):
 
 
 class AlteredPartitionResult(Struct):
-    """The state of the partition as the controller knows it after the request."""
+    """The state of the partition in the controller after the request."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")

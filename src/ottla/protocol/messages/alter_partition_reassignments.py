@@ -5,7 +5,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class ReassignablePartition(Struct):
-    """Null replicas cancel a move under way."""
+    """Null replicas cancel a reassignment."""
 
     partition_index: int = int32("0+")
     replicas: list[int] | None = array(int32, "0+", default=None, nullable="0+")

@@ -10,7 +10,7 @@ class ScramCredentialDeletion(Struct):
 
 
 class ScramCredentialUpsertion(Struct):
-    """The client salts the password itself; it never travels in the clear."""
+    """The client salts the password, so that it is never sent in plain text."""
 
     name: str = string("0+")
     mechanism: int = int8("0+")

@@ -1,8 +1,8 @@
-"""ApiVersions (18): which requests, in which versions, the broker answers.
+"""ApiVersions (18): the requests and versions that the broker supports.
 
-The first request of a connection. A client may ask in a version that the broker has never heard of:
-the answer is then version 0 with UNSUPPORTED_VERSION (KIP-511). The response's header never has
-tagged fields, since a client reads it before it knows what the broker speaks.
+The first request of a connection. The client may use a version that the broker does not know: the
+response then has version 0 and UNSUPPORTED_VERSION (KIP-511). The response header never has tagged
+fields, because the client reads it before it knows the broker's versions.
 """
 
 from ottla.codec.fields import array, boolean, int16, int32, int64, string
@@ -17,7 +17,7 @@ class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
 
 
 class ApiVersion(Struct):
-    """One API and the versions of it that are answered, both ends included."""
+    """An API and its supported versions, both ends inclusive."""
 
     api_key: int = int16("0+")
     min_version: int = int16("0+")
@@ -25,7 +25,7 @@ class ApiVersion(Struct):
 
 
 class SupportedFeatureKey(Struct):
-    """A feature and the levels that this broker can run at."""
+    """A feature and the levels that this broker supports."""
 
     name: str = string("3+")
     min_version: int = int16("3+")
@@ -33,7 +33,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """A feature and the levels that the cluster runs at."""
+    """A feature and the levels at which the cluster runs."""
 
     name: str = string("3+")
     max_version_level: int = int16("3+")
@@ -41,9 +41,9 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
-    """Versions 3 and above carry finalized features (KIP-584).
+    """Versions 3 and above contain finalized features (KIP-584).
 
-    Version 4 may say that a feature is supported from level 0; version 3 leaves such features out.
+    In version 4 a feature may be supported from level 0; version 3 omits such features.
     """
 
     error_code: int = int16("0+")

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (69): groups of the new protocol and their assignments (KIP-848)."""
+"""ConsumerGroupDescribe (69): describes consumer groups and their assignments (KIP-848)."""
 
 from ottla.base.ids import Uuid
 from ottla.codec.fields import array, boolean, int8, int16, int32, nested, string, uuid
@@ -21,7 +21,9 @@ class Assignment(Struct):
 
 
 class Member(Struct):
-    """`member_type` (version 1): 0 speaks the classic protocol, 1 the new one, -1 unknown."""
+    """`member_type` (version 1): 0 uses the classic
+    protocol, 1 the consumer protocol, -1 unknown.
+    """
 
     member_id: str = string("0+")
     instance_id: str | None = string("0+", default=None, nullable="0+")

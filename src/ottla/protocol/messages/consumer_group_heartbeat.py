@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat (68): the one request of the new group protocol (KIP-848).
+"""ConsumerGroupHeartbeat (68): the only request of the consumer group protocol (KIP-848).
 
-A member joins with epoch 0, leaves with -1 (or -2 when static and coming back), and sends only what
-changed since its last heartbeat: null means no change.
+A member joins with epoch 0, leaves with -1 (or -2 if it is static and will return), and sends only
+what changed since its last heartbeat: null means no change.
 """
 
 from ottla.base.ids import Uuid

@@ -1,6 +1,7 @@
-"""ControlledShutdown (7): a broker that is about to stop has its leaderships moved away.
+"""ControlledShutdown (7): moves leaderships away from a broker that is about to stop.
 
-Version 2 brings the broker's epoch (KIP-380). The answer names partitions that still need it.
+Version 2 adds the broker epoch (KIP-380). The response lists the partitions that the broker still
+leads.
 """
 
 from ottla.codec.fields import array, int16, int32, int64, string

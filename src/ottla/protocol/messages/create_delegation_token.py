@@ -1,4 +1,4 @@
-"""CreateDelegationToken (38): a token to act for a principal with (KIP-48)."""
+"""CreateDelegationToken (38): creates a token to authenticate as a principal (KIP-48)."""
 
 from ottla.codec.fields import array, binary, int16, int32, int64, string
 from ottla.codec.schema import Message, Struct
@@ -10,7 +10,7 @@ class CreatableRenewers(Struct):
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="0-3", flexible="2+"):
-    """Version 3 allows a token for somebody else; an empty owner is the requester (KIP-373)."""
+    """Version 3 allows a token for another owner; an empty owner is the requester (KIP-373)."""
 
     owner_principal_type: str | None = string("3+", nullable="3+")
     owner_principal_name: str | None = string("3+", nullable="3+")

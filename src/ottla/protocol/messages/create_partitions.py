@@ -1,4 +1,4 @@
-"""CreatePartitions (37): gives topics more partitions (KIP-195)."""
+"""CreatePartitions (37): increases the number of partitions of topics (KIP-195)."""
 
 from ottla.codec.fields import array, boolean, int16, int32, string
 from ottla.codec.schema import Message, Struct
@@ -9,7 +9,7 @@ class CreatePartitionsAssignment(Struct):
 
 
 class CreatePartitionsTopic(Struct):
-    """`count` is the new total; null assignments leave the placing to the broker."""
+    """`count` is the new total; with null assignments the broker places the replicas."""
 
     name: str = string("0+")
     count: int = int32("0+")

@@ -1,4 +1,4 @@
-"""CreateTopics (19): makes topics, or with `validate_only` says whether that would work."""
+"""CreateTopics (19): creates topics, or with `validate_only` checks whether that is possible."""
 
 from ottla.base.ids import Uuid
 from ottla.codec.fields import array, boolean, int8, int16, int32, string, uuid
@@ -6,7 +6,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class CreatableReplicaAssignment(Struct):
-    """Replicas chosen by hand for one partition; excludes counts."""
+    """The replicas of one partition; excludes counts."""
 
     partition_index: int = int32("0+")
     broker_ids: list[int] = array(int32, "0+")
@@ -42,9 +42,9 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """What became of one topic.
+    """The result for one topic.
 
-    `topic_config_error_code` is set when the settings may not be shown to this client.
+    `topic_config_error_code` is set if the client may not see the settings.
     """
 
     name: str = string("0+")
@@ -60,7 +60,7 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Message, api_key=19, versions="0-7", flexible="5+"):
-    """Versions 5 and above describe the topic as it was made (KIP-525)."""
+    """Versions 5 and above describe the created topic (KIP-525)."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult, "0+")

@@ -35,7 +35,7 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """What one filter removed."""
+    """The rules that one filter removed."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")

@@ -1,11 +1,11 @@
-"""DeleteRecords (21): moves the start of partitions forward (KIP-107)."""
+"""DeleteRecords (21): advances the log start offset of partitions (KIP-107)."""
 
 from ottla.codec.fields import array, int16, int32, int64, string
 from ottla.codec.schema import Message, Struct
 
 
 class DeleteRecordsPartition(Struct):
-    """The offset to start at; -1 is the high watermark."""
+    """The new log start offset; -1 is the high watermark."""
 
     partition_index: int = int32("0+")
     offset: int = int64("0+")
@@ -22,7 +22,7 @@ class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """`low_watermark` is the new start, the lowest of all replicas."""
+    """`low_watermark` is the lowest log start offset of all replicas."""
 
     partition_index: int = int32("0+")
     low_watermark: int = int64("0+")

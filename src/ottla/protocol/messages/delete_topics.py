@@ -19,7 +19,7 @@ class DeleteTopicsRequest(Message, api_key=20, versions="0-6", flexible="4+"):
 
 
 class DeletableTopicResult(Struct):
-    """Version 5 adds a message; the name is null when an unknown id was asked for."""
+    """Version 5 adds a message; the name is null if the requested id is unknown."""
 
     name: str | None = string("0+", nullable="6+")
     topic_id: Uuid = uuid("6+", ignorable=True)

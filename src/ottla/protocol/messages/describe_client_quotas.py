@@ -5,7 +5,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class ComponentData(Struct):
-    """Match types: 0 exactly `match`, 1 the default entity, 2 any that is named."""
+    """Match types: 0 exactly `match`, 1 the default entity, 2 any named entity."""
 
     entity_type: str = string("0+")
     match_type: int = int8("0+")

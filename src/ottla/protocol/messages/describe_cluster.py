@@ -5,7 +5,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
-    """Endpoint type 1 asks for brokers, 2 for controllers (version 1, KIP-919)."""
+    """Endpoint type 1 requests brokers, 2 controllers (version 1, KIP-919)."""
 
     include_cluster_authorized_operations: bool = boolean("0+")
     endpoint_type: int = int8("1+", default=1)

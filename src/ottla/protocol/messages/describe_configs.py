@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): settings of topics, brokers and groups, and where their values come from.
+"""DescribeConfigs (32): settings of topics, brokers and groups, and the sources of values.
 
 Resource types: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
 """
@@ -8,7 +8,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class DescribeConfigsResource(Struct):
-    """Null keys ask for all settings."""
+    """Null keys request all settings."""
 
     resource_type: int = int8("0+")
     resource_name: str = string("0+")
@@ -24,7 +24,7 @@ class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+")
 
 
 class DescribeConfigsSynonym(Struct):
-    """A place that the value could come from, in order of precedence."""
+    """A source of the value, in order of precedence."""
 
     name: str = string("1+")
     value: str | None = string("1+", nullable="0+")
@@ -32,7 +32,7 @@ class DescribeConfigsSynonym(Struct):
 
 
 class DescribeConfigsResourceResult(Struct):
-    """One setting; the value of a sensitive one is null.
+    """One setting; a sensitive value is null.
 
     Sources: 1 topic, 2 broker, 3 default of all brokers, 4 the broker's file, 5 Kafka's default.
     """

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (41): the tokens of owners, or of everybody (KIP-48)."""
+"""DescribeDelegationToken (41): the tokens of some owners, or of all (KIP-48)."""
 
 from ottla.codec.fields import array, binary, int16, int32, int64, string
 from ottla.codec.schema import Message, Struct

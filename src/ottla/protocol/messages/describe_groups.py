@@ -5,7 +5,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
-    """Version 3 can ask for the operations that the client may do (KIP-430)."""
+    """Version 3 can request the operations that the client is allowed to do (KIP-430)."""
 
     groups: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("3+")
@@ -21,10 +21,10 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """One group; the state is its name, such as "Stable".
+    """One group; the state is a name, such as "Stable".
 
-    In version 6 a group that is not there is GROUP_ID_NOT_FOUND with a message (KIP-1043); older
-    versions call it "Dead".
+    A missing group is GROUP_ID_NOT_FOUND with a message in version 6 (KIP-1043), and "Dead" in
+    older versions.
     """
 
     error_code: int = int16("0+")

@@ -10,13 +10,13 @@ class DescribableLogDirTopic(Struct):
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="0-5", flexible="2+"):
-    """Null topics ask for every partition."""
+    """Null topics request all partitions."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, "0+", nullable="0+")
 
 
 class DescribeLogDirsPartition(Struct):
-    """`offset_lag` is how far a replica on the move is behind."""
+    """`offset_lag` is the lag of the replica; for a future replica, behind the current one."""
 
     partition_index: int = int32("0+")
     partition_size: int = int64("0+")
@@ -30,7 +30,9 @@ class DescribeLogDirsTopic(Struct):
 
 
 class DescribeLogDirsResult(Struct):
-    """Version 4 adds the size of the disk (KIP-827), version 5 whether it takes new partitions."""
+    """Version 4 adds the size of the disk (KIP-827),
+    version 5 whether it accepts new partitions.
+    """
 
     error_code: int = int16("0+")
     log_dir: str = string("0+")

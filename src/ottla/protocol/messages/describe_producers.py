@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers that a partition remembers (KIP-664)."""
+"""DescribeProducers (61): the producer states of a partition (KIP-664)."""
 
 from ottla.codec.fields import array, int16, int32, int64, string
 from ottla.codec.schema import Message, Struct
@@ -14,7 +14,7 @@ class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+")
 
 
 class ProducerState(Struct):
-    """A producer id; the transaction's start offset is -1 when none is open."""
+    """A producer id; the transaction's start offset is -1 if none is open."""
 
     producer_id: int = int64("0+")
     producer_epoch: int = int32("0+")

@@ -10,7 +10,7 @@ class TopicRequest(Struct):
 
 
 class Cursor(Struct):
-    """Where the next page begins."""
+    """The start of the next page."""
 
     topic_name: str = string("0+")
     partition_index: int = int32("0+")
@@ -23,7 +23,7 @@ class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """`last_known_elr` are the replicas that were eligible leaders at last."""
+    """`last_known_elr` are the last known eligible leader replicas."""
 
     error_code: int = int16("0+")
     partition_index: int = int32("0+")

@@ -14,7 +14,7 @@ class TopicData(Struct):
 
 
 class TransactionState(Struct):
-    """`transaction_start_time_ms` is -1 while nothing is open."""
+    """`transaction_start_time_ms` is -1 if no transaction is open."""
 
     error_code: int = int16("0+")
     transactional_id: str = string("0+")

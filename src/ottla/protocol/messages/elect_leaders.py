@@ -1,4 +1,4 @@
-"""ElectLeaders (43): makes the preferred replica the leader, or from version 1 any (KIP-460)."""
+"""ElectLeaders (43): elects preferred leaders, or from version 1 unclean ones (KIP-460)."""
 
 from ottla.codec.fields import array, int8, int16, int32, string
 from ottla.codec.schema import Message, Struct
@@ -10,7 +10,7 @@ class TopicPartitions(Struct):
 
 
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
-    """Election type 0 is preferred, 1 unclean. Null partitions mean all of them."""
+    """Election type 0 is preferred, 1 unclean. Null partitions request all partitions."""
 
     election_type: int = int8("1+")
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, "0+", nullable="0+")

@@ -12,7 +12,7 @@ class EndTransactionRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTransactionResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """From version 5 the producer continues with the epoch that is sent here (KIP-890)."""
+    """From version 5 on the producer continues with the returned id and epoch (KIP-890)."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

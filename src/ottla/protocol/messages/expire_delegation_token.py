@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (40): ends a delegation token sooner (KIP-48)."""
+"""ExpireDelegationToken (40): changes the expiry of a delegation token, or expires it (KIP-48)."""
 
 from ottla.codec.fields import binary, int16, int32, int64
 from ottla.codec.schema import Message

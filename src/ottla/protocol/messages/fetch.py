@@ -1,8 +1,8 @@
-"""Fetch (1): batches from partitions, waiting a while for enough of them.
+"""Fetch (1): reads batches from partitions; may wait until enough bytes are available.
 
-Followers and consumers use the same request. Version 7 brings fetch sessions, where partitions that
-did not change are left out (KIP-227), 11 fetching from the closest replica (KIP-392), 12 the check
-of the last fetched epoch (KIP-595), 13 topic ids in place of names (KIP-516).
+Followers and consumers use the same request. Version 7 adds fetch sessions, which omit unchanged
+partitions (KIP-227), 11 fetching from the closest replica (KIP-392), 12 the last fetched epoch
+(KIP-595), 13 topic ids instead of names (KIP-516).
 """
 
 from ottla.base.ids import Uuid
@@ -12,16 +12,17 @@ from ottla.codec.schema import Message, Struct
 
 
 class ReplicaState(Struct):
-    """The identity of a follower; consumers leave it out."""
+    """The identity of a follower; consumers omit it."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
 
 
 class FetchPartition(Struct):
-    """Where to read one partition, and at most how much.
+    """The offset at which to read a partition, and the maximum bytes.
 
-    A consumer sends the leader's epoch, if known, and gets an error if its view is old (KIP-320).
+    A consumer sends the leader epoch, if known, and gets an error if its metadata is stale
+    (KIP-320).
     """
 
     partition: int = int32("0+")
@@ -41,7 +42,7 @@ class FetchTopic(Struct):
 
 
 class ForgottenTopic(Struct):
-    """Partitions that leave the fetch session."""
+    """Partitions to remove from the fetch session."""
 
     topic: str = string("7-12", ignorable=True)
     topic_id: Uuid = uuid("13+", ignorable=True)
@@ -66,37 +67,37 @@ class FetchRequest(Message, api_key=1, versions="0-18", flexible="12+"):
 
 
 class EpochEndOffset(Struct):
-    """Where the follower's log and the leader's part (KIP-595)."""
+    """Where the follower's log diverges from the leader's (KIP-595)."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    """The partition's present leader, where the client has an old one."""
+    """The current leader of the partition, if the client's is stale."""
 
     leader_id: int = int32("12+", default=-1)
     leader_epoch: int = int32("12+", default=-1)
 
 
 class SnapshotId(Struct):
-    """The snapshot to fetch in place of a log that is gone (KIP-630)."""
+    """The snapshot to fetch instead of a log that was deleted (KIP-630)."""
 
     end_offset: int = int64("0+", default=-1)
     epoch: int = int32("0+", default=-1)
 
 
 class AbortedTransaction(Struct):
-    """A transaction whose records in this response the consumer must drop."""
+    """An aborted transaction whose records in this response the consumer must skip."""
 
     producer_id: int = int64("4+")
     first_offset: int = int64("4+")
 
 
 class PartitionData(Struct):
-    """What one partition gives.
+    """The response for one partition.
 
-    `aborted_transactions` is null unless the consumer reads committed records only, which end at
+    `aborted_transactions` is null unless the consumer reads committed records, which end at
     `last_stable_offset`.
     """
 
@@ -122,7 +123,7 @@ class FetchableTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """A broker that `current_leader` names."""
+    """A broker that a `current_leader` names."""
 
     node_id: int = int32("16+")
     host: str = string("16+")
@@ -131,7 +132,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, api_key=1, versions="0-18", flexible="12+"):
-    """Version 16 names the brokers that `current_leader` points to (KIP-951)."""
+    """Version 16 adds the brokers that `current_leader` names (KIP-951)."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("7+", ignorable=True)

@@ -1,4 +1,4 @@
-"""FindCoordinator (10): the broker that looks after a group or a transactional id."""
+"""FindCoordinator (10): the broker that coordinates a group or a transactional id."""
 
 from ottla.codec.fields import array, int8, int16, int32, string
 from ottla.codec.schema import Message, Struct
@@ -7,7 +7,7 @@ from ottla.codec.schema import Message, Struct
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
     """Version 1 adds `key_type`: 0 group, 1 transaction, from version 6 also 2 share partition.
 
-    Version 4 asks for many keys at once (KIP-699).
+    Version 4 has several keys (KIP-699).
     """
 
     key: str = string("0-3")
@@ -16,7 +16,7 @@ class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+")
 
 
 class Coordinator(Struct):
-    """The answer for one key."""
+    """The response for one key."""
 
     key: str = string("4+")
     node_id: int = int32("4+")
@@ -27,7 +27,7 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
-    """Versions 0 to 3 answer one key in place, versions 4 and above a list."""
+    """Versions 0 to 3 have one coordinator as fields, versions 4 and above a list."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (71): which metrics a client shall push (KIP-714)."""
+"""GetTelemetrySubscriptions (71): the metrics that a client should push (KIP-714)."""
 
 from ottla.base.ids import Uuid
 from ottla.codec.fields import array, boolean, int8, int16, int32, string, uuid
@@ -6,7 +6,7 @@ from ottla.codec.schema import Message
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
-    """A zero id asks the broker to choose one."""
+    """A zero id requests the broker to generate one."""
 
     client_instance_id: Uuid = uuid("0+")
 

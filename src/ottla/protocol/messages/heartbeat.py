@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member is alive, and learns from the error whether to join again."""
+"""Heartbeat (12): extends a member's session; the error says whether to rejoin."""
 
 from ottla.codec.fields import int16, int32, string
 from ottla.codec.schema import Message

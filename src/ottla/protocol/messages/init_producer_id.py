@@ -1,4 +1,4 @@
-"""InitProducerId (22): a producer id, and for a transactional producer a new epoch."""
+"""InitProducerId (22): allocates a producer id; raises the epoch of a transactional producer."""
 
 from ottla.codec.fields import boolean, int16, int32, int64, string
 from ottla.codec.schema import Message
@@ -7,7 +7,7 @@ from ottla.codec.schema import Message
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
     """Without a transactional id the producer is only idempotent.
 
-    Version 3 lets a producer keep its id over an error (KIP-360); version 6 adds two-phase commit
+    Version 3 lets a producer keep its id after an error (KIP-360); version 6 adds two-phase commit
     (KIP-939).
     """
 
@@ -20,7 +20,7 @@ class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
 
 
 class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+"):
-    """The ongoing transaction is filled in when `keep_prepared_transaction` asked for it."""
+    """The ongoing transaction is set if `keep_prepared_transaction` requested it."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -1,7 +1,7 @@
-"""JoinGroup (11): enters a group, and waits until everybody has.
+"""JoinGroup (11): joins a group, and waits until all members have joined.
 
-From version 4 a new member is first sent back with MEMBER_ID_REQUIRED and its id (KIP-394), so that
-a client that tries again leaves no ghost. Version 5 adds static members (KIP-345).
+From version 4 on a new member first gets MEMBER_ID_REQUIRED with its id (KIP-394), so that a client
+that retries leaves no stale member. Version 5 adds static members (KIP-345).
 """
 
 from ottla.codec.fields import array, binary, boolean, int16, int32, string
@@ -9,14 +9,14 @@ from ottla.codec.schema import Message, Struct
 
 
 class JoinGroupRequestProtocol(Struct):
-    """An assignor that the member offers, with its subscription."""
+    """An assignor that the member supports, with its subscription."""
 
     name: str = string("0+")
     metadata: bytes = binary("0+")
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
-    """In version 0 the session timeout also limits the rebalance; 8 adds a reason (KIP-800)."""
+    """In version 0 the session timeout is also the rebalance timeout; 8 adds a reason (KIP-800)."""
 
     group_id: str = string("0+")
     session_timeout_ms: int = int32("0+")
@@ -29,7 +29,7 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponseMember(Struct):
-    """A member and its subscription: only the leader sees them."""
+    """A member and its subscription, sent to the leader only."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("5+", default=None, nullable="5+", ignorable=True)

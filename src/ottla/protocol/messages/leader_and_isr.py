@@ -1,8 +1,8 @@
 """LeaderAndIsr (4): the controller makes a broker leader or follower of partitions.
 
-From version 2 on partitions are grouped by topic and the broker's epoch is checked (KIP-380), 3
-says which replicas a reassignment adds and removes (KIP-455), 5 brings topic ids (KIP-516), 6 the
-recovery after an unclean election (KIP-704), 7 whether the controller is one of KRaft's.
+Version 2 groups partitions by topic and adds the broker epoch (KIP-380), 3 the replicas that a
+reassignment adds and removes (KIP-455), 5 topic ids (KIP-516), 6 the recovery after an unclean
+election (KIP-704), 7 whether the controller is a KRaft controller.
 """
 
 from ottla.base.ids import Uuid
@@ -13,7 +13,7 @@ from ottla.codec.schema import Message, Struct
 class LeaderAndIsrPartitionState(Struct):
     """`partition_epoch` is the version of the partition's node in ZooKeeper.
 
-    A new replica may be created; one that was there and is missing is an offline directory.
+    A replica with `is_new` may be created; another one that is missing is in an offline directory.
     """
 
     topic_name: str = string("0-1", ignorable=True)
@@ -43,7 +43,7 @@ class LeaderAndIsrLiveLeader(Struct):
 
 
 class LeaderAndIsrRequest(Message, api_key=4, versions="0-7", flexible="4+"):
-    """`type` 1 names all partitions of the broker, 0 (and every ZooKeeper controller) some."""
+    """`type` 1 lists all partitions of the broker, 0 (and every ZooKeeper controller) some."""
 
     controller_id: int = int32("0+")
     is_kraft_controller: bool = boolean("7+")

@@ -1,11 +1,11 @@
-"""LeaveGroup (13): a member goes, or from version 3 an administrator removes several (KIP-345)."""
+"""LeaveGroup (13): a member leaves, or from version 3 several members are removed (KIP-345)."""
 
 from ottla.codec.fields import array, int16, int32, string
 from ottla.codec.schema import Message, Struct
 
 
 class MemberIdentity(Struct):
-    """A member that leaves; a static member may be named by its instance id alone."""
+    """A member that leaves; a static member may be identified by its instance id alone."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", default=None, nullable="3+")
@@ -13,7 +13,9 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """One member in versions 0 to 2, many from version 3, with a reason from 5 (KIP-800)."""
+    """One member in versions 0 to 2, several from version
+    3 on, with a reason from 5 on (KIP-800).
+    """
 
     group_id: str = string("0+")
     member_id: str = string("0-2")

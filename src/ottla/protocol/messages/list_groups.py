@@ -5,7 +5,9 @@ from ottla.codec.schema import Message, Struct
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
-    """Empty filters let all pass: by state from version 4 (KIP-518), by type from 5 (KIP-848)."""
+    """Filters by state (version 4, KIP-518) and by type
+    (5, KIP-848); an empty filter matches all.
+    """
 
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")

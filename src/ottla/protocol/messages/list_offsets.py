@@ -1,8 +1,8 @@
-"""ListOffsets (2): the offset of a timestamp, or of either end of a partition.
+"""ListOffsets (2): the first offset at or after a timestamp, or an end of a partition.
 
-Timestamps below zero are questions: -1 latest, -2 earliest, -3 the highest timestamp (version 7,
+Negative timestamps are special: -1 latest, -2 earliest, -3 the highest timestamp (version 7,
 KIP-734), -4 earliest local and -5 latest tiered (KIP-405), -6 earliest pending upload (version 11).
-Version 0 asked for a list of segment starts instead, and got a list.
+Version 0 requests and returns a list of segment starts instead.
 """
 
 from ottla.codec.fields import array, int8, int16, int32, int64, string
@@ -31,7 +31,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="0-11", flexible="6+"):
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """`timestamp` and `offset` are -1 when no record is that young."""
+    """`timestamp` and `offset` are -1 if no record is at or after the timestamp."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")

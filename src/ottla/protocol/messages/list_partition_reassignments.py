@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): the moves under way (KIP-455)."""
+"""ListPartitionReassignments (46): lists ongoing reassignments (KIP-455)."""
 
 from ottla.codec.fields import array, int16, int32, string
 from ottla.codec.schema import Message, Struct

@@ -5,9 +5,9 @@ from ottla.codec.schema import Message, Struct
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
-    """Empty filters let all pass.
+    """Empty filters match all.
 
-    Version 1 adds how long a transaction must have run (KIP-994), version 2 a pattern for its id
+    Version 1 adds a minimum duration (KIP-994), version 2 a pattern for the transactional id
     (KIP-1152).
     """
 

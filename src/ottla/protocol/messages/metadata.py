@@ -1,7 +1,7 @@
 """Metadata (3): the brokers, and the topics with their partitions and leaders.
 
-What an empty list of topics means changed: every topic in version 0, none from version 1, where
-null asks for every topic.
+An empty list of topics means all topics in version 0, and none from version 1 on, where null means
+all topics.
 """
 
 from ottla.base.ids import Uuid
@@ -10,16 +10,16 @@ from ottla.codec.schema import Message, Struct
 
 
 class MetadataRequestTopic(Struct):
-    """A topic by name; null from version 10 when `topic_id` says which."""
+    """A topic by name; from version 10 on the name may be null if `topic_id` is set."""
 
     topic_id: Uuid = uuid("10+", ignorable=True)
     name: str | None = string("0+", nullable="10+")
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
-    """Topics to describe, by name, and from version 10 by id (KIP-516; used from version 12).
+    """The topics to describe, by name, or from version 10 on by id (KIP-516; sent from 12 on).
 
-    Version 4 lets a client forbid the creation of missing topics.
+    From version 4 on a client can disallow the creation of missing topics.
     """
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, "0+", nullable="1+")
@@ -36,7 +36,7 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """One partition; `leader_id` is -1 while there is none."""
+    """One partition; `leader_id` is -1 if there is no leader."""
 
     error_code: int = int16("0+")
     partition_index: int = int32("0+")
@@ -48,7 +48,7 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """One topic. The name is null when an unknown id was asked for (version 12)."""
+    """One topic. The name is null if the requested id is unknown (version 12)."""
 
     error_code: int = int16("0+")
     name: str | None = string("0+", nullable="12+")
@@ -59,7 +59,7 @@ class MetadataResponseTopic(Struct):
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
-    """Version 13 adds an error for the whole answer: clients must bootstrap again (KIP-1102)."""
+    """Version 13 adds an error for the whole response: clients must rebootstrap (KIP-1102)."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker, "0+")

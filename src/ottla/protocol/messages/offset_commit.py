@@ -1,7 +1,7 @@
-"""OffsetCommit (8): stores how far a group has read.
+"""OffsetCommit (8): stores the committed offsets of a group.
 
-Version 0 stored in ZooKeeper and knows no generation. Version 9 allows members of the new group
-protocol (KIP-848), version 10 names topics by id.
+Version 0 stored them in ZooKeeper and has no generation. Version 9 allows members of consumer
+groups (KIP-848), version 10 names topics by id.
 """
 
 from ottla.base.ids import Uuid
@@ -10,7 +10,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class OffsetCommitRequestPartition(Struct):
-    """An offset to commit; `commit_timestamp` was sent by version 1 alone."""
+    """An offset to commit; only version 1 has `commit_timestamp`."""
 
     partition_index: int = int32("0+")
     committed_offset: int = int64("0+")
@@ -26,9 +26,9 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="0-10", flexible="8+"):
-    """A generation of -1 with an empty member id commits from outside the group.
+    """A generation of -1 with an empty member id commits without being a member.
 
-    Clients chose the retention time in versions 2 to 4; since then it is the broker's (KIP-211).
+    In versions 2 to 4 the client chooses the retention time, since then the broker (KIP-211).
     """
 
     group_id: str = string("0+")
@@ -51,7 +51,7 @@ class OffsetCommitResponseTopic(Struct):
 
 
 class OffsetCommitResponse(Message, api_key=8, versions="0-10", flexible="8+"):
-    """Everything may fail for one partition alone, so each has its own error."""
+    """Each partition has its own error."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, "0+")

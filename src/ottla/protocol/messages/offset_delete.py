@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forgets committed offsets of a group (KIP-496). Never flexible."""
+"""OffsetDelete (47): deletes committed offsets of a group (KIP-496). Never flexible."""
 
 from ottla.codec.fields import array, int16, int32, string
 from ottla.codec.schema import Message, Struct

@@ -1,7 +1,7 @@
-"""OffsetFetch (9): how far a group, or from version 8 several groups, have read.
+"""OffsetFetch (9): the committed offsets of a group, or from version 8 on of several groups.
 
-The fields of one group (versions 0-7) and of many (8+, KIP-709) stand side by side; a message fills
-one set of them. Version 10 names topics by id.
+The fields for one group (versions 0-7) and for several (8+, KIP-709) are both declared; a message
+uses one set. Version 10 names topics by id.
 """
 
 from ottla.base.ids import Uuid
@@ -21,7 +21,7 @@ class OffsetFetchRequestTopics(Struct):
 
 
 class OffsetFetchRequestGroup(Struct):
-    """Version 9 adds the member, whom the new group protocol checks (KIP-848)."""
+    """Version 9 adds the member and its epoch, which consumer groups check (KIP-848)."""
 
     group_id: str = string("8+")
     member_id: str | None = string("9+", default=None, nullable="9+", ignorable=True)
@@ -32,9 +32,9 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="0-10", flexible="6+"):
-    """Null topics ask for everything the group has committed (from version 2).
+    """Null topics request all committed offsets of the group (from version 2 on).
 
-    With `require_stable`, offsets of an undecided transaction are refused (KIP-447).
+    With `require_stable`, offsets of an open transaction are an error (KIP-447).
     """
 
     group_id: str = string("0-7")
@@ -46,7 +46,7 @@ class OffsetFetchRequest(Message, api_key=9, versions="0-10", flexible="6+"):
 
 
 class OffsetFetchResponsePartition(Struct):
-    """One group, versions 0 to 7; the offset is -1 when nothing was committed."""
+    """One group, versions 0 to 7; the offset is -1 if none is committed."""
 
     partition_index: int = int32("0-7")
     committed_offset: int = int64("0-7")
@@ -61,7 +61,7 @@ class OffsetFetchResponseTopic(Struct):
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """Many groups, versions 8 and above."""
+    """Several groups, versions 8 and above."""
 
     partition_index: int = int32("8+")
     committed_offset: int = int64("8+")

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (23): where an epoch of a leader ended (KIP-101).
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch (KIP-101).
 
-Followers ask it to find where their log parts from the leader's, consumers to notice truncation
+Followers use it to find where their log diverges from the leader's, consumers to detect truncation
 (version 3, KIP-320).
 """
 
@@ -20,14 +20,14 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="0-4", flexible="4+"):
-    """A `replica_id` of -2 is a debugger or a request of before version 3, -1 a consumer."""
+    """A `replica_id` of -2 is a debugger or a request before version 3, -1 a consumer."""
 
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")
 
 
 class EpochEndOffset(Struct):
-    """The largest epoch not above the one asked for, and the offset after it; -1 if unknown."""
+    """The largest epoch not above the requested one, and its end offset; -1 if unknown."""
 
     error_code: int = int16("0+")
     partition: int = int32("0+")

@@ -1,7 +1,7 @@
 """Produce (0): appends record batches to partitions.
 
-With `acks` 0 there is no answer at all. From version 3 on each partition carries exactly one batch
-of magic 2; older versions carry message sets (KIP-98). Version 13 names topics by id (KIP-516).
+With `acks` 0 there is no response. From version 3 on each partition has exactly one batch of magic
+2; older versions have message sets (KIP-98). Version 13 names topics by id (KIP-516).
 """
 
 from ottla.base.files import Buffer
@@ -26,7 +26,7 @@ class TopicProduceData(Struct):
 class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
     """Version 3 adds the transactional id.
 
-    Version 12 lets a produce add its partitions to the transaction by itself (KIP-890).
+    From version 12 on a produce request adds its partitions to the transaction (KIP-890).
     """
 
     transactional_id: str | None = string("3+", default=None, nullable="3+")
@@ -36,23 +36,23 @@ class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """A record of the batch that was refused, and why."""
+    """A record that was rejected, and the reason."""
 
     batch_index: int = int32("8+")
     batch_index_error_message: str | None = string("8+", default=None, nullable="8+")
 
 
 class LeaderIdAndEpoch(Struct):
-    """The partition's present leader, where the client has an old one."""
+    """The current leader of the partition, if the client's is stale."""
 
     leader_id: int = int32("10+", default=-1)
     leader_epoch: int = int32("10+", default=-1)
 
 
 class PartitionProduceResponse(Struct):
-    """What became of one partition's batches.
+    """The result for one partition.
 
-    `log_append_time_ms` is -1 unless the topic's timestamps are the broker's.
+    `log_append_time_ms` is -1 unless the topic uses LogAppendTime.
     """
 
     index: int = int32("0+")
@@ -74,7 +74,7 @@ class TopicProduceResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """A broker that `current_leader` names."""
+    """A broker that a `current_leader` names."""
 
     node_id: int = int32("10+")
     host: str = string("10+")
@@ -85,7 +85,7 @@ class NodeEndpoint(Struct):
 class ProduceResponse(Message, api_key=0, versions="0-13", flexible="9+"):
     """Version 2 adds the append time, 5 the log start offset, 8 errors per record (KIP-467).
 
-    Versions 10 and above send a client whose leader has moved to the new one (KIP-951).
+    Versions 10 and above direct a client whose leader has moved to the new one (KIP-951).
     """
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (39): lets a delegation token live longer (KIP-48)."""
+"""RenewDelegationToken (39): extends the lifetime of a delegation token (KIP-48)."""
 
 from ottla.codec.fields import binary, int16, int32, int64
 from ottla.codec.schema import Message

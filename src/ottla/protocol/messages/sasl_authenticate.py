@@ -1,6 +1,6 @@
-"""SaslAuthenticate (36): one token of a SASL exchange (KIP-152).
+"""SaslAuthenticate (36): one message of a SASL exchange (KIP-152).
 
-Version 1 says how long the session lasts before the client must authenticate again (KIP-368).
+Version 1 adds the time until the client must authenticate again (KIP-368).
 """
 
 from ottla.codec.fields import binary, int16, int64, string

@@ -1,7 +1,7 @@
-"""SaslHandshake (17): chooses a SASL mechanism.
+"""SaslHandshake (17): selects a SASL mechanism.
 
-After version 0 bare tokens follow on the connection; after version 1 each is a SaslAuthenticate
-request (KIP-152). Never flexible, since old clients must be able to fail on it.
+After version 0 raw SASL messages follow on the connection; after version 1 each is a
+SaslAuthenticate request (KIP-152). Never flexible, so that old clients can read the error.
 """
 
 from ottla.codec.fields import array, int16, string

@@ -1,7 +1,7 @@
-"""StopReplica (5): the controller has a broker stop replicas, and delete them where it says so.
+"""StopReplica (5): the controller makes a broker stop replicas, and optionally delete them.
 
-Version 1 groups by topic and brings the broker's epoch (KIP-380), 3 the leader epoch of each
-partition (KIP-570): -2 comes with the deletion of a topic.
+Version 1 groups by topic and adds the broker epoch (KIP-380), 3 the leader epoch of each partition
+(KIP-570), which is -2 if the topic is deleted.
 """
 
 from ottla.codec.fields import array, boolean, int16, int32, int64, string
@@ -34,7 +34,7 @@ class StopReplicaTopicState(Struct):
 
 
 class StopReplicaRequest(Message, api_key=5, versions="0-4", flexible="2+"):
-    """Below version 3 `delete_partitions` holds for all partitions of the request."""
+    """Below version 3 `delete_partitions` applies to all partitions of the request."""
 
     controller_id: int = int32("0+")
     is_kraft_controller: bool = boolean("4+")

@@ -1,18 +1,18 @@
-"""SyncGroup (14): the leader hands in the assignment, everybody waits for their part of it."""
+"""SyncGroup (14): the leader sends the assignment; each member waits for its part."""
 
 from ottla.codec.fields import array, binary, int16, int32, string
 from ottla.codec.schema import Message, Struct
 
 
 class SyncGroupRequestAssignment(Struct):
-    """What one member is to read, as `ConsumerProtocolAssignment` bytes."""
+    """The assignment of one member, as `ConsumerProtocolAssignment` bytes."""
 
     member_id: str = string("0+")
     assignment: bytes = binary("0+")
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """Only the leader fills `assignments`.
+    """Only the leader sets `assignments`.
 
     Version 3 adds static members (KIP-345), version 5 a check of the protocol (KIP-559).
     """

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (28): offsets of a group that count when a transaction commits.
+"""TxnOffsetCommit (28): commits offsets of a group with a transaction.
 
 Version 3 adds the member, so that a consumer that lost its partitions cannot commit (KIP-447);
-version 5 adds the offsets to the transaction by itself (KIP-890).
+version 5 implicitly adds the offsets to the transaction (KIP-890).
 """
 
 from ottla.codec.fields import array, int16, int32, int64, string

@@ -26,7 +26,7 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+"):
-    """All features succeed or fail together; version 2 therefore drops the results."""
+    """All features succeed or fail together, so version 2 has no results per feature."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

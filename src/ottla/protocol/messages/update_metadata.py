@@ -1,8 +1,8 @@
-"""UpdateMetadata (6): the controller says which brokers live and who leads what.
+"""UpdateMetadata (6): the controller sends the live brokers and the partition states.
 
-Brokers answer Metadata from it. Version 1 names endpoints by security protocol, 2 racks, 3
-listeners, 4 offline replicas (KIP-112), 5 groups by topic and brings the broker's epoch (KIP-380),
-7 topic ids (KIP-516), 8 whether the controller is one of KRaft's.
+Brokers answer Metadata from it. Version 1 adds endpoints by security protocol, 2 racks, 3
+listeners, 4 offline replicas (KIP-112), 5 grouping by topic and the broker epoch (KIP-380), 7 topic
+ids (KIP-516), 8 whether the controller is a KRaft controller.
 """
 
 from ottla.base.ids import Uuid
@@ -11,7 +11,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class UpdateMetadataPartitionState(Struct):
-    """`leader` is -1 where there is none, and -2 for a topic that is being deleted."""
+    """`leader` is -1 if there is none, and -2 for a topic that is being deleted."""
 
     topic_name: str = string("0-4", ignorable=True)
     partition_index: int = int32("0+")

@@ -1,6 +1,6 @@
-"""WriteTxnMarkers (27): writes the ends of transactions into partitions.
+"""WriteTxnMarkers (27): writes commit or abort markers into partitions.
 
-Sent by the transaction coordinator, or by an administrator to end a transaction that hangs.
+Sent by the transaction coordinator, or by an administrator to end a hanging transaction.
 """
 
 from ottla.codec.fields import array, boolean, int8, int16, int32, int64, string
@@ -13,9 +13,9 @@ class WritableTransactionMarkerTopic(Struct):
 
 
 class WritableTransactionMarker(Struct):
-    """One transaction; a true `transaction_result` is a commit.
+    """The markers of one transaction; a true `transaction_result` is a commit.
 
-    Version 2 says by which rules the transaction was run (KIP-1228).
+    Version 2 adds the transactions version (KIP-1228).
     """
 
     producer_id: int = int64("0+")

@@ -1,9 +1,9 @@
-"""Histories of what clients of a log did and saw, checked against Kafka's guarantees.
+"""Checks histories of client operations against Kafka's guarantees.
 
-Operations come from a test (`operations.py`) or from files that processes wrote, also killed ones
-(`lines.py`); `check.py: check` finds what is wrong. Pure functions over values: any broker that
-speaks Kafka's protocol can be judged. The kinds of wrong are those that Jepsen's tests of Kafka
-and of its relatives look for. Start at `check.py`. A user's page: docs/testing.md.
+Operations come from a test (`operations.py`) or from files written by processes that may be killed
+(`lines.py`); `check.py: check` returns the violations. Pure functions over values, for any broker
+with Kafka's protocol. The kinds of findings are those of Jepsen's tests of Kafka and similar
+systems. Start at `check.py`. User documentation: docs/testing.md.
 """
 
 from ottla.testing.history.check import check

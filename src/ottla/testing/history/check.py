@@ -1,6 +1,6 @@
-"""`check(history)`: what is wrong with a history, as sentences that name the operations.
+"""`check(history)` returns violations, as sentences that name the operations.
 
-An empty answer is no proof: it says that Kafka's promises explain what was seen.
+An empty result is not a proof: it only means that Kafka's guarantees explain the history.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,11 +14,11 @@ from ottla.testing.history.sending import check_sends
 
 
 def check(history: Iterable[Operation]) -> list[Finding]:
-    """All that is wrong, in the order of `FindingKind`; operations may come in any order.
+    """Returns violations in the order of `FindingKind`; operations may be in any order.
 
-    Expects topics that neither retention nor compaction takes records from. A producer without
-    `enable.idempotence` may duplicate and reorder what it tries again: leave those kinds out.
-    Raises `UnusableHistoryError` for a history that cannot be judged.
+    Retention and compaction must not have removed records. A producer without
+    `enable.idempotence` may duplicate and reorder retried records: ignore those kinds.
+    Raises `UnusableHistoryError` for a history that cannot be checked.
 
     >>> from ottla.testing.history import Outcome, Poll, Read, Send, check
     >>> sent = Send(process="p", began=1, ended=2, partition="orders-0", value="a",

@@ -1,4 +1,4 @@
-"""Committed offsets: whether they say what was processed and where groups continue."""
+"""Checks committed offsets against processed records and against restarts of groups."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from ottla.testing.history.operations import (
 
 
 def check_commits(facts: Facts) -> Iterator[Finding]:
-    """All that is wrong with committed offsets, and with what was made of the records below."""
+    """All findings about committed offsets and the records produced from those below them."""
     commits = _commits_by_group(facts)
     yield from _ahead_of_polls(facts)
     yield from _wrong_starts(facts, commits)
@@ -29,7 +29,7 @@ def check_commits(facts: Facts) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """One offset of one partition, with the span of time in which it came to hold."""
+    """A committed offset of one partition, with the time span in which the commit took effect."""
 
     offset: int
     began: int
@@ -60,7 +60,7 @@ def _commits_by_group(facts: Facts) -> dict[GroupPartition, list[Committed]]:
     return found
 
 
-# Against what was polled
+# Compared with polled records
 
 
 def _ahead_of_polls(facts: Facts) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def _ahead_of_standing(
                 break
 
 
-# Against where a group continues
+# Compared with where a group continues
 
 
 def _wrong_starts(
@@ -148,7 +148,7 @@ def _wrong_start(
     )
 
 
-# Against what was made of the records
+# Compared with the records produced from the inputs
 
 
 def _ahead_of_outputs(facts: Facts) -> Iterator[Finding]:
@@ -161,8 +161,8 @@ def _ahead_of_outputs(facts: Facts) -> Iterator[Finding]:
                 offset = commit.offsets.get(partition)
                 if offset is not None and at >= offset:
                     yield _mismatch(
-                        f"transaction {transaction.name} of {commit.process} has made "
-                        f"{send.value!r} of {partition} offset {at}, but commits offset {offset}",
+                        f"transaction {transaction.name} of {commit.process} produced "
+                        f"{send.value!r} from {partition} offset {at}, but commits offset {offset}",
                         send,
                         commit,
                     )
@@ -197,7 +197,7 @@ def _never_processed(
             if at not in places and facts.is_visible(send, to_committed=True):
                 yield _mismatch(
                     f"group {group} committed offset {last.offset} of {partition}, but no "
-                    f"committed transaction has made anything of {send.value!r} at offset {at}",
+                    f"committed transaction has processed {send.value!r} at offset {at}",
                     send,
                     last.operation,
                 )

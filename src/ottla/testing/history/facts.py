@@ -1,5 +1,6 @@
-"""What follows from a history before anything is judged: what each process sent, what became of
-each transaction, which record lies where, and which spans of a log each consumer has read."""
+"""Facts derived from a history: sends, outcomes of transactions, the records at each offset, and
+the ranges that each consumer read.
+"""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -30,19 +31,19 @@ Kind = TypeVar("Kind", bound=Operation)
 
 
 class TransactionOutcome(Enum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNDECIDED = "undecided"
-    """Its commit was tried, and nobody knows."""
+    """A commit was attempted with unknown result."""
     NEVER_COMMITTED = "never committed"
-    """Nobody tried to commit it: it is open, or was aborted when it timed out."""
+    """No commit was attempted: it is open, or was aborted by its timeout."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """All that a history has of one."""
+    """The operations of one transaction."""
 
     name: str
     ends: list[End] = field(default_factory=list)
@@ -64,7 +65,7 @@ class Transaction:
 
     @property
     def deciding_ends(self) -> list[End]:
-        """The ends that decide its outcome: the last that is sure, or all."""
+        """The ends that decide the outcome: the last with a known result, or else all."""
         sure = [end for end in self.ends if end.outcome is Outcome.OK]
         return sure[-1:] or self.ends
 
@@ -85,7 +86,8 @@ class SeenRead:
 class OffsetSpan:
     """What one consumer read of a partition without a seek or a rebalance.
 
-    It must have seen all from `first` on; `end` is where it stands now. Both `None`: nobody knows.
+    It must have read all records from `first` on; `end` is its current position. Both are `None` if
+    unknown.
     """
 
     process: str
@@ -96,16 +98,16 @@ class OffsetSpan:
     reads: dict[int, Poll] = field(default_factory=dict)
     polls: list[Poll] = field(default_factory=list)
     backward: list[tuple[SeenRead, int]] = field(default_factory=list)
-    """Reads below where the consumer stood, with where that was."""
+    """Reads below the consumer's position, with that position."""
 
     def passed(self, offset: int) -> Poll:
-        """The poll that went past an offset it did not read."""
+        """The poll that skipped an offset."""
         later = [self.reads[one] for one in self.reads if one > offset]
         return min(later, key=lambda poll: poll.began) if later else self.polls[-1]
 
 
 class Facts:
-    """The index of a history, in the order of beginnings; raises `UnusableHistoryError`."""
+    """The index of a history, in order of `began`; raises `UnusableHistoryError`."""
 
     def __init__(self, history: Iterable[Operation]) -> None:
         self.history = sorted(history, key=lambda one: one.began)
@@ -131,7 +133,7 @@ class Facts:
         }
 
     def is_seen_committed(self, name: str) -> bool:
-        """Whether a read_committed consumer saw a record of a transaction."""
+        """Whether a read_committed consumer read a record of the transaction."""
         return name in self._seen_committed
 
     def of(self, kind: type[Kind]) -> list[Kind]:
@@ -145,7 +147,7 @@ class Facts:
             if other is not send:
                 raise UnusableHistoryError(
                     f"{other.process} and {send.process} both send the value {send.value!r}: give "
-                    "each send a value of its own, also when it repeats another"
+                    "each send a unique value, even if it repeats another"
                 )
             yield send
 
@@ -154,8 +156,8 @@ class Facts:
         for begin in self.of(Begin):
             if begin.transaction in found:
                 raise UnusableHistoryError(
-                    f"transaction {begin.transaction!r} begins twice: give each attempt a name of "
-                    "its own"
+                    f"transaction {begin.transaction!r} begins twice: give each attempt a "
+                    "unique name"
                 )
             found[begin.transaction] = Transaction(begin.transaction)
         for one in self.history:
@@ -170,26 +172,26 @@ class Facts:
         return found
 
     def reads_of(self, value: str) -> list[SeenRead]:
-        """The reads of one value, wherever."""
+        """All reads of a value."""
         return self._reads_by_value.get(value, [])
 
-    # What must be in the log
+    # Records that must be in the log
 
     def outcome(self, name: str) -> TransactionOutcome:
-        """What became of a transaction, also by what read_committed consumers saw of it."""
+        """The outcome of a transaction, also derived from reads of read_committed consumers."""
         outcome = self.transactions[name].outcome
         if outcome is TransactionOutcome.UNDECIDED and name in self._seen_committed:
             return TransactionOutcome.COMMITTED
         return outcome
 
     def is_visible(self, send: Send, *, to_committed: bool) -> bool:
-        """Whether a consumer that reads past a send in the log must see it."""
+        """Whether a consumer that reads past the record must see it."""
         if send.transaction is None or not to_committed:
             return True
         return self.outcome(send.transaction) is TransactionOutcome.COMMITTED
 
     def _known_records(self) -> dict[str, dict[int, Send]]:
-        """What is known to be in the log, by partition and offset, lowest first."""
+        """Records known to be in the log, by partition and offset, in order."""
         known: dict[str, dict[int, Send]] = defaultdict(dict)
         for seen in self.reads:
             send = self.sends.get(seen.read.value)
@@ -202,7 +204,7 @@ class Facts:
     def known_between(
         self, partition: str, first: int | None, end: int | None
     ) -> Iterator[tuple[int, Send]]:
-        """Offsets and sends that are known to lie there, lowest first; none if a bound is."""
+        """Known offsets and their sends in a range, in order; none if a bound is unknown."""
         if first is None or end is None or partition not in self.known:
             return
         offsets, sends = self._known_offsets[partition], self.known[partition]
@@ -210,7 +212,7 @@ class Facts:
             yield offsets[index], sends[offsets[index]]
 
     def acknowledged(self) -> list[Send]:
-        """The sends of which a broker said at which offset they are."""
+        """The sends that a broker acknowledged with an offset."""
         return [
             send
             for send in self.sends.values()
@@ -228,7 +230,7 @@ def _take(transaction: Transaction, one: Operation) -> None:
 
 
 def read_spans(history: Sequence[Operation]) -> Iterator[OffsetSpan]:
-    """What each consumer read in one go, in the order of beginnings."""
+    """The ranges that consumers read, in order of their beginnings."""
     current: dict[str, dict[str, OffsetSpan]] = defaultdict(dict)
     for one in history:
         if isinstance(one, Assign):

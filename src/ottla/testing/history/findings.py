@@ -1,4 +1,4 @@
-"""What a check says: the kind of wrong, the operations concerned, and a sentence for a person."""
+"""A finding: its kind, the operations concerned, and a sentence."""
 
 from enum import Enum
 
@@ -7,7 +7,7 @@ from ottla.testing.history.operations import Operation
 
 
 class FindingKind(Enum):
-    """In the order in which they are reported.
+    """Kinds of findings, in the order in which they are reported.
 
     >>> from ottla.testing.history import FindingKind
     >>> FindingKind.LOST_WRITE.value
@@ -15,32 +15,32 @@ class FindingKind(Enum):
     """
 
     LOST_WRITE = "lost write"
-    """What was acknowledged is not in the log."""
+    """An acknowledged record is not in the log."""
     DUPLICATE = "duplicate"
-    """What was sent once is in the log twice, or one input took effect twice."""
+    """A record that was sent once is in the log twice, or one input took effect twice."""
     INCONSISTENT_OFFSETS = "inconsistent offsets"
-    """Two records were seen at one offset."""
+    """Two different records were read at the same offset."""
     UNSENT_READ = "unsent read"
-    """A read of what nobody had sent, or of what was sent elsewhere."""
+    """A record was read that was not sent, or was sent to another partition."""
     ABORTED_READ = "aborted read"
-    """A read of what failed, or a read_committed one of what was aborted."""
+    """A failed record was read, or a read_committed consumer read an aborted record."""
     DIRTY_READ = "dirty read"
-    """A read_committed one of what nobody had begun to commit."""
+    """A read_committed consumer read a record whose transaction no one had begun to commit."""
     TORN_TRANSACTION = "torn transaction"
-    """A read_committed consumer saw one record of a transaction and passed another over."""
+    """A read_committed consumer read one record of a transaction and skipped another."""
     NON_MONOTONIC_POLL = "non-monotonic poll"
-    """A consumer went back without a seek or a rebalance."""
+    """A consumer's offsets decreased without a seek or a rebalance."""
     POLL_SKIP = "poll skip"
-    """A consumer skipped a record that is in the log, and that others saw."""
+    """A consumer skipped a record that is in the log and that others read."""
     NON_MONOTONIC_SEND = "non-monotonic send"
     """A later send has a smaller offset."""
     COMMIT_MISMATCH = "commit mismatch"
-    """Committed offsets disagree with what was processed, or with where a group continued."""
+    """Committed offsets disagree with processed records, or with where a group continued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong; `str` is its sentence.
+    """A violation; `str` returns its sentence.
 
     >>> from ottla.testing.history import Poll, Read, check
     >>> read = Poll(process="c", began=3, ended=4, records=(Read("orders-0", 0, "a"),))

@@ -1,8 +1,8 @@
-"""Histories as lines of JSON, one file for each process, so that one may be killed.
+"""Histories as lines of JSON, one file per process, so that processes may be killed.
 
-A process writes an operation when it begins, with an outcome that is unknown, and again, with the
-same `process` and `began`, when it knows more. The last line counts; a torn one at a file's end is
-what a killed process leaves, and is skipped. A restarted process writes another file.
+A process writes an operation when it begins, with an unknown outcome, and again, with the same
+`process` and `began`, when it knows more. The last line is used; a torn line at the end of a file
+is left by a killed process and skipped. A restarted process writes another file.
 """
 
 import json
@@ -33,7 +33,7 @@ TYPES: dict[str, type[Operation]] = {
 
 
 class HistoryWriter(Closing):
-    """Appends operations to a file; each line is with the operating system when it returns.
+    """Appends operations to a file; `write` returns when the operating system has the line.
 
     >>> from ottla.testing.history import Crash, HistoryWriter, read_history
     >>> directory.mkdir()
@@ -47,7 +47,7 @@ class HistoryWriter(Closing):
         self._file = path.open("ab", buffering=0)
 
     def close(self) -> None:
-        """What was written stays.
+        """Closes the file.
 
         >>> from ottla.testing.history import HistoryWriter, read_history
         >>> directory.mkdir()
@@ -63,7 +63,7 @@ class HistoryWriter(Closing):
 
 
 def read_history(paths: Iterable[Path]) -> list[Operation]:
-    """All operations of some files; raises `UnusableHistoryError` for a line that is none.
+    """All operations in the files; raises `UnusableHistoryError` for an invalid line.
 
     >>> from ottla.testing.history import read_history
     >>> directory.mkdir()
@@ -81,14 +81,14 @@ def read_history(paths: Iterable[Path]) -> list[Operation]:
                 one = parse_operation(line.decode())
             except (ValueError, TypeError, KeyError) as error:
                 raise UnusableHistoryError(
-                    f"{path}, line {number}: no operation: {error}"
+                    f"{path}, line {number}: not an operation: {error}"
                 ) from None
             found[type(one).__name__, one.process, one.began] = one
     return sorted(found.values(), key=lambda one: one.began)
 
 
 def format_operation(operation: Operation) -> str:
-    """One line of JSON, without what is at its default."""
+    """One line of JSON, without default values."""
     values: dict[str, Any] = {"type": type(operation).__name__}
     for one in fields(operation):
         value = getattr(operation, one.name)

@@ -1,9 +1,9 @@
-"""The operations of a history: the request of each process, and its answer.
+"""The operations of a history: the requests of processes and their results.
 
-`began` and `ended` are readings of one clock that all processes share and that never steps, such
-as `time.monotonic_ns()` on one machine, or any ascending numbers; only their order counts. `ended`
-is `None` where no answer came. A `partition` is a name of its own, such as `"orders-0"`. Values
-are the identity of what is sent: each send needs one of its own, also when it repeats another.
+`began` and `ended` are times of one clock that all processes share and that never steps, such as
+`time.monotonic_ns()` on one machine, or any ascending numbers; only their order matters. `ended` is
+`None` if there was no response. `partition` is a unique name, such as `"orders-0"`. Values identify
+records: each send needs a unique one, even if it repeats another.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from ottla.base.values import dataclass
 
 
 class UnusableHistoryError(ValueError):
-    """A history that says too little, or contradicts itself, as its text says how.
+    """A history that is incomplete or contradictory; the text says how.
 
     >>> from ottla.testing.history import Send, check
     >>> twice = [Send(process="p", began=n, partition="orders-0", value="a") for n in (1, 2)]
@@ -25,7 +25,7 @@ class UnusableHistoryError(ValueError):
 
 
 class Outcome(Enum):
-    """What a process knows of what it asked for.
+    """The result of an operation as known to its process.
 
     >>> from ottla.testing.history import Outcome
     >>> [one.value for one in Outcome]
@@ -33,16 +33,16 @@ class Outcome(Enum):
     """
 
     OK = "ok"
-    """It happened."""
+    """It was done."""
     FAIL = "fail"
-    """It did not happen, and will not. A timeout is not that."""
+    """It was not done and will not be. A timeout is `UNKNOWN`."""
     UNKNOWN = "unknown"
-    """It may have happened, or may happen yet: no answer, or one that leaves it open."""
+    """It may have been done, or may be done later: no response, or an ambiguous one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What all have.
+    """The fields of all operations.
 
     >>> from ottla.testing.history import Operation, Send
     >>> sent = Send(process="p", began=1, partition="orders-0", value="a")
@@ -57,9 +57,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send(Operation):
-    """One record. `began` is when it was handed to the producer, `ended` when it was answered.
+    """A sent record. `began` is when the producer got it, `ended` when it was acknowledged.
 
-    `source` is the place, (partition, offset), of the record that it was made from, if any.
+    `source` is the (partition, offset) of the record from which it was produced, if any.
 
     >>> from ottla.testing.history import Outcome, Send
     >>> sent = Send(process="p", began=1, ended=2, partition="orders-0", value="a",
@@ -78,7 +78,7 @@ class Send(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One record as a poll returned it.
+    """A record that a poll returned.
 
     >>> from ottla.testing.history import Read
     >>> Read("orders-0", 7, "a")
@@ -92,10 +92,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll(Operation):
-    """Records in the order in which a consumer got them; `is_committed` is read_committed.
+    """Records in the order of the poll; `is_committed`: the consumer is read_committed.
 
-    `positions` are where the consumer stands after it, by partition, as far as the client reports:
-    after the records there may be markers, and records of aborted transactions.
+    `positions` are the consumer's positions afterwards, by partition, if the client reports them:
+    markers and records of aborted transactions may follow the returned records.
 
     >>> from ottla.testing.history import Poll, Read
     >>> poll = Poll(process="c", began=3, ended=4, records=(Read("orders-0", 0, "a"),))
@@ -110,10 +110,10 @@ class Poll(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign(Operation):
-    """Where a consumer continues reading: after a rebalance, a seek, or at its start.
+    """The positions of a consumer after a rebalance, a seek, or its start.
 
-    Partitions that are not named are no longer read. A position of `None` is one that the client
-    does not say. With `group`, the positions are those that the group had committed.
+    Partitions that are not named are no longer read. A position is `None` if the client does not
+    report it. With `group`, the positions are the committed offsets of that group.
 
     >>> from ottla.testing.history import Assign
     >>> Assign(process="c", began=1, ended=2, positions={"orders-0": 5}, group="billing").group
@@ -126,7 +126,7 @@ class Assign(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin(Operation):
-    """A transaction begins; its name is the test's own, and no other attempt has it.
+    """A transaction begins; the test chooses a unique name for each attempt.
 
     >>> from ottla.testing.history import Begin
     >>> Begin(process="p", began=1, ended=2, transaction="p 1").transaction
@@ -152,9 +152,9 @@ class End(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets(Operation):
-    """The next offsets to be read, by partition, committed for a group.
+    """The next offsets to read, by partition, committed for a group.
 
-    In a transaction the outcome is that of sending them: whether they hold, its end decides.
+    In a transaction the outcome is that of sending them; its end decides whether they apply.
 
     >>> from ottla.testing.history import CommitOffsets
     >>> CommitOffsets(process="c", began=5, group="billing", offsets={"orders-0": 1}).transaction
@@ -168,7 +168,7 @@ class CommitOffsets(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd(Operation):
-    """What a broker said where a partition's log ends.
+    """The log end offset that a broker reported for a partition.
 
     >>> from ottla.testing.history import LogEnd
     >>> LogEnd(process="admin", began=9, ended=10, partition="orders-0", offset=3).offset
@@ -181,7 +181,7 @@ class LogEnd(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash(Operation):
-    """A process ended and has forgotten all; under the same name it starts from nothing.
+    """A process ended and lost its state; a process of the same name starts from nothing.
 
     >>> from ottla.testing.history import Crash
     >>> Crash(process="p", began=7, ended=8).process

@@ -1,5 +1,4 @@
-"""What consumers saw: of what they read past, of what they had better not seen, and in which
-order."""
+"""Checks consumers' reads: skipped records, records that must not be read, and order."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from ottla.testing.history.operations import LogEnd, Operation, Outcome, Poll, R
 
 
 def check_reads(facts: Facts) -> Iterator[Finding]:
-    """All that is wrong with what was read, or was not."""
+    """All findings about reads."""
     yield from _lost_behind_the_end(facts)
     yield from _passed_over(facts)
     yield from _duplicates(facts)
@@ -21,7 +20,7 @@ def check_reads(facts: Facts) -> Iterator[Finding]:
         yield from _backward(span)
 
 
-# What must have been seen
+# Records that must have been read
 
 
 def _lost_behind_the_end(facts: Facts) -> Iterator[Finding]:
@@ -33,14 +32,14 @@ def _lost_behind_the_end(facts: Facts) -> Iterator[Finding]:
         if shorter is not None:
             yield Finding(
                 kind=FindingKind.LOST_WRITE,
-                text=f"{_sent(send)}, but the log ended at offset {shorter.offset} afterwards, as "
-                f"{shorter.process} was answered",
+                text=f"{_sent(send)}, but later {shorter.process} found the log end at offset "
+                f"{shorter.offset}",
                 operations=(send, shorter),
             )
 
 
 def _is_without(end: LogEnd, send: Send) -> bool:
-    """Whether the log ended before what had been acknowledged by then."""
+    """Whether the log ended below a record that had been acknowledged by then."""
     assert send.offset is not None
     return end.offset <= send.offset and send.ended is not None and send.ended < end.began
 
@@ -117,7 +116,7 @@ def _torn(facts: Facts, name: str, process: str, missing: list[tuple[Send, int, 
     )
 
 
-# What is there once too often
+# Records that were read more than once
 
 
 def _duplicates(facts: Facts) -> Iterator[Finding]:
@@ -157,7 +156,7 @@ def _inconsistent_offsets(facts: Facts) -> Iterator[Finding]:
             )
 
 
-# What must not have been seen
+# Records that must not be read
 
 
 def _wrong_read(facts: Facts, seen: SeenRead) -> Iterator[Finding]:
@@ -197,13 +196,13 @@ def _uncommitted_read(facts: Facts, send: Send, seen: SeenRead) -> Iterator[Find
         yield _finding(FindingKind.DIRTY_READ, text, send, *transaction.deciding_ends, poll)
 
 
-# In which order
+# Order
 
 
 def _backward(span: OffsetSpan) -> Iterator[Finding]:
     for seen, stood in span.backward:
         text = (
-            f"{span.process} stood at offset {stood} of {span.partition}, and then read "
+            f"{span.process} was at offset {stood} of {span.partition}, and then read "
             f"{seen.read.value!r} at offset {seen.read.offset}"
         )
         earlier = span.reads.get(stood - 1)
@@ -211,7 +210,7 @@ def _backward(span: OffsetSpan) -> Iterator[Finding]:
         yield _finding(FindingKind.NON_MONOTONIC_POLL, text, *operations)
 
 
-# Words
+# Texts
 
 
 def _sent(send: Send) -> str:

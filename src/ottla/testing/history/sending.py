@@ -1,4 +1,4 @@
-"""The offsets that producers got: a log only grows at its end."""
+"""Checks the offsets that producers got: a log grows only at its end."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ from ottla.testing.history.operations import Send
 
 
 def check_sends(facts: Facts) -> Iterator[Finding]:
-    """A record that was sent later has a larger offset: of one process in the order in which it
-    handed them to its producer, of several where one was answered before the other began."""
+    """Checks that a later send has a larger offset: within a process in order of sending, between
+    processes if one send was acknowledged before the other began.
+    """
     by_partition: dict[str, list[Send]] = defaultdict(list)
     for send in facts.acknowledged():
         by_partition[send.partition].append(send)

@@ -63,5 +63,5 @@ def test_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:
 def test_a_line_that_is_no_operation_is_named(tmp_path: Path, line: str) -> None:
     path = write(tmp_path / "1", OPERATIONS[0])
     path.write_bytes(path.read_bytes() + line.encode() + b"\n")
-    with pytest.raises(UnusableHistoryError, match="line 2: no operation"):
+    with pytest.raises(UnusableHistoryError, match="line 2: not an operation"):
         read_history([path])
