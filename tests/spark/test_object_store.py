@@ -218,7 +218,7 @@ def test_a_compaction_that_a_load_overtakes_says_so_and_changes_nothing(
     def overtake() -> None:
         load_new(tmp_path, table, local_session)
 
-    with pytest.raises(CommitTakenError, match="another writer has made commit 1 meanwhile"):
+    with pytest.raises(CommitTakenError, match="another writer has made commit 1"):
         compacted(table, local_session, (Step.SYNCED, overtake))
     assert objects(table) == committed(table)
     assert audited(tmp_path, table=table).is_equal

@@ -1,1 +1,1 @@
-"""Schemas of records that carry only an id: where they lie, and the framing that names them."""
+"""Schemas of records that carry only an id: registries, and the framing with the id."""

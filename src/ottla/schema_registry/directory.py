@@ -1,7 +1,7 @@
-"""A registry that is a directory of schemas: `ID.avsc` by id, as records have it.
+"""A registry that is a directory of schemas: `ID.avsc` by the id in records.
 
 A subject's versions are the files `SUBJECT.avsc`, or `SUBJECT.1.avsc`, `SUBJECT.2.avsc`, which may
-be links to those by id.
+be links to files by id.
 """
 
 import json
@@ -46,8 +46,8 @@ class DirectoryRegistry:
     def _check(self) -> None:
         if not self._path.is_dir():
             raise UserError(
-                f"{self._path} is no directory of schemas: name one with files such as 7.avsc (by "
-                f"id) and orders-value.avsc (by subject), or a registry's http address"
+                f"{self._path} is not a directory of schemas: name one with files such as 7.avsc "
+                f"(by id) and orders-value.avsc (by subject), or a registry's http address"
             )
 
     def _read(self, name: str, what: str) -> RegisteredSchema:
@@ -66,7 +66,7 @@ class DirectoryRegistry:
         raise UnknownSchemaError(f"{self._path} has no {what} ({name}.avsc)")
 
     def _imported(self, text: str, found: dict[str, str]) -> dict[str, str]:
-        """What a `.proto` text imports from the directory; well-known types are not there."""
+        """The imports of a `.proto` text that are in the directory, without well-known types."""
         for name in imports(text):
             path = self._path / name
             if name not in found and ".." not in path.parts and path.is_file():
@@ -81,4 +81,4 @@ def _check_text(path: Path, kind: str, text: str) -> None:
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no JSON: {error}") from error
+        raise UserError(f"{path} is not JSON: {error}") from error

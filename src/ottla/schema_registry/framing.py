@@ -1,7 +1,7 @@
-"""How a record names the schema it was written with: Confluent's wire format.
+"""Confluent's wire format, in which a record names the schema with which it was written.
 
-The id precedes the bytes, in a prefix of five bytes, or a header has the schema's GUID, and the
-bytes stand alone.
+Either the id precedes the value, in a prefix of five bytes, or a header has the schema's GUID and
+the value has no prefix.
 """
 
 import struct
@@ -27,7 +27,7 @@ _MOST_NESTED: Final = 100
 
 
 def prefixed_id(data: bytes) -> int | None:
-    """The id that the bytes begin with; `None` when they begin with no such prefix."""
+    """The schema id in the prefix; `None` without a prefix."""
     if len(data) < PREFIX.size or data[0] != 0:
         return None
     return int(PREFIX.unpack_from(data)[1])
@@ -36,7 +36,7 @@ def prefixed_id(data: bytes) -> int | None:
 def schema_header(headers: Iterable[Mapping[str, Any]] | None, name: str) -> bytes | None:
     """The value of the last header of that name.
 
-    `headers`: mappings of `key` and `value`, as a column of headers has them.
+    `headers` are mappings of `key` and `value`, as in a column of headers.
     """
     found: bytes | None = None
     for header in headers or ():
@@ -46,23 +46,23 @@ def schema_header(headers: Iterable[Mapping[str, Any]] | None, name: str) -> byt
 
 
 def schema_headers(headers: Any, name: str, count: int) -> list[bytes | None]:
-    """Of each record its schema's header; `headers` is their column, or `None`."""
+    """The schema header of each record; `headers` is their column, or `None`."""
     if headers is None:
         return [None] * count
     return [schema_header(one, name) for one in headers.to_pylist()]
 
 
 class Framed(NamedTuple):
-    """What names a value's schema, by its id or its GUID, and where the value itself begins."""
+    """The id or GUID of a value's schema, and the start of the value itself."""
 
     schema: int | str
     start: int
 
 
 def framed(value: bytes, header: bytes | None = None) -> Framed | None:
-    """The framing of a value, or of its header if that has one; `None` for none.
+    """The framing of a value or of its header, which takes precedence; `None` without framing.
 
-    A GUID may also precede the value, as it would stand in the header.
+    A GUID may also precede the value, in the same form as in the header.
     """
     guid = None if header is None else guid_in(header)
     if guid is not None:
@@ -75,7 +75,7 @@ def framed(value: bytes, header: bytes | None = None) -> Framed | None:
 
 
 class FramedMessage(NamedTuple):
-    """As `Framed`, and the path to the value's message type in its schema."""
+    """Like `Framed`, with the path to the value's message type in its schema."""
 
     schema: int | str
     indexes: tuple[int, ...]
@@ -83,7 +83,7 @@ class FramedMessage(NamedTuple):
 
 
 def framed_message(value: bytes, header: bytes | None = None) -> FramedMessage | None:
-    """The framing of a Protobuf value; in a header, the message's path comes after the GUID."""
+    """The framing of a Protobuf value; in a header, the message's path follows the GUID."""
     found = framed(value, header)
     if found is None:
         return None
@@ -95,8 +95,7 @@ def framed_message(value: bytes, header: bytes | None = None) -> FramedMessage |
 
 
 def guid_in(value: bytes) -> str | None:
-    """The GUID that such a header's value begins with; a Protobuf value's message indexes follow
-    it."""
+    """The GUID at the beginning of such a header or value; `None` without one."""
     if len(value) < _GUID.size or value[0] != 1:
         return None
     from uuid import UUID
@@ -105,9 +104,9 @@ def guid_in(value: bytes) -> str | None:
 
 
 def message_indexes(data: bytes, start: int = PREFIX.size) -> tuple[tuple[int, ...], int] | None:
-    """The path to a Protobuf value's message type, and where the value begins; `None` for neither.
+    """The path to a Protobuf value's message type, and the end of the path; `None` if invalid.
 
-    A count and as many numbers, each a zigzag varint; the first message of all is one byte, 0.
+    A count and that many indexes, each a zigzag varint; a single 0 is the first message.
     """
     count, position = _varint(data, start)
     if count == 0:
@@ -124,7 +123,7 @@ def message_indexes(data: bytes, start: int = PREFIX.size) -> tuple[tuple[int, .
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint and where it ends; -1 for none."""
+    """A zigzag varint and its end; -1 if it is invalid."""
     found = 0
     for shift in range(0, 35, 7):
         if position >= len(data):

@@ -1,4 +1,4 @@
-"""A registry at a URL: the API of Confluent's, which Karapace, Apicurio and Redpanda have too."""
+"""A registry at a URL with Confluent's API, as also served by Karapace, Apicurio and Redpanda."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ _LONGEST_ANSWER = 16 << 20
 
 
 class HttpRegistry:
-    """See `SchemaRegistry`. What was found is kept: a schema never changes under its id."""
+    """See `SchemaRegistry`. Results are cached: the schema of an id never changes."""
 
     def __init__(self, url: str, login: RegistryLogin | None = None) -> None:
         self._url = url.rstrip("/")
@@ -38,10 +38,10 @@ class HttpRegistry:
         except ValueError:
             is_address = False
         if not is_address:
-            raise UserError(f"{url} is no registry's address, such as http://localhost:8081")
+            raise UserError(f"{url} is not a registry's address, such as http://localhost:8081")
         if parts.username is not None:
             raise UserError(
-                "a registry's URL must not hold a password: put it into a file, and "
+                "a registry's URL must not contain a password: put it into a file, and "
                 "name that with --registry-config"
             )
         self._known: dict[str, RegisteredSchema] = {}
@@ -57,7 +57,7 @@ class HttpRegistry:
         what = f"subject {subject}"
         numbers = self._ask(path, what)
         if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
-            raise self._fault(f"it answers without the versions of {what}")
+            raise self._fault(f"its response has no versions of {what}")
         return [self._schema(self._ask(f"{path}/{one}", what), ()) for one in sorted(numbers)]
 
     def _kept(self, path: str, what: str) -> RegisteredSchema:
@@ -68,7 +68,7 @@ class HttpRegistry:
 
     def _schema(self, answer: Any, within: tuple[str, ...]) -> RegisteredSchema:
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-            raise self._fault("it answers without a schema")
+            raise self._fault("its response has no schema")
         references: dict[str, str] = {}
         try:
             needs = [
@@ -76,7 +76,7 @@ class HttpRegistry:
                 for one in answer.get("references") or ()
             ]
         except (KeyError, TypeError, ValueError) as error:
-            raise self._fault("it answers with a reference that names no schema") from error
+            raise self._fault("its response has a reference without a schema") from error
         for name, subject, version in needs:
             if name in within:
                 raise self._fault(f"its schema {name} refers to itself")
@@ -91,7 +91,7 @@ class HttpRegistry:
     def _ask(self, path: str, what: str) -> Any:
         request = Request(self._url + path, headers={"Accept": f"{MEDIA_TYPE}, application/json"})
         if self._authorization:
-            # A redirect may lead to another host, which must not get the login.
+            # A redirect to another host must not receive the login.
             request.add_unredirected_header("Authorization", self._authorization)
         try:
             with urlopen(request, timeout=PATIENCE_S, context=self._context) as answer:
@@ -102,14 +102,14 @@ class HttpRegistry:
                     raise UnknownSchemaError(f"{self._url} has no {what}") from error
                 if error.code in _REFUSED:
                     raise self._fault(
-                        f"it refuses to show {what} ({error.code}): see basic.auth.user.info or "
+                        f"access to {what} is denied ({error.code}): see basic.auth.user.info or "
                         f"bearer.auth.token of --registry-config"
                     ) from error
-                raise self._fault(f"asked for {what}, it answers {error.code}") from error
+                raise self._fault(f"the request for {what} failed: {error.code}") from error
         except URLError as error:
             raise self._fault(f"it cannot be reached: {error.reason}") from error
         except (OSError, ValueError, RecursionError, HTTPException) as error:
-            raise self._fault(f"it gives no answer that can be read: {error}") from error
+            raise self._fault(f"its response is invalid: {error}") from error
 
     def _fault(self, words: str) -> UserError:
         return UserError(f"schema registry {self._url}: {words}")
@@ -119,8 +119,8 @@ class HttpRegistry:
         login = self._login
         if login.token:
             if not (login.token.isascii() and login.token.isprintable()):
-                # What refuses such a header would print it.
-                raise self._fault("bearer.auth.token has characters that no header can hold")
+                # The library's error would contain the token.
+                raise self._fault("bearer.auth.token has characters that headers do not allow")
             return f"Bearer {login.token}"
         if login.user:
             pair = f"{login.user}:{login.password}".encode()

@@ -1,4 +1,4 @@
-"""From what a person names to a registry."""
+"""Opens a registry by its address."""
 
 from functools import lru_cache
 
@@ -7,9 +7,9 @@ from ottla.schema_registry.registry import RegistryLogin, SchemaRegistry
 
 @lru_cache(maxsize=16)
 def open_registry(address: str, login: RegistryLogin | None = None) -> SchemaRegistry:
-    """A registry at an http address, or a directory of schemas; the same one for the same names.
+    """A registry at an http address, or a directory of schemas; cached by its arguments.
 
-    Raises `UserError` for an address that is neither.
+    Raises `UserError` if the address is neither.
     """
     if address.startswith(("http://", "https://")):
         from ottla.schema_registry.http import HttpRegistry

@@ -1,4 +1,4 @@
-"""Protobuf schemas as message types: `.proto` text, compiled by protoc, and descriptor sets."""
+"""Protobuf schemas as message types, from `.proto` text compiled by protoc, or descriptor sets."""
 
 import base64
 import binascii
@@ -19,9 +19,9 @@ from ottla.base.extras import needed_for
 _MAIN = "__schema__.proto"
 _IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
 _FAULT = re.compile(r"\S*\.proto:")
-"""How a line of protoc begins that says what is wrong; others are of its own log."""
+"""The beginning of protoc's lines that report an error; other lines are its log."""
 
-# What schemas of Confluent's registry may import without naming it as a reference.
+# Files that schemas in Confluent's registry may import without a reference.
 _CONFLUENT = {
     "confluent/meta.proto": """syntax = "proto3";
 package confluent;
@@ -52,7 +52,7 @@ class MessageTypes:
     """The messages of a descriptor set, whose last file is the schema itself."""
 
     def __init__(self, descriptors: bytes) -> None:
-        """Raises `UserError` for bytes that are no descriptor set."""
+        """Raises `UserError` if the bytes are not a descriptor set."""
         with needed_for("Protobuf"):
             from google.protobuf.descriptor_pb2 import FileDescriptorSet
             from google.protobuf.descriptor_pool import DescriptorPool
@@ -60,20 +60,20 @@ class MessageTypes:
         try:
             self._files = list(FileDescriptorSet.FromString(descriptors).file)
             if not self._files:
-                raise UserError("the Protobuf descriptor set has no file")
+                raise UserError("the Protobuf descriptor set is empty")
             self._pool = DescriptorPool()
             for file in self._files:
                 self._pool.AddSerializedFile(file.SerializeToString())
         except (DecodeError, TypeError) as error:
             raise UserError(
-                f"this is no Protobuf descriptor set with all that it imports "
-                f"(protoc --include_imports --descriptor_set_out=FILE makes one): {error}"
+                f"this is not a Protobuf descriptor set that includes its imports "
+                f"(protoc --include_imports --descriptor_set_out=FILE creates one): {error}"
             ) from error
 
     def named(self, name: str) -> Any:
-        """The descriptor of a message by its full name, or one without its package.
+        """The descriptor of a message by its full name, or its name without the package.
 
-        With an empty name the only one; raises `UserError`.
+        An empty name is the only message; raises `UserError`.
         """
         of_schema = [one.name for one in self._files[-1].message_type]
         if not name:
@@ -91,14 +91,14 @@ class MessageTypes:
         return self._pool.FindMessageTypeByName(found[0])
 
     def at(self, indexes: Iterable[int]) -> Any | None:
-        """The message that a message index list leads to; `None` if it leads nowhere."""
+        """The message at a message index list; `None` if there is none."""
         file = self._files[-1]
         names, inner = ([file.package] if file.package else []), list(file.message_type)
         for index in indexes:
             if not 0 <= index < len(inner):
                 return None
             names.append(inner[index].name)
-            # As Confluent counts them: messages of the text, and none that protoc makes of a map.
+            # as Confluent counts: without the messages that protoc generates for maps
             inner = [one for one in inner[index].nested_type if not one.options.map_entry]
         return self._pool.FindMessageTypeByName(".".join(names))
 
@@ -112,7 +112,7 @@ def message_class(descriptor: Any) -> Any:
 def plain(message: Any) -> Any:
     """A message as dicts, lists and plain values, by the names of its schema.
 
-    What it can say it does not have is left out; well-known types are as their JSON has them.
+    Unset fields with presence are left out; well-known types are as in their JSON.
     """
     from google.protobuf.json_format import MessageToDict
 
@@ -160,10 +160,10 @@ def imports(text: str) -> list[str]:
 
 
 def compiled(text: str, references: Mapping[str, str]) -> bytes:
-    """The descriptor set of a `.proto` text and all that it imports; raises `UserError`.
+    """The descriptor set of a `.proto` text and its imports; raises `UserError`.
 
-    `references` has the texts of imports by their paths. Well-known types need none. In place of
-    its text a schema may be its file descriptor in base64, as Confluent's Python client has it.
+    `references` has the texts of imports by path; well-known types need none. Instead of a text the
+    schema may be its file descriptor in base64, as Confluent's Python client sends it.
     """
     file = _file_descriptor(text)
     if file is not None:
@@ -177,14 +177,14 @@ def _file_descriptor(text: str) -> Any | None:
         from google.protobuf.message import DecodeError
 
     try:
-        # No text in Protobuf's language is base64: it has spaces or semicolons.
+        # Protobuf's language is never valid base64: it has spaces or semicolons.
         return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, DecodeError):
         return None
 
 
 def _assembled(file: Any, references: Mapping[str, str]) -> bytes:
-    """The set of a file descriptor and those that it needs, each after its own."""
+    """The descriptor set of a file and its imports, each before the file that needs it."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     found: dict[str, Any] = {}
@@ -202,7 +202,7 @@ def _assembled(file: Any, references: Mapping[str, str]) -> bytes:
 
 
 def _imported(path: str, references: Mapping[str, str]) -> Any:
-    """The descriptor of an imported file: a reference, or a well-known one."""
+    """The descriptor of an imported file: a reference, or a well-known type."""
     from google.protobuf import descriptor_pool
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
@@ -220,7 +220,7 @@ def _imported(path: str, references: Mapping[str, str]) -> Any:
             import_module(f"{module}_pb2")
         descriptor_pool.Default().FindFileByName(path).CopyToProto(file)
     except (ImportError, KeyError) as error:
-        raise UserError(f"the Protobuf schema imports {path}, which is not there") from error
+        raise UserError(f"the Protobuf schema imports {path}, which does not exist") from error
     return file
 
 
@@ -234,15 +234,15 @@ def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def descriptor_set(path: Path) -> bytes:
-    """That of a `.proto` file and what it imports from its own directory; other files are one.
+    """The descriptor set of a `.proto` file and its imports from its directory.
 
-    Raises `UserError`.
+    Any other file must be a descriptor set already. Raises `UserError`.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(
-            f"{path}: {error.strerror}; name a .proto file, or what protoc made of one"
+            f"{path}: {error.strerror}; name a .proto file, or a descriptor set"
         ) from error
     if path.suffix != ".proto":
         return content
@@ -255,17 +255,17 @@ def descriptor_set(path: Path) -> bytes:
 def _write(directory: Path, path: str, content: str) -> None:
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts or "\0" in path or not parts.parts:
-        raise UserError(f"{path!r} is no path that a Protobuf schema may import")
+        raise UserError(f"{path!r} is not a path that a Protobuf schema may import")
     place = directory / parts
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(content, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{path!r} is no path that a Protobuf schema may import") from error
+        raise UserError(f"{path!r} is not a path that a Protobuf schema may import") from error
 
 
 def _run_protoc(main: str, places: Sequence[Path]) -> bytes:
-    """In a process of its own: it writes what is wrong to the standard error of its process."""
+    """Runs protoc in a separate process, because it writes errors to its standard error."""
     with TemporaryDirectory(prefix="ottla-proto-") as name:
         out = Path(name) / "set"
         done = subprocess.run(
@@ -292,13 +292,15 @@ def _run_protoc(main: str, places: Sequence[Path]) -> bytes:
     words = lines[0] if lines else f"protoc ended with {done.returncode}"
     for place in places:
         words = words.removeprefix(f"{place}/")
-    raise UserError(f"this is no Protobuf schema: {words.removeprefix(f'{_MAIN}:')}")
+    raise UserError(f"this is not a Protobuf schema: {words.removeprefix(f'{_MAIN}:')}")
 
 
 @lru_cache(maxsize=1)
 def _well_known() -> tuple[Path, ...]:
-    """Where the files of `google/protobuf` are, and those of `google/type` if they are installed;
-    raises `UserError` without a compiler."""
+    """The directories of `google/protobuf`, and of `google/type` if installed.
+
+    Raises `UserError` without a compiler.
+    """
     with needed_for("a .proto text"):
         import grpc_tools
     places = [Path(str(grpc_tools.__file__)).parent / "_proto"]

@@ -1,4 +1,4 @@
-"""Schemas by id, whatever holds them."""
+"""The interface of registries of schemas."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,15 +13,15 @@ PROTOBUF = "PROTOBUF"
 
 
 class UnknownSchemaError(UserError):
-    """The registry answers, and has no such schema."""
+    """The registry is reachable, but has no such schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredSchema:
-    """A schema as its writer registered it.
+    """A schema as it was registered.
 
-    `text` is the schema in its own language; `references` has the schemas that it names, by the
-    names it uses, each after those that it needs itself.
+    `text` is the schema in its own language; `references` has the texts of the schemas that it
+    references, by the names it uses, each after those that it references itself.
     """
 
     text: str
@@ -30,19 +30,19 @@ class RegisteredSchema:
 
 
 class SchemaRegistry(Protocol):
-    """Each raises `UnknownSchemaError`, and `UserError` when nothing can be asked."""
+    """A registry. Methods raise `UnknownSchemaError`, or `UserError` if it is unreachable."""
 
     def schema(self, schema_id: int) -> RegisteredSchema: ...
 
     def schema_of_guid(self, guid: str) -> RegisteredSchema: ...
 
     def versions(self, subject: str) -> list[RegisteredSchema]:
-        """All that are registered under a subject, such as `orders-value`, the oldest first."""
+        """All versions of a subject, such as `orders-value`, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryLogin:
-    """With what a registry at a URL is asked; the names are those of Confluent's clients."""
+    """The login for a registry at a URL; the names are those of Confluent's clients."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -51,7 +51,7 @@ class RegistryLogin:
 
 
 def parse_login(settings: Mapping[str, str]) -> RegistryLogin:
-    """From a client's settings; those with other prefixes are left to others.
+    """Parses a client's settings; ignores those with other prefixes.
 
     Raises `UserError` for a setting that has no effect here.
     """
@@ -64,13 +64,13 @@ def parse_login(settings: Mapping[str, str]) -> RegistryLogin:
     source = left.pop("basic.auth.credentials.source", "USER_INFO")
     if source != "USER_INFO":
         raise UserError(
-            f"basic.auth.credentials.source={source} is not known: take USER_INFO, with "
+            f"basic.auth.credentials.source={source} is unknown: use USER_INFO, with "
             f"basic.auth.user.info=USER:PASSWORD"
         )
     source = left.pop("bearer.auth.credentials.source", "STATIC_TOKEN")
     if source != "STATIC_TOKEN":
         raise UserError(
-            f"bearer.auth.credentials.source={source} is not known: take STATIC_TOKEN, with "
+            f"bearer.auth.credentials.source={source} is unknown: use STATIC_TOKEN, with "
             f"bearer.auth.token=TOKEN"
         )
     user, _, password = left.pop("basic.auth.user.info", "").partition(":")

@@ -1,4 +1,4 @@
-"""A table: data files and a ledger, in a directory or an object store.
+"""Tables: data files and a ledger, in a directory or an object store.
 
 Start at `table_directory.py`.
 """

@@ -1,7 +1,7 @@
-"""Markers of complete hours, for programs that wait for one: a file for each under `_ottla/hours`.
+"""Marker files of complete hours in `_ottla/hours`, for programs that wait for an hour.
 
-They follow from the ledger, and are written after each commit. A crash in between leaves them one
-commit behind; the next writer to claim the table brings them up to date. Format page:
+They are derived from the ledger and written after each commit. After a crash in between, the
+markers lack one commit; the next writer to claim the table adds them. Format page:
 docs/format/table-ledger.md.
 """
 
@@ -20,7 +20,7 @@ HOUR_VERSION = 1
 def announce_hours(
     store: TableStore, entry: LedgerEntry, entries: Callable[[], Sequence[LedgerEntry]]
 ) -> None:
-    """Writes the markers that are missing; asks for `entries` if this one may complete an hour."""
+    """Writes missing markers; calls `entries` if this entry may complete an hour."""
     if entry.asked_ms is None:
         return
     there = set(store.names(HOURS_DIRECTORY))

@@ -1,4 +1,4 @@
-"""The columns of a table's files as Arrow types (`layout.table_schema` has them as Spark types)."""
+"""The columns of a table's files as Arrow types (`layout.table_schema` has the Spark types)."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,7 +11,7 @@ NOT_DECODED: "Mapping[str, pa.DataType]" = MappingProxyType({})
 
 
 def row_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schema":
-    """Of rows; `decoded` has the types of columns that are: `value`, `key`, `header`."""
+    """The columns of rows; `decoded` has the types of decoded columns: `value`, `key`, `header`."""
     import pyarrow as pa
 
     header = [("header", decoded["header"])] if "header" in decoded else []
@@ -32,7 +32,7 @@ def row_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schem
 
 
 def change_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schema":
-    """Of rows that are still to be merged; one without a key says that all before it went."""
+    """The columns of changes to be merged; a row without a key is a truncation."""
     import pyarrow as pa
 
     return row_columns(decoded).append(pa.field("is_deleted", pa.bool_()))

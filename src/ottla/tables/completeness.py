@@ -1,9 +1,9 @@
-"""The hours for which a table is complete: it has everything appended to the log in them.
+"""The hours for which a table is complete, having all records appended to the log until their end.
 
-A load notes when it asked the log where it ends, and the answer. What was appended before that
-moment lies below those ends; once loads have come up to all of them, the hours that were over at
-that moment are complete. An open transaction holds its hour back until it ends. It is the time of
-appending, by the loader's clock, that counts: a producer may give records any time.
+A load notes when it read the log's end offsets, and these offsets. All records appended before that
+time are below the offsets; once loads have reached all of them, the hours that had ended by that
+time are complete. An open transaction delays its hour until it ends. The time is that of appending,
+by the loader's clock, because a producer may choose any timestamp.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteHour:
-    """The hour that begins at `start_ms`; its records all lie below `until_offsets`.
+    """The hour that begins at `start_ms`; all its records are below `until_offsets`.
 
     >>> hour, = ottla.table.complete_hours(table)
     >>> hour.name, dict(hour.until_offsets)
@@ -27,7 +27,7 @@ class CompleteHour:
     start_ms: int
     until_offsets: Mapping[int, int]
     commit_id: int
-    """The load that completed it."""
+    """The commit that completed the hour."""
 
     @property
     def name(self) -> str:
@@ -41,13 +41,13 @@ class CompleteHour:
 
 
 def hour_name(time_ms: int) -> str:
-    """Returns the name of the hour that contains a moment."""
+    """The name of the hour that contains a time."""
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """The log's end offsets at one moment."""
+    """The log's end offsets at one time."""
 
     at_ms: int
     ends: Mapping[int, int]
@@ -57,8 +57,8 @@ class _Asked:
 
 
 def complete_hours(entries: Iterable[LedgerEntry]) -> list[CompleteHour]:
-    """Returns the complete hours in order, from the last hour before the first load on; all earlier
-    hours are complete too.
+    """The complete hours in order, from the last hour before the first load on; all earlier hours
+    are complete too.
     """
     found: list[CompleteHour] = []
     loaded: dict[int, int] = {}
@@ -88,7 +88,7 @@ def _asked(entry: LedgerEntry) -> Iterator[_Asked]:
 
 
 def _completed(asked: _Asked, last_ms: int | None, commit_id: int) -> Iterator[CompleteHour]:
-    """The hours between the last complete one and the moment at which the log was asked."""
+    """The hours between the last complete one and the time of the end offsets."""
     end_ms = asked.at_ms - asked.at_ms % HOUR_MS
     first_ms = end_ms - HOUR_MS if last_ms is None else last_ms + HOUR_MS
     for start_ms in range(first_ms, end_ms, HOUR_MS):
@@ -96,5 +96,5 @@ def _completed(asked: _Asked, last_ms: int | None, commit_id: int) -> Iterator[C
 
 
 def begins_a_new_hour(before_ms: int | None, asked_ms: int) -> bool:
-    """Whether an hour has ended since a load last asked the log; not before the first load."""
+    """Whether an hour has ended since the last load; false before the first load."""
     return before_ms is not None and asked_ms // HOUR_MS > before_ms // HOUR_MS

@@ -1,10 +1,10 @@
-"""A table of ottla's own former format taken over into Delta Lake: no row is copied.
+"""Converts a table in ottla's former format to Delta Lake without copying rows.
 
-Its manifest had one JSON file per commit, which say what a ledger's entries say. They become the
-ledger, then one commit names all current files, and then the manifest goes. Killed anywhere, the
-table is as it was for those who knew the former format until that commit, and a Delta table from
-then on; done again, the conversion continues. Files in quarantine are moved, since engines' vacuums
-would take them for files of nobody where they lie.
+The former manifest has one JSON file per commit with the contents of a ledger entry. The files
+become the ledger, then one commit adds all current files, and then the manifest is removed. A crash
+before that commit leaves a table in the former format, afterwards a Delta table; a repeated
+conversion continues. Quarantined files are moved, because other engines' vacuums would remove them
+from the old place.
 """
 
 import json
@@ -36,7 +36,7 @@ _FORMER_LISTS = ("_ottla/current.txt",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionReport:
-    """`file_count` data files are the table's now."""
+    """The result of a conversion; `file_count` data files are in the table."""
 
     table: str
     commit_count: int
@@ -45,16 +45,16 @@ class ConversionReport:
 
 
 def convert(path: str) -> ConversionReport:
-    """Makes a Delta table of a table of the former format.
+    """Converts a table in the former format to Delta Lake.
 
-    Raises `UserError` for anything else, and `CorruptionError` for a manifest that is damaged.
+    Raises `UserError` if there is none, and `CorruptionError` if its manifest is damaged.
     """
     table = TableDirectory(path)
     if not table.store.has(FORMER_MARKER):
         raise UserError(f"{table.path} holds no table of ottla's former format")
     with table.store.claimed():
         if table.log.state() is not None:
-            moved = table.ledger.entries()  # Killed during the final cleanup.
+            moved = table.ledger.entries()  # interrupted during the final cleanup
         else:
             entries = _with_layout(table, _former_entries(table))
             moved = [_moved(table, entry) for entry in entries]
@@ -90,7 +90,7 @@ def _former_entries(table: TableDirectory) -> list[LedgerEntry]:
 
 
 def _with_layout(table: TableDirectory, entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
-    """The layout goes into the last entry, where the marker had it."""
+    """The entries with the layout, which the marker file had, in the last one."""
     if any(entry.layout is not None for entry in entries):
         return list(entries)
     path = f"{table.path}/{FORMER_MARKER}"
@@ -98,12 +98,12 @@ def _with_layout(table: TableDirectory, entries: Sequence[LedgerEntry]) -> list[
         fields: dict[str, Any] = json.loads(table.store.read(FORMER_MARKER))
         layout: TableLayout = parse_layout(fields["layout"]) if "layout" in fields else RAW
     except (ValueError, TypeError, KeyError) as error:
-        raise CorruptionError(path, 0, "it marks no table") from error
+        raise CorruptionError(path, 0, "it is not the marker of a table") from error
     return [*entries[:-1], replace(entries[-1], layout=layout_fields(layout))]
 
 
 def _moved(table: TableDirectory, entry: LedgerEntry) -> LedgerEntry:
-    """The entry with its quarantined files where they belong now, which they are moved to."""
+    """Moves an entry's quarantined files; returns the entry with their new paths."""
     files = []
     for file in entry.files:
         if f"/{_FORMER_QUARANTINE}/" not in file.path or file.role is FileRole.ROWS:

@@ -1,6 +1,4 @@
-"""Determines the commit that supplies each offset's row, after reruns have replaced ranges of
-loads.
-"""
+"""Determines which commit supplied the row of each offset, after reruns have replaced ranges."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +10,7 @@ from ottla.tables.ledger_entries import LedgerEntry, LoadedPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece(OffsetRange):
-    """Offsets of one partition for which one commit answers; `stated` is all that it read there."""
+    """Offsets of one partition supplied by one commit; `stated` is the whole range that it read."""
 
     stated: LoadedPartition
     commit_id: int
@@ -24,9 +22,7 @@ class Piece(OffsetRange):
 
 
 def covered(entries: Iterable[LedgerEntry]) -> dict[int, list[Piece]]:
-    """By partition, in order of offsets; pieces may be separated by offsets that were never
-    read.
-    """
+    """The pieces by partition, in order; there are gaps at offsets that were never read."""
     pieces: dict[int, list[Piece]] = {}
     for entry in entries:
         for stated in entry.partitions:
@@ -53,7 +49,7 @@ def _with(pieces: Sequence[Piece], new: Piece) -> list[Piece]:
 
 
 def _without(piece: Piece, taken: Piece) -> Iterator[Piece]:
-    """Returns what remains of a piece before and after the offsets taken from it."""
+    """The parts of a piece before and after the offsets of `taken`."""
     before = min(piece.until_offset, taken.from_offset)
     rest = max(piece.from_offset, taken.until_offset)
     if piece.from_offset < before:

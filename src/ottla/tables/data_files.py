@@ -1,4 +1,4 @@
-"""The offsets in data files: what their footers leave open, read from one column."""
+"""The offsets in data files, read from the column where the footers are not sufficient."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ BATCH_ROWS = 16_384
 
 
 def read_offsets(store: TableStore, file: DataFile) -> "np.ndarray[Any, Any]":
-    """The offset of each row of its partition, in the file's order."""
+    """The offsets of a partition's rows, in the file's order."""
     return read_part(store, file, ["offset"])["offset"].to_numpy()  # type: ignore[no-any-return]
 
 
@@ -56,7 +56,7 @@ def part_batches(
 
 
 def read_columns(store: TableStore, file: DataFile) -> "pa.Schema":
-    """A file's columns; raises `CorruptionError` when it is missing, or is no Parquet."""
+    """The columns of a file; raises `CorruptionError` if it is missing or not Parquet."""
     import pyarrow as pa
 
     try:
@@ -67,7 +67,7 @@ def read_columns(store: TableStore, file: DataFile) -> "pa.Schema":
 
 
 def rows_there_twice(store: TableStore, files: Iterable[DataFile]) -> DataFile | None:
-    """The first file of one partition that has an offset which it, or one before it, has too.
+    """The first file of a partition with an offset that it or an earlier file also has.
 
     Only files with overlapping offset ranges are read.
     """
@@ -89,8 +89,8 @@ def rows_there_twice(store: TableStore, files: Iterable[DataFile]) -> DataFile |
 
 
 def interleaved(files: Iterable[DataFile]) -> list[Sequence[DataFile]]:
-    """Groups the files of one partition so that offset ranges of different groups do not overlap;
-    each group is in order.
+    """Groups files of one partition so that the offset ranges of groups do not overlap; each group
+    is in order.
     """
     groups: list[list[DataFile]] = []
     end = -1
@@ -105,9 +105,9 @@ def interleaved(files: Iterable[DataFile]) -> list[Sequence[DataFile]]:
 def count_in_ranges(
     store: TableStore, files: Iterable[DataFile], ranges: Sequence[OffsetRange]
 ) -> tuple[list[int], DataFile | None]:
-    """How many rows of one partition each range has, and the first file with rows in none of them.
+    """The row counts of ranges of one partition, and the first file with rows outside of them.
 
-    Ranges are in order and do not overlap. Only files that lie in several have offsets read.
+    Ranges are in order and do not overlap. Only files that span several ranges are read.
     """
     import numpy as np
 

@@ -1,17 +1,16 @@
-"""A table's log in the format of Delta Lake, by the package `deltalake` (delta-rs).
+"""A table in Delta Lake's format, with the package `deltalake` (delta-rs).
 
-Loads make each commit with one transaction: files added and removed with their statistics, the
-next offset of each partition as a `txn` action, and the facts for the ledger beside Delta's own in
-`commitInfo`. The number of the commit is a `txn` action as well, so of two writers that make the
-same one the format refuses the second, while commits of others (`OPTIMIZE`, `VACUUM`) may come in
-between.
+Each commit is one Delta transaction: added and removed files with statistics, the next offset of
+each partition as a `txn` action, and the ledger's facts in `commitInfo`. The commit number is also
+a `txn` action, so of two writers of the same commit Delta rejects the second, while commits of
+other programs (`OPTIMIZE`, `VACUUM`) may come in between.
 
-Wider types are set in a transaction before that of their files. If a writer is killed between the
-two, `repair` takes the types back.
+Wider types are set in a transaction before the one with their files. After a crash between the two,
+`repair` restores the types.
 
-delta-rs syncs nothing to a disk. In a directory a power cut may leave a log entry or a checkpoint
-whose name is there and whose content is not: neither has been acknowledged, and `repair` removes
-them before anything is committed again. Checkpoints come every `CHECKPOINT_INTERVAL` versions.
+delta-rs does not sync files. After a power failure the last log entry or checkpoint in a directory
+may be incomplete: neither was acknowledged, and `repair` removes them before the next commit. A
+checkpoint is written every `CHECKPOINT_INTERVAL` versions.
 """
 
 import json
@@ -46,27 +45,26 @@ LOG_DIRECTORY = "_delta_log"
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 CHECKPOINT_INTERVAL = 100
 COMMITS = "ottla"
-"""The application whose version is the number of the last commit."""
+"""The application id whose version is the number of the last commit."""
 
 WIDENING = "ottla-widening"
-"""The application whose version is the number of the last commit with wider types, once it has
-begun."""
+"""The application id whose version is the number of the last commit that began to widen types."""
 
 _FACTS = "ottla"
-"""In `commitInfo`: the facts of a commit, and how many actions stand in its entry."""
+"""In `commitInfo`: the facts of a commit, and the number of actions in its entry."""
 
 _COLUMNS_BEFORE = "ottla-columns-before"
-"""In `commitInfo` of a transaction that only replaces the columns: what they were."""
+"""In `commitInfo` of a transaction that only replaces columns: the previous columns."""
 
 _NO_COMMIT = -1
 _IN_ORDER = ("min.partition", "min.offset", "path")
 _HOUR_MS = 3_600_000
 _NO_FILES: Any = [("partition", "in", [])]
-"""A filter that no file passes."""
+"""A filter that matches no file."""
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 _UNREADABLE = re.compile(r"[?#]|%[0-9A-Fa-f]{2}")
-"""In a directory's name: delta-rs takes paths for URLs, and finds such a table again nowhere."""
+"""Characters in a directory's name that delta-rs misinterprets, because it treats paths as URLs."""
 
 _Value = TypeVar("_Value")
 
@@ -94,13 +92,13 @@ class DeltaLog:
         return None if table is None else self._state_of(table)
 
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
-        """None: a table without mapped columns goes by their names."""
+        """Empty: files are matched by column names."""
         return {}
 
     def commit(self, change: Change) -> int:
         from deltalake.exceptions import DeltaError
 
-        # As it was when it was last asked: the format refuses what does not fit the table of now.
+        # The last known state: Delta rejects the commit if it does not fit the current one.
         table = self._opened or self._table()
         state = None if table is None else self._state_of(table)
         if state is not None and state.commit_count != change.commit_id:
@@ -109,8 +107,7 @@ class DeltaLog:
         if gone and table is not None:
             gone -= set(self._files_of(table))
         if gone:
-            # Another program has rewritten the files: this commit would add their rows a second
-            # time.
+            # Another program has rewritten the files: this commit would duplicate their rows.
             raise self._taken(change)
         read_version = -1 if state is None else state.version
         try:
@@ -142,7 +139,7 @@ class DeltaLog:
         return self._files_of(self._current() if version is None else self._at(version))
 
     def version_at(self, time_ms: int) -> int:
-        # By what the entries say: delta-rs goes by the times of their files, which a copy changes.
+        # By timestamps in the entries: delta-rs uses modification times, which a copy changes.
         for one in self._asked(self._current().history):
             if one.get("timestamp", time_ms + 1) <= time_ms:
                 return int(one["version"])
@@ -158,13 +155,13 @@ class DeltaLog:
         self._restore_columns()
 
     def _remove_torn(self) -> None:
-        """Removes an entry and a checkpoint that a power cut has left half-written."""
+        """Removes a log entry and a checkpoint that a power failure left incomplete."""
         names = self._store.names(LOG_DIRECTORY)
         entries = [name for name in names if _ENTRY_NAME.fullmatch(name)]
         while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
             self._store.remove(f"{LOG_DIRECTORY}/{entries.pop()}")
         if entries:
-            # Others sync nothing, and none may be lost that comes before a commit of ours.
+            # Other programs do not sync, and entries before a commit of ours must not be lost.
             self._store.sync([f"{LOG_DIRECTORY}/{one}" for one in entries])
         checkpoints = [name for name in names if _CHECKPOINT_NAME.fullmatch(name)]
         if checkpoints and not self._is_parquet(f"{LOG_DIRECTORY}/{checkpoints[-1]}"):
@@ -231,12 +228,13 @@ class DeltaLog:
         added = [self._add(change, parts) for parts in whole_files(change.added)]
         schema = _grown(table, change) if change.added else table.schema()
         if removed and schema != table.schema():
-            # The library takes no removed files beside another schema. Killed after this, a table
-            # has files with narrower types than its columns, until `_restore_columns`.
+            # The library cannot remove files and change the schema in one transaction. After a
+            # crash here, a table has files with narrower types than its columns, until
+            # `_restore_columns`.
             self._replace_columns(table, schema, change.commit_id)
             if schema != table.schema():
                 raise self._taken(change)
-        # Of the two only that which overwrites takes another schema; it replaces no file here.
+        # Only mode "overwrite" accepts another schema; with this filter it replaces no file.
         is_as_before = schema == table.schema()
         table.create_write_transaction(
             [*removed, *added],
@@ -262,10 +260,10 @@ class DeltaLog:
         self._store.sync([_entry_path(table.version())])
 
     def _restore_columns(self) -> None:
-        """Restores the columns that a killed writer had made wider for files that did not come.
+        """Restores columns that a crashed writer widened before it committed the files.
 
-        In an object store a writer may be about to bring them: the format then refuses its commit,
-        which it begins again, or this.
+        In an object store another writer may still be about to commit them: Delta then rejects
+        either that commit, which starts again, or this one.
         """
         from deltalake import Schema
         from deltalake.exceptions import DeltaError
@@ -299,9 +297,9 @@ class DeltaLog:
         )
 
     def _version_made(self, change: Change) -> int:
-        """Raises `CommitTakenError` unless the commit of that number is this one.
+        """Returns the version of this commit; raises `CommitTakenError` if another writer made it.
 
-        It may be although an error came back: when the answer to a first try was lost.
+        This commit may have succeeded in spite of an error, if the response was lost.
         """
         found = self.history(change.commit_id)
         if found and found[0].facts == change.facts:
@@ -310,12 +308,12 @@ class DeltaLog:
 
     def _taken(self, change: Change) -> CommitTakenError:
         return CommitTakenError(
-            f"{self._store.address}: another writer has made commit {change.commit_id} meanwhile, "
+            f"{self._store.address}: another writer has made commit {change.commit_id}, "
             f"or replaced its files, and nothing was changed; run it again"
         )
 
     def _checkpoint(self, table: "DeltaTable", version: int) -> None:
-        """Writes a checkpoint durably; only then may the log's older entries be removed."""
+        """Writes a checkpoint durably, before older entries of the log are removed."""
         self._asked(table.create_checkpoint)
         mine = f"{version:020d}.checkpoint."
         made = [name for name in self._store.names(LOG_DIRECTORY) if name.startswith(mine)]
@@ -323,7 +321,7 @@ class DeltaLog:
         self._asked(table.cleanup_metadata)
 
     def _sync_entries(self, first: int, last: int) -> None:
-        """Makes entries durable, also those of other writers."""
+        """Syncs log entries, including those of other writers."""
         self._store.sync([_entry_path(one) for one in range(first, last + 1)])
 
     def _table(self) -> "DeltaTable | None":
@@ -391,7 +389,7 @@ def _schema(schema: "pa.Schema") -> "Schema":
 
 
 def _grown(table: "DeltaTable", change: Change) -> "Schema":
-    """The table's columns with new ones, new fields of values, and wider types."""
+    """The table's columns with new columns and fields, and wider types."""
     import pyarrow as pa
 
     has = table.schema()
@@ -405,7 +403,7 @@ def _properties(change: Change) -> "CommitProperties":
 
     versions = {COMMITS: change.commit_id, **change.next_offsets}
     if change.removed:
-        # So that the format refuses to take back columns that these files are about.
+        # So that Delta rejects a restoration of columns that these files need.
         versions[WIDENING] = change.commit_id
     counts = len(versions) + len(whole_files(change.added)) + len(whole_files(change.removed))
     return CommitProperties(
@@ -434,11 +432,11 @@ def _committed(fields: Mapping[str, Any]) -> Committed:
 
 
 def _statistics(parts: Sequence[DataFile]) -> dict[str, Any]:
-    """Returns the statistics by which readers skip files without matching rows."""
+    """The statistics with which readers skip files without matching rows."""
     lowest, highest = (dict[str, Any](one) for one in bounds(parts))
     if "timestamp" in lowest:
         lowest["timestamp"] = _time(lowest["timestamp"])
-        # Statistics store milliseconds, and Kafka's timestamps are no finer.
+        # Statistics have milliseconds, like Kafka's timestamps.
         highest["timestamp"] = _time(highest["timestamp"] + 999)
     return {
         "numRecords": sum(one.row_count for one in parts),
@@ -454,7 +452,9 @@ def _time(time_us: int) -> str:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether an entry of the log is all that was written; of others, whether it is JSON."""
+    """Whether a log entry is complete: by the number of
+    actions, or for other programs by its JSON.
+    """
     try:
         actions = list(_actions(content))
     except ValueError:
@@ -474,7 +474,7 @@ def _actions(content: bytes) -> Iterator[dict[str, Any]]:
     for line in content.splitlines():
         action = json.loads(line)
         if not isinstance(action, dict):
-            raise ValueError("no action of a log")
+            raise ValueError("not an action of a log")
         yield action
 
 

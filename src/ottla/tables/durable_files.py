@@ -1,7 +1,8 @@
-"""Files that pyiceberg writes, made durable where they lie on a disk of this machine.
+"""Syncs the files that pyiceberg writes to a disk of this machine.
 
-pyiceberg syncs none of them, and its catalog names them at once. So each is synced as it is closed,
-and its directory too: what a catalog names after a power cut is there.
+pyiceberg does not sync files, and its catalog refers to them at once. So each file and its
+directory are synced when it is closed, and a catalog never refers to a file that a power failure
+removed.
 """
 
 import io
@@ -14,7 +15,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 
 class DurableFileIO(PyArrowFileIO):
-    """Selected in pyiceberg by its import path (`py-io-impl`)."""
+    """The class that pyiceberg loads by its import path (`py-io-impl`)."""
 
     def new_output(self, location: str) -> Any:
         path = local_path(location)
@@ -22,7 +23,7 @@ class DurableFileIO(PyArrowFileIO):
 
 
 def local_path(location: str) -> str | None:
-    """The path that a location names, or `None` for one in an object store."""
+    """The local path of a location; `None` for one in an object store."""
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):
         return None

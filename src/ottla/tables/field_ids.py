@@ -1,6 +1,6 @@
-"""Numbers of columns and of the fields in them, by which Iceberg's readers find them in files.
+"""The ids of columns and nested fields, by which Iceberg readers find them in files.
 
-Names are paths as Iceberg has them: `value.at`, `headers.element.key`, `tags.value` of a map.
+Names are Iceberg's paths: `value.at`, `headers.element.key`, `tags.value` in a map.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ID = b"PARQUET:field_id"
-"""Arrow's name for it, in the metadata of a field."""
+"""Arrow's key for a field id, in the metadata of a field."""
 
 
 def with_field_ids(schema: "pa.Schema", ids: Mapping[str, int]) -> "pa.Schema":
-    """The columns with these numbers, and no others: files that are copied may have had some."""
+    """The schema with exactly these ids: copied files may have others."""
     import pyarrow as pa
 
     return pa.schema([_numbered(field, field.name, ids) for field in schema])

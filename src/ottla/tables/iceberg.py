@@ -1,15 +1,15 @@
-"""A table's log in the format of Apache Iceberg, by the package `pyiceberg`.
+"""A table in Apache Iceberg's format, with the package `pyiceberg`.
 
-Loads make each commit with one snapshot: files added and removed with their statistics, and the
-facts for the ledger in the snapshot's summary. The number of commits and the next offset of each
-partition are properties of the table, changed together with the snapshot. A catalog takes a commit
-only on top of the snapshot that it was made for; after commits of others (compaction, expiry) it
-is made again on top of theirs, unless one of them was of the same number.
+Each commit is one snapshot: added and removed files with statistics, and the ledger's facts in the
+snapshot's summary. The number of commits and the next offset of each partition are table
+properties, changed together with the snapshot. A catalog accepts a commit only on top of the
+snapshot for which it was made; after commits of other programs (compaction, expiry) it is repeated
+on top of theirs, unless another writer made the commit of the same number.
 
-Files are written with the identifiers that the table's columns have, or will have once the commit
-is made; it is refused if by then they have others. For files without them, which earlier loads
-wrote, the table has a mapping of names. Where the catalog
-is not configured for pyiceberg, it is a SQLite file of this machine (`catalog_directory`).
+Files are written with the field ids that the table's columns have, or will have after the commit;
+the commit is rejected if the ids have changed by then. For files without ids, written by earlier
+versions, the table has a name mapping. If pyiceberg is not configured for the catalog, it is a
+SQLite file on this machine (`catalog_directory`).
 """
 
 import json
@@ -58,7 +58,7 @@ FACTS = "ottla.facts"
 _ADDRESS = re.compile(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
 _TRIES = 10
 _PROPERTIES = {
-    # Each commit writes all of the metadata again.
+    # Each commit writes the complete metadata.
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
     TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
 }
@@ -73,13 +73,13 @@ class IcebergLog:
     is_widened_by_readers = True
 
     def __init__(self, address: str) -> None:
-        """Asks the catalog where the table lies, or would lie; makes nothing there."""
+        """Asks the catalog for the table's location, or its future one; creates nothing there."""
         found = _ADDRESS.fullmatch(address)
         if found is None:
             raise UserError(f"{address}: write iceberg://CATALOG/NAMESPACE.TABLE")
         self._address = address
         self._name = found[2]
-        """Of the table in its catalog, with the namespace."""
+        """The table's name in the catalog, including the namespace."""
         self._catalog = self._asked(
             lambda: _opened_catalog(found[1], self._name.rpartition(".")[0])
         )
@@ -88,7 +88,7 @@ class IcebergLog:
             metadata = self._asked(self._staged).table_metadata if table is None else table.metadata
         except NoSuchNamespaceError as error:
             raise UserError(
-                f"{address}: the catalog has no such namespace; make it with: "
+                f"{address}: the catalog has no such namespace; create it with: "
                 f"pyiceberg --catalog {found[1]} create namespace {found[2].rpartition('.')[0]}"
             ) from error
         self._location = metadata.location.rstrip("/")
@@ -119,9 +119,10 @@ class IcebergLog:
             except Exception as error:
                 if _version(self._table()) == _version(table):
                     raise self._failure(error) from error
-                # Others have committed, or this commit was made and the answer lost.
-        # Not as taken, of which the files are removed: the last answer may be a lost one too.
-        raise UserError(f"{self._address}: others commit all the time; run it again")
+                # Other programs have committed, or this commit succeeded and the response was lost.
+        # Not `CommitTakenError`, after which the files are removed: the last commit may have
+        # succeeded.
+        raise UserError(f"{self._address}: other programs commit all the time; run it again")
 
     def history(self, since_commit: int) -> list[Committed]:
         found = []
@@ -141,7 +142,7 @@ class IcebergLog:
         if version is not None:
             snapshot = table.snapshot_by_id(version)
             if snapshot is None:
-                raise UserError(f"{self._address} has no snapshot {version}, or none any more")
+                raise UserError(f"{self._address} has no snapshot {version}; it may have expired")
         found = self._files_of(table, snapshot)
         fields = [table.schema().find_field(name) for name in ("partition", "offset")]
 
@@ -152,7 +153,7 @@ class IcebergLog:
                 for field in fields
                 if field.field_id in known
             ]
-            # A file from another program may lack statistics.
+            # Files of other programs may lack statistics.
             return len(lowest) < len(fields), lowest, file.file_path
 
         return [self._relative(one.file_path) for one in sorted(found, key=place)]
@@ -193,7 +194,7 @@ class IcebergLog:
         return found
 
     def _try(self, table: Table | None, change: Change) -> None:
-        """Raises whatever pyiceberg does; then nothing is changed, or the answer was lost."""
+        """Tries the commit once; after an error of pyiceberg it may or may not have succeeded."""
         transaction = self._staged(self._location) if table is None else _OneTry(table)
         _grow(transaction, change)
         ids = index_by_name(transaction.table_metadata.schema())
@@ -213,13 +214,17 @@ class IcebergLog:
         transaction.commit_transaction()
 
     def _staged(self, location: str | None = None) -> CreateTableTransaction:
-        """Stages the creation of a table with its first commit, if there is no table by then."""
+        """Stages the creation of the table with its first
+        commit, which fails if it exists by then.
+        """
         return self._catalog.create_table_transaction(
             self._name, Schema(), location, properties=_PROPERTIES
         )
 
     def _there(self, table: Table | None, removed: Sequence[DataFile]) -> list[IcebergFile]:
-        """The table's own files of those; raises `CommitTakenError` when others took some."""
+        """The table's files to be removed; raises
+        `CommitTakenError` if one is no longer current.
+        """
         wanted = {one.path for one in removed}
         if table is None or not wanted:
             return []
@@ -261,9 +266,9 @@ class IcebergLog:
         )
 
     def _version_made(self, change: Change) -> int:
-        """Raises `CommitTakenError` unless the commit of that number is this one.
+        """Returns the version of this commit; raises `CommitTakenError` if another writer made it.
 
-        It may be although an error came back: when the answer to a first try was lost.
+        This commit may have succeeded in spite of an error, if the response was lost.
         """
         found = self.history(change.commit_id)
         if found and found[0].facts == change.facts:
@@ -272,7 +277,7 @@ class IcebergLog:
 
     def _taken(self) -> CommitTakenError:
         return CommitTakenError(
-            f"{self._address}: another writer has made this commit meanwhile, or replaced its "
+            f"{self._address}: another writer has made this commit, or replaced its "
             f"files, and nothing was changed; run it again"
         )
 
@@ -296,7 +301,7 @@ class IcebergLog:
         )
 
     def _data_until(self, time_ms: int) -> list[str]:
-        """Data files that were written until then, the table's or not."""
+        """Data files written until then, including those not in the table."""
         files = self.store.find("data")
         asked = [self.store.arrow_path(one.path) for one in files]
         found = zip(files, self.store.arrow().get_file_info(asked), strict=True)
@@ -339,7 +344,9 @@ class IcebergLog:
 
 
 class _OneTry(Transaction):
-    """Not repeated by pyiceberg on top of whatever others committed, rows twice or not."""
+    """A transaction that pyiceberg does not repeat on top of other commits, which could duplicate
+    rows.
+    """
 
     def commit_transaction(self) -> Table:
         requirements = (*self._requirements, AssertTableUUID(uuid=self.table_metadata.table_uuid))
@@ -348,12 +355,12 @@ class _OneTry(Transaction):
 
 
 def catalog_directory(name: str) -> str:
-    """Where the catalog of that name and its tables are, unless pyiceberg is configured for it."""
+    """The directory of the catalog and its tables if pyiceberg is not configured for it."""
     return os.path.join(os.path.expanduser("~"), ".local/share/ottla/iceberg", name)
 
 
 def _opened_catalog(name: str, namespace: str) -> Catalog:
-    """That of this machine is made, with the namespace, where it is not there."""
+    """Opens the catalog; creates the one on this machine and the namespace if missing."""
     io = {"py-io-impl": f"{DurableFileIO.__module__}.{DurableFileIO.__qualname__}"}
     configured: Mapping[str, Any] | None = Config().get_catalog_config(name)
     if configured:
@@ -367,7 +374,7 @@ def _opened_catalog(name: str, namespace: str) -> Catalog:
 
 
 def _grow(transaction: Transaction, change: Change) -> None:
-    """Adds the columns that are new, and new fields of values; to a new table all of them."""
+    """Adds new columns and new fields; all of them to a new table."""
     if not change.added and transaction.table_metadata.schema().fields:
         return
     is_new = not transaction.table_metadata.schema().fields
@@ -393,7 +400,7 @@ def _version(table: Table | None) -> int | None:
 
 
 def _lineage(table: Table) -> Iterator[Snapshot]:
-    """What the table was, newest first; what was expired ends it."""
+    """The current snapshot and its ancestors, newest first, as far as they have not expired."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield snapshot
@@ -402,7 +409,7 @@ def _lineage(table: Table) -> Iterator[Snapshot]:
 
 
 def _current_since(table: Table, time_ms: int) -> list[Snapshot]:
-    """The snapshots that were the table then or later, and those that have a name."""
+    """The snapshots that were current at `time_ms` or later, and those with a name."""
     named = {one.snapshot_id for one in table.metadata.refs.values()}
     found = [one for one in table.metadata.snapshots if one.snapshot_id in named]
     for snapshot in _lineage(table):

@@ -1,8 +1,8 @@
-"""The layout of a table's rows: pinned in its marker by the first load, and unchanged since.
+"""The layout of a table's rows, which the first load pins.
 
-A table is raw or decoded, and its files lie in directories by time or do not. Later loads need not
-say so again; one that says otherwise is refused, except that a schema may grow
-(`values.schema.check_evolution`). Each schema is kept with the commit from which it was used.
+A table is raw or decoded, with or without directories by time. Later loads need not repeat the
+options; different ones are an error, except that a schema may grow
+(`values.schema.check_evolution`). Each schema is stored with the commit from which it was used.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ from ottla.tables.values.schema import check_evolution, type_text
 
 TIMESTAMP_COLUMN = "timestamp"
 UPSERT_KEY = "key"
-"""By what rows are updated, where they are: by the record's key, as Kafka compacts."""
+"""Rows are updated by the record's key, as in Kafka's compaction."""
 
 
 def table_schema(value: str = "binary", key: str = "binary", header: str = "") -> str:
-    """What a load writes, in Spark's words: the record, and where it comes from."""
+    """The columns that a load writes, in Spark's notation: the record and its origin."""
     of_headers = f"header {header}, " if header else ""
     return (
         f"key {key}, value {value}, partition int, offset bigint, timestamp timestamp, "
@@ -41,7 +41,7 @@ class PartitionUnit(Enum):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Directories' names, outermost first, and the pattern (of strftime) of their values."""
+        """Names of directories, outermost first, and the strftime pattern of their values."""
         if self is PartitionUnit.DAY:
             return {"day": "%Y-%m-%d"}
         return {"day": "%Y-%m-%d", "hour": "%H"}
@@ -49,7 +49,9 @@ class PartitionUnit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioning:
-    """By which time, in UTC: that of the record, or a timestamp in its value (`value.at`)."""
+    """The time by which files are partitioned, in UTC: the record's, or a timestamp in its value
+    (`value.at`).
+    """
 
     unit: PartitionUnit
     column: str = TIMESTAMP_COLUMN
@@ -71,16 +73,16 @@ class PinnedDecoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """No decodings: keys and values are loaded as the bytes that they are."""
+    """The layout of a table; without `decodings` keys and values are loaded as bytes."""
 
     decodings: tuple[PinnedDecoding, ...] = ()
     partitioning: Partitioning | None = None
     is_latest: bool = False
-    """Whether the table has the latest row of each key, instead of a row for each record."""
+    """Whether the table has only the latest row of each key, instead of a row for each record."""
 
     @property
     def decoding(self) -> Decoding | None:
-        """That of values which is in use."""
+        """The current decoding of values."""
         return self.record_decoding.value
 
     @property
@@ -89,12 +91,12 @@ class TableLayout:
 
     @property
     def is_inferred(self) -> bool:
-        """Whether the schema is still to be found, from the first records."""
+        """Whether the schema must still be inferred from the first records."""
         return self.decoding is not None and not self.decoding.schema
 
     @property
     def decoded_types(self) -> Mapping[str, Any]:
-        """The Arrow types of the columns that are decoded, by their names."""
+        """The Arrow types of decoded columns, by name."""
         return RecordDecoder(self.record_decoding).types
 
     @property
@@ -105,17 +107,17 @@ class TableLayout:
 
     @property
     def row_schema(self) -> str:
-        """The columns, in Spark's words."""
+        """The columns in Spark's notation."""
         return table_schema(**{name: type_text(one) for name, one in self.decoded_types.items()})
 
     @property
     def value_type(self) -> str:
-        """The type of the column `value`, in Spark's words."""
+        """The type of the column `value` in Spark's notation."""
         decoding = self.decoding
         return "binary" if decoding is None else type_text(open_decoder(decoding).type)
 
     def decoding_of(self, commit_id: int) -> Decoding | None:
-        """How that commit decoded its values."""
+        """How the commit decoded its values."""
         return self.record_decoding_of(commit_id).value
 
     def record_decoding_of(self, commit_id: int) -> RecordDecoding:
@@ -128,24 +130,26 @@ RAW = TableLayout()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """The layout that a load asks for; `None`: the table's, or for a new table none."""
+    """The layout that a load requests; `None` keeps the table's, or means none for a new table."""
 
     is_raw: bool = False
     decoding: Decoding | None = None
-    """A schema that is empty: JSON's, from the first records, and later the table's own."""
+    """With an empty schema, JSON's is inferred from the first records, and later the table's is
+    used.
+    """
     key: Decoding | None = None
     header: str = ""
-    """Columns of headers, in Spark's words; empty: what the table has."""
+    """The columns of headers in Spark's notation; empty keeps the table's."""
     partitioning: Partitioning | None = None
     is_latest: bool = False
     is_growing: bool = False
-    """Whether fields of JSON that the schema does not name become columns."""
+    """Whether JSON fields that are not in the schema become columns."""
     login: RegistryLogin | None = None
-    """For the registry of the schemas; it is kept nowhere."""
+    """The login for the schema registry; never stored."""
 
 
 def first_layout(asked: LayoutOptions) -> TableLayout:
-    """The layout of a new table; raises `UserError` when it cannot be had."""
+    """The layout of a new table; raises `UserError` for an impossible one."""
     decodings: tuple[PinnedDecoding, ...] = ()
     wanted = RecordDecoding(value=asked.decoding, key=asked.key, header=asked.header)
     if not wanted.is_raw:
@@ -154,7 +158,7 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
             if one is not None:
                 check_decoding(one)
     if asked.is_latest and asked.key is not None:
-        raise UserError("rows are updated by the bytes of their keys: leave --decode-key out")
+        raise UserError("rows are updated by the bytes of their keys: leave out --decode-key")
     layout = TableLayout(
         decodings=decodings, partitioning=asked.partitioning, is_latest=asked.is_latest
     )
@@ -174,16 +178,16 @@ def _pinned(commit_id: int, decoding: RecordDecoding) -> PinnedDecoding:
 
 
 def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> TableLayout:
-    """The layout that a table has from a commit on; raises `UserError` when it may not."""
+    """The layout from a commit on; raises `UserError` for a change that is not allowed."""
     if asked.partitioning not in (None, pinned.partitioning):
         raise UserError(
-            f"the table's files are parted {_partitioning_text(pinned.partitioning)}; that stays "
-            f"as the first load had it (leave --partition-by out, or load into another directory)"
+            f"the table's files are partitioned {_partitioning_text(pinned.partitioning)}, which "
+            f"cannot change (leave out --partition-by, or load into another directory)"
         )
     if asked.is_latest and not pinned.is_latest:
         raise UserError(
-            "the table has a row for each record, and stays so (leave --upsert-by out, or load "
-            "into another directory)"
+            "the table has a row for each record, which cannot change (leave out --upsert-by, or "
+            "load into another directory)"
         )
     if asked.is_raw and pinned.decoding is not None:
         raise UserError(
@@ -206,7 +210,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
 
 
 def _next_decoding(has: Decoding | None, asked: Decoding | None, what: str) -> Decoding | None:
-    """What a table's values or keys are decoded as from now on; raises `UserError`."""
+    """The decoding of a table's values or keys from now on; raises `UserError`."""
     wanted = asked
     if wanted is not None and has is not None and not wanted.schema:
         wanted = replace(wanted, schema=has.schema, message=has.message)
@@ -217,20 +221,20 @@ def _next_decoding(has: Decoding | None, asked: Decoding | None, what: str) -> D
     if has is None or has.format is not wanted.format:
         words = "raw" if has is None else f"decoded as {has.format.value}"
         raise UserError(
-            f"the table's {what} are {words}, and stay so; load into another directory to have "
+            f"the table's {what} are {words}, which cannot change; load into another directory for "
             f"{wanted.format.value}"
         )
     if wanted.envelope is not has.envelope:
         raise UserError(
-            f"the table was loaded with --envelope {has.envelope.value}, and that "
-            f"stays so; load into another directory to have --envelope {wanted.envelope.value}"
+            f"the table was loaded with --envelope {has.envelope.value}, which "
+            f"cannot change; load into another directory for --envelope {wanted.envelope.value}"
         )
     check_decoding(wanted)
     return wanted
 
 
 def layout_fields(layout: TableLayout) -> dict[str, Any]:
-    """As the marker has it."""
+    """The layout as JSON fields, as in the ledger."""
     fields: dict[str, Any] = {
         "decodings": [_pinned_fields(one) for one in layout.decodings],
         "partitioning": partitioning_fields(layout.partitioning),
@@ -241,7 +245,9 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
 
 
 def _pinned_fields(pinned: PinnedDecoding) -> dict[str, Any]:
-    """Those of values stand beside the commit, as they did before keys were decoded."""
+    """The decoding as JSON fields; that of values is on
+    the top level, as before keys were decoded.
+    """
     values = {"format": None} if pinned.decoding is None else _decoding_fields(pinned.decoding)
     fields: dict[str, Any] = {"since_commit": pinned.since_commit, **values}
     if pinned.key is not None:
@@ -272,14 +278,14 @@ def partitioning_fields(partitioning: Partitioning | None) -> dict[str, str] | N
 
 
 def parse_partitioning(fields: Mapping[str, Any] | None) -> Partitioning | None:
-    """The inverse; raises as `parse_layout` does."""
+    """The inverse of `partitioning_fields`; raises as `parse_layout` does."""
     if fields is None:
         return None
     return Partitioning(unit=PartitionUnit(fields["unit"]), column=str(fields["column"]))
 
 
 def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
-    """The inverse; raises `ValueError`, `TypeError` or `KeyError` for anything else."""
+    """The inverse of `layout_fields`; raises `ValueError`, `TypeError` or `KeyError`."""
     return TableLayout(
         decodings=tuple(_parse_pinned(one) for one in fields["decodings"]),
         partitioning=parse_partitioning(fields["partitioning"]),
@@ -313,7 +319,7 @@ def _parse_decoding(fields: Mapping[str, Any]) -> Decoding:
 
 
 def check_partitioning(layout: TableLayout) -> None:
-    """Raises `UserError` unless the column is the record's time, or a timestamp in its value."""
+    """Raises `UserError` unless the column is the record's timestamp or one in its value."""
     import pyarrow.types as types
 
     if layout.partitioning is None or layout.partitioning.column == TIMESTAMP_COLUMN:
@@ -322,13 +328,13 @@ def check_partitioning(layout: TableLayout) -> None:
     kind = _field_type(kind, layout.partitioning.column)
     if kind is None or not types.is_timestamp(kind):
         raise UserError(
-            f"--partition-field {layout.partitioning.column}: that is no timestamp of the rows; "
-            f"there is timestamp, the record's, and what the values' schema calls so (value.at)"
+            f"--partition-field {layout.partitioning.column}: this is not a timestamp column; use "
+            f"timestamp, the record's, or a timestamp in the values' schema (value.at)"
         )
 
 
 def _field_type(value: Any, path: str) -> Any:
-    """The type of `value.at` in a struct `value`; `None` where there is no such field."""
+    """The type of `value.at` in the struct `value`; `None` if there is no such field."""
     import pyarrow.types as types
 
     first, *names = path.split(".")
@@ -342,5 +348,5 @@ def _field_type(value: Any, path: str) -> Any:
 
 def _partitioning_text(partitioning: Partitioning | None) -> str:
     if partitioning is None:
-        return "into no directories by time"
+        return "without directories by time"
     return f"by {partitioning.unit.value} of {partitioning.column}"

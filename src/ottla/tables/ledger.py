@@ -1,10 +1,10 @@
-"""The ledger: facts that a table's log cannot express, in one JSON document for each commit.
+"""The ledger: facts of each commit that a table's log cannot express, in JSON.
 
-Format page: docs/format/table-ledger.md. An entry is written after its commit, with the facts that
-stand in the log's own history as well, so that of a crash in between nothing is lost: the next
-writer copies them (`TableDirectory.claim`). Cleaning up that history does not touch the ledger.
-After `ROLLED` commits their entries become one file, which ends with what they come to, so a table
-is opened by reading the last of those files and the entries since.
+Format page: docs/format/table-ledger.md. An entry is written after its commit, which also has these
+facts in the log's history: after a crash in between, the next writer copies them
+(`TableDirectory.claim`). Cleaning up that history does not affect the ledger. After every `ROLLED`
+commits their entries are combined in one file that ends with the sum of all entries, so opening a
+table reads only the end of the last such file and the later entries.
 """
 
 import json
@@ -30,23 +30,23 @@ from ottla.tables.store import TableStore
 
 LEDGER_DIRECTORY = "_ottla/ledger"
 ROLLED = 100
-"""Commits whose entries share a file once there are as many."""
+"""The number of commits whose entries are combined in one file."""
 
 _NAME = re.compile(r"(\d{20})\.(jsonl|json)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The sum of all entries: all that the next commit must know of them."""
+    """The sum of all entries, which the next commit needs."""
 
     commit_count: int = 0
     layout: TableLayout = RAW
     loaded: Mapping[int, LoadedPartition] = field(default_factory=dict)
-    """By partition, the last load's; the next one begins at its end."""
+    """The last load by partition; the next load begins at its end."""
     row_size: float | None = None
-    """Bytes of Parquet to a row, by the last commit with rows."""
+    """Bytes of Parquet per row in the last commit with rows."""
     asked_ms: int | None = None
-    """When a load last asked the log where it ends."""
+    """When a load last read the log's end offsets."""
 
     def after(self, entry: LedgerEntry) -> "Head":
         asked = [one for one in (self.asked_ms, entry.asked_ms) if one is not None]
@@ -60,7 +60,7 @@ class Head:
 
 
 class Ledger:
-    """The entries of one table, from the first commit on; those read before are remembered."""
+    """The entries of a table from its first commit on; entries are cached once read."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -83,7 +83,7 @@ class Ledger:
         return head
 
     def entries(self) -> list[LedgerEntry]:
-        """All of them, oldest first; raises `CorruptionError` for one missing or damaged."""
+        """All entries, oldest first; raises `CorruptionError` if one is missing or damaged."""
         rolled, single = self._names()
         for first in rolled:
             if len(self._known) < first + ROLLED:
@@ -99,13 +99,13 @@ class Ledger:
         return list(self._known)
 
     def append(self, entry: LedgerEntry) -> None:
-        """Adds an entry, durably; of a repair again, with the same content."""
+        """Writes an entry durably; a repair may write the same entry again."""
         self._store.replace(_entry_path(entry.commit_id), format_entry(entry))
         if (entry.commit_id + 1) % ROLLED == 0:
             self._roll_up(entry.commit_id + 1 - ROLLED)
 
     def _roll_up(self, first: int) -> None:
-        """Puts the last entries into one file; killed before the end, it leaves them twice."""
+        """Combines the last entries in one file; after a crash entries may be in both places."""
         entries = [self._single(one) for one in range(first, first + ROLLED)]
         lines = [format_entry(one) for one in entries]
         lines.append((json.dumps(_head_fields(self.head())) + "\n").encode())
@@ -116,7 +116,7 @@ class Ledger:
                 self._store.remove(_entry_path(commit_id))
 
     def _names(self) -> tuple[list[int], list[int]]:
-        """First commits of rolled-up files, and commits with one of their own, in order."""
+        """First commits of combined files, and commits with a separate file, in order."""
         rolled: list[int] = []
         single: list[int] = []
         for name in self._store.names(LEDGER_DIRECTORY):
@@ -139,7 +139,7 @@ class Ledger:
         path = _entry_path(commit_id)
         entry = parse_entry(f"{self._store.address}/{path}", self._store.read(path))
         if entry.commit_id != commit_id:
-            raise self._damaged(path, f"it says that it is commit {entry.commit_id}")
+            raise self._damaged(path, f"it is the entry of commit {entry.commit_id}")
         return entry
 
     def _lines(self, first: int) -> list[bytes]:
@@ -159,7 +159,9 @@ class Ledger:
 
 
 def _entry_path(commit_id: int) -> str:
-    """Twenty digits, as Kafka names its segments, so that names sort as numbers do."""
+    """The entry's file; twenty digits, as in Kafka's
+    segment names, so that names sort by number.
+    """
     return f"{LEDGER_DIRECTORY}/{commit_id:020d}.json"
 
 

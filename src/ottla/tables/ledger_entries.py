@@ -1,7 +1,7 @@
-"""The entries of a table's ledger: one for each commit, in JSON.
+"""The entries of a table's ledger, one for each commit, in JSON.
 
-Format page: docs/format/table-ledger.md. Kafka has no counterpart: this is the table's side of
-exactly once, as a consumer group's committed offsets are the broker's.
+Format page: docs/format/table-ledger.md. Kafka has no counterpart: exactly-once loading stores its
+offsets with the table, as consumer groups store theirs in the broker.
 """
 
 import base64
@@ -21,10 +21,10 @@ from ottla.record.batch_roll_up import BatchRollUp
 FORMAT_NAME = "ottla load manifest"
 FORMAT_VERSION = 2
 READ_VERSIONS = (1, 2)
-"""An entry of version 1 is a load, and lacks what version 2 added."""
+"""An entry of version 1 is a load and lacks the fields added by version 2."""
 
 QUARANTINE_DIRECTORY = "_ottla/quarantine"
-"""Files with `FileRole.QUARANTINE`, where no vacuum of any engine looks."""
+"""The directory of files with `FileRole.QUARANTINE`, which no engine's vacuum touches."""
 
 _COMMIT_DIRECTORY = re.compile(r"/[a-z]+-(\d{20})-")
 _Value = TypeVar("_Value")
@@ -36,9 +36,9 @@ class Action(Enum):
     LOAD = "load"
     """Added new records of the log."""
     RERUN = "rerun"
-    """Read ranges again that the table had, and put them in place of their rows."""
+    """Read ranges again, and replaced the rows in them."""
     COMPACT = "compact"
-    """Put the same rows into fewer files."""
+    """Rewrote the same rows into fewer files."""
 
 
 class FileRole(Enum):
@@ -46,14 +46,14 @@ class FileRole(Enum):
 
     ROWS = "rows"
     QUARANTINE = "quarantine"
-    """Records that could not be made into rows: none of the table's, yet accounted for."""
+    """Records that could not be decoded: not part of the table, but accounted for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """The rows of one partition in one Parquet file; a file may have those of several.
+    """The rows of one partition in a Parquet file, which may contain several partitions.
 
-    `path` is relative to the table, `size` that of the whole file in bytes.
+    `path` is relative to the table; `size` is that of the whole file in bytes.
 
     >>> file, = ottla.table.data_files(table)
     >>> file.path, file.row_count, file.partition
@@ -68,37 +68,37 @@ class DataFile:
     last_offset: int
     role: FileRole = FileRole.ROWS
     values: Mapping[str, str] = field(default_factory=dict)
-    """Columns that the directory's name holds instead of the file (`day=2026-01-31`)."""
+    """Columns stored in the directory's name instead of the file (`day=2026-01-31`)."""
     times: tuple[int, int] | None = None
-    """The first and the last timestamp, in microseconds; `None` where not all rows have one."""
+    """The first and last timestamp in microseconds; `None` unless all rows have one."""
     keys: tuple[bytes, bytes] | None = None
-    """Between which all keys lie, both included; only of tables that have one row for each."""
+    """Bounds of all keys, inclusive; only in tables with the latest row of each key."""
     rescued_count: int = 0
-    """Values and keys with something that their schema does not name, which `_rescued` keeps."""
+    """The number of values and keys with fields that are kept in `_rescued`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPartition(OffsetRange):
-    """A range of one partition that was read; after a load, the next starts at `until_offset`."""
+    """A range of one partition that was read; the load after a load begins at `until_offset`."""
 
     topic: str
     topic_id: Uuid | None
     partition: int
     row_count: int
     quarantined_count: int = 0
-    """Records that went into files of `FileRole.QUARANTINE`; `row_count` leaves them out."""
+    """Records in files of `FileRole.QUARANTINE`, which `row_count` excludes."""
     carried_count: int = 0
-    """Rows of other offsets, in either role, that a rerun copied out of the files it replaces."""
+    """Rows at other offsets, in either role, that a rerun copied from the files it replaces."""
     log_end_offset: int | None = None
-    """Where the log ended when it was asked (`LedgerEntry.asked_ms`), open transactions too."""
+    """The log end offset, including open transactions, at `LedgerEntry.asked_ms`."""
     batches: BatchRollUp | None = None
-    """`None` where nothing was read, and from a broker, of which it would be fetched twice."""
+    """`None` if nothing was read, or from a broker, where it would require a second fetch."""
     lost: OffsetRange | None = None
-    """Offsets that retention removed before any load read them, and the caller let go."""
+    """Offsets that retention removed before a load read them, as the caller allowed."""
 
     @property
     def record_count(self) -> int:
-        """The log's committed records in the range."""
+        """The number of committed records in the range."""
         return self.row_count + self.quarantined_count
 
 
@@ -107,9 +107,9 @@ class MergeCounts:
     """The counts of a commit to a table with the latest row of each key."""
 
     upserted: int
-    """Rows that are new, or in place of another."""
+    """Rows that are new or replace another row."""
     superseded: int
-    """Rows of before that went: for another of the same key, or because it was deleted."""
+    """Earlier rows that were replaced by a row of the same key, or deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,23 +119,23 @@ class LedgerEntry:
     commit_id: int
     committed_ms: int
     source: str
-    """Where the records came from, for people."""
+    """The source of the records, for people."""
     partitions: tuple[LoadedPartition, ...]
-    """What was read of the log; empty for `Action.COMPACT`."""
+    """The ranges read from the log; empty for `Action.COMPACT`."""
     files: tuple[DataFile, ...]
     action: Action = Action.LOAD
     replaces: tuple[str, ...] = ()
-    """Paths of files of earlier commits that are the table's no longer."""
+    """Paths of files of earlier commits that are no longer in the table."""
     asked_ms: int | None = None
-    """When the log was asked where it ends."""
+    """When the log's end offsets were read."""
     schema: str | None = None
-    """The columns of `files`, in Spark's words; `None`: those of `layout.table_schema()`."""
+    """The columns of `files` in Spark's notation; `None`: those of `layout.table_schema()`."""
     layout: Mapping[str, Any] | None = None
-    """What rows look like from this commit on (`layout.layout_fields`), if it changes that."""
+    """The layout of rows from this commit on (`layout.layout_fields`), if it changed."""
     version: int | None = None
-    """Which version of the table the commit made; `None` for commits before a conversion."""
+    """The table version of the commit; `None` for commits before a conversion."""
     merged: MergeCounts | None = None
-    """`None` where each record is a row."""
+    """`None` in a table with a row for each record."""
 
     @property
     def row_count(self) -> int:
@@ -143,51 +143,51 @@ class LedgerEntry:
 
 
 def total_size(files: Iterable[DataFile]) -> int:
-    """Bytes of files, of which some may be there several times, once for each partition."""
+    """The bytes of files, which may be listed several times, once for each partition."""
     return sum({file.path: file.size for file in files}.values())
 
 
 def row_size_of(files: Iterable[DataFile]) -> float | None:
-    """Bytes of Parquet to a row; `None` where there are no rows."""
+    """Bytes of Parquet per row; `None` without rows."""
     rows = [file for file in files if file.role is FileRole.ROWS]
     return total_size(rows) / sum(one.row_count for one in rows) if rows else None
 
 
 def inner_place(file: DataFile) -> str:
-    """Where a file lies below its commit's directory: `day=2026-01-31`, or nothing."""
+    """The file's directory below its commit's: `day=2026-01-31`, or nothing."""
     return "/".join(part for part in file.path.split("/")[:-1] if "=" in part)
 
 
 def commit_of(path: str) -> int:
-    """For which commit a file in quarantine was written."""
+    """The commit for which a quarantined file was written."""
     found = _COMMIT_DIRECTORY.search(path)
     return 0 if found is None else int(found[1])
 
 
 def is_of_commit(name: str) -> bool:
-    """Whether that is how the directory of a commit's files is called."""
+    """Whether the name is that of a directory of a commit's files."""
     return _COMMIT_DIRECTORY.match(f"/{name}") is not None
 
 
 def quarantine_of(directory: str) -> str:
-    """Where records go that are no rows, of a commit whose files go into `directory`."""
+    """The directory for quarantined records of a commit whose files are in `directory`."""
     return f"{QUARANTINE_DIRECTORY}/{directory.rpartition('/')[2]}"
 
 
 def changes_of(directory: str) -> str:
-    """Where a commit's tasks put changes that are still to be merged: no commit names them."""
+    """The directory for changes to be merged, whose files no commit names."""
     return f"{directory}/changes"
 
 
 def place_like(file: DataFile, directory: str) -> str:
-    """Where another commit's file goes that takes the place of this one."""
+    """The directory for a file of another commit that replaces this file."""
     if file.role is FileRole.QUARANTINE:
         return quarantine_of(directory)
     return "/".join(one for one in (directory, inner_place(file)) if one)
 
 
 def loaded_partitions(entries: Iterable[LedgerEntry]) -> dict[int, LoadedPartition]:
-    """How far loads have come in each partition, from entries in the order of their commits."""
+    """The last load of each partition, from entries in order."""
     return {
         loaded.partition: loaded
         for entry in entries
@@ -197,7 +197,7 @@ def loaded_partitions(entries: Iterable[LedgerEntry]) -> dict[int, LoadedPartiti
 
 
 def folded_files(entries: Iterable[LedgerEntry]) -> list[DataFile]:
-    """The files that are left of all that entries added, in the order in which they came."""
+    """The files that remain after all additions and replacements, in order of addition."""
     current: dict[str, list[DataFile]] = {}
     for entry in entries:
         for path in entry.replaces:
@@ -208,7 +208,7 @@ def folded_files(entries: Iterable[LedgerEntry]) -> list[DataFile]:
 
 
 def entry_fields(entry: LedgerEntry) -> dict[str, Any]:
-    """An entry in JSON's types."""
+    """An entry as JSON types."""
     fields = {
         "format": FORMAT_NAME,
         "version": FORMAT_VERSION,
@@ -232,24 +232,24 @@ def entry_fields(entry: LedgerEntry) -> dict[str, Any]:
 
 
 def format_entry(entry: LedgerEntry) -> bytes:
-    """One line, as the ledger has it."""
+    """An entry as one line of JSON."""
     return (json.dumps(entry_fields(entry)) + "\n").encode()
 
 
 def parse_entry(path: str, content: bytes) -> LedgerEntry:
-    """An entry from its file; raises `CorruptionError` for anything else."""
+    """Parses an entry; raises `CorruptionError` for invalid content."""
     try:
         fields = json.loads(content)
-        _require(isinstance(fields, dict), "it holds no JSON object")
+        _require(isinstance(fields, dict), "it is not a JSON object")
     except (ValueError, RecursionError) as error:
         raise CorruptionError(path, 0, str(error)) from error
     return parse_fields(path, fields)
 
 
 def parse_fields(path: str, fields: Mapping[str, Any]) -> LedgerEntry:
-    """The inverse of `entry_fields`; raises as `parse_entry` does, naming `path`."""
+    """The inverse of `entry_fields`; raises like `parse_entry`, with `path` in the error."""
     try:
-        _require(fields.get("format") == FORMAT_NAME, "it is no load manifest")
+        _require(fields.get("format") == FORMAT_NAME, "it is not a load manifest")
         known = " and ".join(str(version) for version in READ_VERSIONS)
         _require(
             fields.get("version") in READ_VERSIONS,
@@ -392,7 +392,9 @@ def _each(
     fields: Mapping[str, Any], name: str, parse: Callable[[Mapping[str, Any]], _Value]
 ) -> tuple[_Value, ...]:
     parts = _typed(fields, name, list)
-    _require(all(isinstance(part, dict) for part in parts), f"{name} holds no JSON objects")
+    _require(
+        all(isinstance(part, dict) for part in parts), f"{name} has elements other than objects"
+    )
     return tuple(parse(part) for part in parts)
 
 

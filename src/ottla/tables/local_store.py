@@ -1,8 +1,8 @@
-"""A table in a directory of this machine, or of a disk that several machines share.
+"""A table in a directory of this machine, or of a shared disk.
 
-A crash leaves a small file with its old content or its new one, and perhaps a `.tmp` beside it,
-which the next of the same name uses again; a task that is killed leaves a file with a dot before
-its name, which no reader takes for one of the table's.
+A crash leaves a small file with its old or its new content, and perhaps a `.tmp` file, which the
+next write of the same name reuses. A killed task leaves a file with a dot before its name, which
+readers ignore.
 """
 
 import os
@@ -37,7 +37,7 @@ class LocalStore:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """The lock ends with the process that holds it, however that ends."""
+        """Holds an exclusive lock, which ends with this process."""
         self.make_directories([parent_directory(LOCK)])
         lock = self.file_system.lock(self._at(LOCK))
         if lock is None:
@@ -123,18 +123,19 @@ class LocalStore:
                 yield path
 
     def _make_directory(self, path: str) -> None:
-        """Makes a directory, and its parents where they are missing, so that it lasts."""
+        """Creates a directory and missing parents durably."""
         is_missing = self.file_system.status(path) is None
         if is_missing:
             self._make_directory(parent_directory(path))
             self.file_system.make_directory(path)
         if is_missing or path.startswith(self.address):
-            # Also when it is there: the process that made it may have been killed before this.
+            # Even if it exists: the process that created it may have been killed before it synced
+            # this.
             self.file_system.sync_directory(parent_directory(path))
 
 
 def _directories(paths: Sequence[str]) -> set[str]:
-    """All directories between the table and its files, relative to it, itself (`""`) included."""
+    """All directories between the table and its files, relative to it, including itself (`""`)."""
     found = {""}
     for path in paths:
         while (path := path.rpartition("/")[0]) and path not in found:

@@ -1,10 +1,10 @@
-"""A table in an object store: S3 and what speaks as it does, Google's, Azure's.
+"""A table in an object store: S3 and compatible ones, Google Cloud Storage, Azure.
 
-Through `deltalake`, with which the table's log is written too: one package, and one way to find
-credentials. An object is there whole or not at all, so a kill leaves objects that no log names, and
-parts of uploads, which no listing shows. What is put here is either a file whose name nobody else
-has, or a ledger's entry, of which two writers would put the same; which commit counts is decided by
-the log's conditional puts.
+Uses `deltalake`, which also writes the table's log: one package, and one way to configure
+credentials. Objects are written atomically, so a crash leaves objects that no log names, and
+partial uploads, which are not listed. Objects written here have either a unique name, or are ledger
+entries, which two writers write with the same content; the log's conditional puts decide which
+commit succeeds.
 """
 
 import re
@@ -17,13 +17,13 @@ from ottla.base.extras import needed_for
 from ottla.tables.store import StoredFile
 
 STORAGE_OPTIONS = {"allow_http": "true"}
-"""An endpoint that is given as `http://` is meant so; all others are asked by TLS."""
+"""Allows endpoints given as `http://`; all others use TLS."""
 
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class ObjectStore:
-    """Implements `TableStore`. Credentials are found as `deltalake` finds them."""
+    """Implements `TableStore`. Credentials are configured as for `deltalake`."""
 
     is_shared = True
 
@@ -70,7 +70,7 @@ class ObjectStore:
             return bytes(file.read())
 
     def replace(self, path: str, content: bytes, *, durably: bool = True) -> None:
-        # What goes through no buffer is not handed on as bytes, which is all that delta-rs takes.
+        # Without a buffer the content is not passed on as bytes, which delta-rs requires.
         size = len(content) + 1
         with self._asked(), self._store.open_output_stream(path, buffer_size=size) as file:
             file.write(content)
@@ -107,7 +107,7 @@ class ObjectStore:
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
-        """Reports errors in one line, except those that the caller handles."""
+        """Converts errors to one line, except those that the caller handles."""
         try:
             yield
         except FileNotFoundError:
@@ -117,6 +117,6 @@ class ObjectStore:
 
 
 def one_line(error: Exception) -> str:
-    """What delta-rs says of an error and its causes, below each other and in colors."""
+    """The message of delta-rs, which is on several lines and colored, as one line."""
     lines = _COLOR.sub("", str(error)).replace("\u21b3", "").splitlines()
     return ": ".join(line.strip() for line in lines if line.strip())

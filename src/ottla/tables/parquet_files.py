@@ -1,4 +1,4 @@
-"""One Parquet file of a table: opened where the table lies, identified by its footer, written."""
+"""Reads and writes a table's Parquet files and describes them by their footers."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 ROW_GROUP_SIZE = 64 * 1024 * 1024
-"""Bytes in memory of the rows that are compressed together."""
+"""The size of a row group's rows in memory, in bytes."""
 
 TARGET_SIZE = 128 * 1024 * 1024
-"""Bytes of a file: what engines read in one go."""
+"""The size of a file in bytes that engines read in one task."""
 
 KEY_SIZE = 32
-"""Bytes that bounds of keys have at the most; longer ones are cut."""
+"""The maximum size of key bounds in bytes; longer ones are cut."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZSTD_LEVEL = 3
 _NO_DICTIONARY = ("offset", "value")
-"""Offsets never repeat and values seldom do: their dictionaries are built to be thrown away."""
+"""Offsets never repeat and values seldom do, so their dictionaries would be discarded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetStyle:
-    """How the files of a table are written, besides what is in them."""
+    """How the files of a table are written."""
 
     compression: str = "zstd"
     field_ids: Mapping[str, int] = field(default_factory=dict)
-    """By a column's name, and paths of fields in it, where the table's format numbers them."""
+    """Field ids by the paths of columns and fields, if the table's format uses them."""
 
 
 def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
-    """As one file: a dataset would take columns from the directories' names."""
+    """Opens a single file; a dataset would add columns from directory names."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(store.arrow_path(path), filesystem=store.arrow())
 
 
 def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> list[DataFile]:
-    """The rows of a data file, by partition, as its footer describes them.
+    """The rows of a data file by partition, from its footer.
 
-    No row group that ottla writes has rows of two partitions. Of a file that another engine wrote,
-    the columns are read. Raises `TaskError` when the footer does not say what is needed.
+    Ottla writes no row group with rows of two partitions. For a file of another engine, the columns
+    are read. Raises `TaskError` if the footer lacks required statistics.
     """
     file_system, place = store.arrow(), store.arrow_path(path)
     with file_system.open_input_file(place) as opened:
@@ -91,7 +91,7 @@ def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> lis
 
 
 def _joined(one: DataFile, other: DataFile) -> DataFile:
-    """Joins the facts about two row groups of one partition."""
+    """Combines two row groups of one partition."""
     times = None
     if one.times is not None and other.times is not None:
         times = min(one.times[0], other.times[0]), max(one.times[1], other.times[1])
@@ -128,10 +128,9 @@ def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
 
 
 class ParquetOutput:
-    """A file that is being written. It is there, under its name, after `close`.
+    """A file that is being written; it exists under its name after `close`.
 
-    A caller that writes rows in order of a column passes `sorted_by`, which the footer records for
-    readers.
+    `sorted_by` names the column by which the caller sorts rows; the footer records it.
     """
 
     def __init__(
@@ -146,7 +145,7 @@ class ParquetOutput:
         self._partition = 0
         self._held: list[pa.RecordBatch] = []
         self.held_size = 0
-        """Bytes of rows that are no row group yet."""
+        """Bytes of rows that are not in a row group yet."""
 
     def __enter__(self) -> "ParquetOutput":
         return self
@@ -158,7 +157,7 @@ class ParquetOutput:
             self._stack.__exit__(*error)
 
     def write(self, rows: "pa.RecordBatch", partition: int = 0) -> None:
-        """Writes rows of one partition; no row group holds rows of two."""
+        """Writes rows of one partition; a row group never has rows of two."""
         if partition != self._partition:
             self.flush()
             self._partition = partition
@@ -169,7 +168,7 @@ class ParquetOutput:
             self.flush()
 
     def flush(self) -> None:
-        """Writes a row group of the rows added since the last one."""
+        """Writes the held rows as a row group."""
         import pyarrow as pa
 
         if self._held:
@@ -178,7 +177,7 @@ class ParquetOutput:
         self._held, self.held_size = [], 0
 
     def close(self) -> bool:
-        """Closes the file; returns whether it exists, since no file is made without rows."""
+        """Closes the file; returns whether it exists: without rows no file is created."""
         with self._stack:
             self.flush()
         return self._writer is not None
@@ -204,7 +203,7 @@ class ParquetOutput:
 
 
 def _leaves(path: str, kind: "pa.DataType") -> Iterator[str]:
-    """The names that Parquet gives to the columns of a type."""
+    """Parquet's names of the columns of a type."""
     import pyarrow.types as types
 
     if types.is_struct(kind):
@@ -231,13 +230,13 @@ def _role(path: str) -> FileRole:
 
 
 def _values(path: str) -> dict[str, str]:
-    """Columns that the path holds, as Hive names directories."""
+    """Columns in the path, as in Hive's directory names."""
     pairs = (part.partition("=") for part in path.split("/")[:-1])
     return {name: unquote(value) for name, sign, value in pairs if sign}
 
 
 def partition_bounds(footer: Any, path: str) -> list[tuple[int, int]]:
-    """The lowest and the highest partition in each row group; raises as `read_footer` does."""
+    """The lowest and highest partition of each row group; raises as `read_footer` does."""
     groups = range(footer.num_row_groups)
     return [_bounds(footer.row_group(number), "partition", path) for number in groups]
 
@@ -245,12 +244,12 @@ def partition_bounds(footer: Any, path: str) -> list[tuple[int, int]]:
 def _bounds(group: Any, column: str, path: str) -> tuple[int, int]:
     found = _statistics(group, column)
     if found is None or not found.has_min_max:
-        raise TaskError(f"{path}: the footer says nothing about column {column}")
+        raise TaskError(f"{path}: the footer has no statistics of column {column}")
     return found.min, found.max
 
 
 def range_of(group: Any, column: str) -> tuple[Any, Any] | None:
-    """The least and the greatest value of a row group, if all rows have one and it is known."""
+    """The lowest and highest value of a row group; `None` if unknown or some values are null."""
     found = _statistics(group, column)
     if found is None or not found.has_min_max or found.null_count:
         return None
@@ -258,7 +257,7 @@ def range_of(group: Any, column: str) -> tuple[Any, Any] | None:
 
 
 def sorted_column(opened: "pq.ParquetFile") -> str | None:
-    """By what all row groups of a file are sorted, as far as the footer says so."""
+    """The column by which all row groups of a file are sorted, according to the footer."""
     names = set()
     for number in range(opened.num_row_groups):
         group = opened.metadata.row_group(number)
@@ -268,7 +267,7 @@ def sorted_column(opened: "pq.ParquetFile") -> str | None:
 
 
 def _times(group: Any) -> tuple[int, int] | None:
-    """In microseconds; `None` where not every row has a time, or the statistics do not say."""
+    """The time range in microseconds; `None` if unknown or some rows have no time."""
     found = _statistics(group, "timestamp")
     if found is None or not found.has_min_max or found.null_count:
         return None
@@ -276,13 +275,13 @@ def _times(group: Any) -> tuple[int, int] | None:
 
 
 def _keys(group: Any) -> tuple[bytes, bytes] | None:
-    """Bounds of the keys, short ones; `None` where the statistics say nothing of them."""
+    """Bounds of the keys, cut to `KEY_SIZE`; `None` if unknown."""
     found = _statistics(group, "key")
     if found is None or not found.has_min_max or found.physical_type != "BYTE_ARRAY":
         return None
     first, last = bytes(found.min), bytes(found.max)
     if len(last) > KEY_SIZE:
-        # The next bytes after all that begin with these.
+        # the smallest bytes above all that begin with the prefix
         prefix = last[:KEY_SIZE].rstrip(b"\xff")
         if not prefix:
             return None
@@ -291,7 +290,7 @@ def _keys(group: Any) -> tuple[bytes, bytes] | None:
 
 
 def _rescued_count(group: Any) -> int:
-    """Of values and of keys."""
+    """The rescued values and keys."""
     columns = (_statistics(group, f"{name}.{RESCUED_COLUMN}") for name in ("value", "key"))
     known = [one for one in columns if one is not None and one.has_null_count]
     return sum(int(group.num_rows - one.null_count) for one in known)
@@ -302,7 +301,7 @@ def _microseconds(time: datetime) -> int:
 
 
 def _statistics(group: Any, column: str) -> Any:
-    # By leaf: structs before it count as many columns as they have fields.
+    # by leaf columns: each struct counts as its fields
     for number in range(group.num_columns):
         found = group.column(number)
         if found.path_in_schema == column:

@@ -1,9 +1,8 @@
-"""The entry of a commit of which only the table's log has a trace: rebuilt, as far as that goes.
+"""Rebuilds the ledger entry of a commit from the table's log, as far as possible.
 
-A writer killed after its commit leaves the ledger without the entry, and the next writer takes it
-from the log's history. Where that history has been cleaned up meanwhile, the next offsets and the
-files are what remains: enough to continue exactly there, and to audit rows; what batches came to
-is not known any more.
+If a writer is killed after its commit, the ledger lacks the entry, and the next writer copies it
+from the log's history. If that history was cleaned up meanwhile, only next offsets and files are
+known: sufficient to continue exactly there and to audit rows, but the roll-ups of batches are lost.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from ottla.tables.transaction_log import TransactionLog
 def rebuilt_entry(
     commit_id: int, head: Head, log: TransactionLog, files: Sequence[DataFile]
 ) -> LedgerEntry:
-    """The load after `head`; `files` are those that no entry names."""
+    """The entry of the load after `head`; `files` are those that no entry names."""
     return LedgerEntry(
         commit_id=commit_id,
         committed_ms=0,

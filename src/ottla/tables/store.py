@@ -1,8 +1,8 @@
 """The location of a table: a directory of this machine, or an address in an object store.
 
-Paths are relative to the table and have slashes. A directory has one writer at a time, by a lock;
-an object store has none to give, so there any number write at once, and the table's log decides
-which of them has made a commit.
+Paths are relative to the table and use slashes. A directory has one writer at a time, by a lock; an
+object store has no locks, so several may write at once, and the table's log decides whose commit
+succeeds.
 """
 
 import re
@@ -15,40 +15,38 @@ from ottla.base.values import dataclass
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
 ICEBERG = "iceberg://"
-"""Of a table in a catalog, which says where it lies."""
+"""The prefix of tables in a catalog, which knows their locations."""
 
 _LOCAL_ADDRESS = re.compile(r"(file|local)://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """`size` in bytes."""
+    """A file; `size` is in bytes."""
 
     path: str
     size: int
 
 
 class TableStore(Protocol):
-    """The operations that a table needs of its location. An `OSError` passes through."""
+    """The operations of a table on its location. An `OSError` passes through."""
 
     @property
     def address(self) -> str:
-        """The place as people and other programs write it; no slash at the end."""
+        """The address as people and other programs write it, without a slash at the end."""
 
     @property
     def is_shared(self) -> bool:
         """Whether others may write at the same time."""
 
     def claimed(self) -> AbstractContextManager[None]:
-        """Keeps other writers out, where that can be done; raises `UserError` when one is in."""
+        """Excludes other writers, if possible; raises `UserError` if one is active."""
 
     def make_directories(self, directories: Sequence[str]) -> None:
         """Creates directories durably, if the store has directories."""
 
     def names(self, directory: str) -> list[str]:
-        """Returns the sorted names in a directory (`""`: the table's own); empty if it does not
-        exist.
-        """
+        """The sorted names in a directory (`""` is the table's own); empty if it does not exist."""
 
     def find(self, directory: str) -> list[StoredFile]:
         """All files below a directory, at any depth, sorted."""
@@ -57,39 +55,41 @@ class TableStore(Protocol):
         """Whether there is a file of that name."""
 
     def read(self, path: str) -> bytes:
-        """The whole of a file; raises `FileNotFoundError`."""
+        """The content of a file; raises `FileNotFoundError`."""
 
     def replace(self, path: str, content: bytes, *, durably: bool = True) -> None:
         """Creates a file or replaces its content, atomically."""
 
     def remove(self, path: str) -> None:
-        """Removes a file; no error when it is not there."""
+        """Removes a file; no error if it does not exist."""
 
     def move(self, path: str, target: str) -> None:
-        """Gives a file another name."""
+        """Renames a file."""
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Makes files that others wrote durable, with their names."""
+        """Makes existing files and their names durable."""
 
     def arrow(self) -> Any:
-        """The `pyarrow.fs.FileSystem` through which Parquet is read."""
+        """The `pyarrow.fs.FileSystem` for reading Parquet."""
 
     def arrow_path(self, path: str) -> str:
-        """A file's path in that file system."""
+        """The path of a file in that file system."""
 
     def output(self, path: str) -> AbstractContextManager[Any]:
-        """A new file to write into, which is there, whole, once the block has ended well."""
+        """A new file for writing, which becomes visible, complete, when the block ends without
+        error.
+        """
 
 
 def is_address(path: str) -> bool:
-    """Whether the text is an address, such as `s3://bucket/tables/orders`, and not a path."""
+    """Whether the text is an address such as `s3://bucket/tables/orders`, rather than a path."""
     return _ADDRESS.match(path) is not None
 
 
 def open_store(path: str) -> TableStore:
-    """The place of a table. Nothing is asked of it yet.
+    """The location of a table, without accessing it.
 
-    Raises `UserError` for an address that cannot be understood, or whose package is missing.
+    Raises `UserError` for an invalid address, or if its package is missing.
     """
     if _LOCAL_ADDRESS.match(path):
         raise UserError(f"{path}: give a directory of this machine by its path, without file://")

@@ -41,40 +41,40 @@ if TYPE_CHECKING:
 OWN_DIRECTORY = "_ottla"
 DATA_DIRECTORY = "data"
 FORMER_MARKER = "_ottla/table.json"
-"""There until a table of ottla's own former format is converted (`conversion.py`)."""
+"""The marker of a table in ottla's former format, until it is converted (`conversion.py`)."""
 
 _OF_OTHER_WRITERS = re.compile(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=.*|_.*")
-"""What programs that rewrite a table's files (`OPTIMIZE`) put beside our directories."""
+"""Files that other programs write beside our directories when they rewrite a table (`OPTIMIZE`)."""
 
 _NAMES_SHOWN = 3
 _OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "manifest"}
-"""The last is a directory that a conversion leaves, without files."""
+"""The last is an empty directory that a conversion leaves."""
 
 
 class TableDirectory:
-    """One table, at any location. Nothing is written to it before `claim`."""
+    """A table at any location. Nothing is written before `claim`."""
 
     def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
         self.store, self.log = _opened(path, file_system)
         self.address = path if path.startswith(ICEBERG) else self.store.address
-        """As users name the table."""
+        """The address as users write it."""
         self.ledger = Ledger(self.store)
         self._pinned: TableLayout | None = None
-        """What the next commit brings."""
+        """The layout of the next commit."""
         self._field_ids: Mapping[str, int] = {}
-        """What its files are written with."""
+        """The field ids of the next commit's files."""
 
     @property
     def path(self) -> str:
-        """Where the files are: a directory, absolute, or an address in an object store."""
+        """The location of the files: an absolute directory, or an address in an object store."""
         return self.store.address
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Keeps other writers out of a directory, and completes what a crash left.
+        """Excludes other writers from a directory, and completes what a crash left.
 
-        In an object store others may write meanwhile, which `commit` reports. Raises `UserError`
-        for a place that holds anything else, and while another load into a directory runs.
+        In an object store others may write meanwhile, which `commit` reports. Raises `UserError` if
+        the place contains anything else, or while another load into the directory runs.
         """
         self._check_place()
         with self.store.claimed():
@@ -86,16 +86,16 @@ class TableDirectory:
             yield
 
     def is_there(self) -> bool:
-        """Whether there is a table yet."""
+        """Whether the table exists."""
         return self._state() is not None
 
     def require(self) -> None:
-        """Raises `UserError` where there is no table."""
+        """Raises `UserError` if the table does not exist."""
         if self._state() is None:
             raise UserError(f"{self.path} holds no table that ottla loaded")
 
     def head(self) -> Head:
-        """The state that the next commit continues; empty if there is no table yet."""
+        """The state that the next commit continues; empty if the table does not exist."""
         state = self._state()
         if state is None and not self.store.names(LEDGER_DIRECTORY):
             return Head()
@@ -109,7 +109,7 @@ class TableDirectory:
         return head
 
     def layout(self) -> TableLayout:
-        """The layout of the rows; that of raw ones if there is no table yet."""
+        """The layout of the rows; that of raw rows if the table does not exist."""
         return self.head().layout
 
     def pin(self, layout: TableLayout) -> None:
@@ -117,12 +117,12 @@ class TableDirectory:
         self._pinned = layout
 
     def style(self, layout: TableLayout, compression: str) -> ParquetStyle:
-        """How the files of this writer's next commit are to be written."""
+        """The style of files for the next commit of this writer."""
         self._field_ids = self.log.field_ids(columns_of(layout))
         return ParquetStyle(compression=compression, field_ids=self._field_ids)
 
     def entries(self) -> list[LedgerEntry]:
-        """Every commit, oldest first; raises `UserError` where there is no table."""
+        """All commits, oldest first; raises `UserError` if the table does not exist."""
         state = self._state()
         if state is None:
             raise UserError(f"{self.path} holds no table that ottla loaded")
@@ -131,16 +131,16 @@ class TableDirectory:
         return [*entries, *self._missing(state, len(entries))]
 
     def current_files(self, version: int | None = None) -> list[DataFile]:
-        """The files that are the table, in either role; raises as `entries` does.
+        """The current files in either role, or those of a version; raises as `entries` does.
 
-        Those in quarantine are no part of the log: they are the ones of now, whatever `version`.
+        Quarantined files are not in the log, so they are always the current ones.
         """
         if version is None:
             return self.moment()[1]
         return self._described_files(self.log.files(version), self.entries())
 
     def moment(self) -> tuple[list[LedgerEntry], list[DataFile]]:
-        """Every commit, and the files that are the table after the last of them."""
+        """All commits, and the files of the table after the last of them."""
         while True:
             entries = self.entries()
             paths = self.log.files()
@@ -148,10 +148,10 @@ class TableDirectory:
                 return entries, self._described_files(paths, entries)
 
     def commit(self, entry: LedgerEntry, replaced: Sequence[DataFile] = ()) -> None:
-        """Publishes files that are there to stay: from here on their rows are the table's.
+        """Publishes durable files: their rows are then part of the table.
 
-        Raises `CommitTakenError` when another writer has made the commit of that number; the
-        table is as that one left it then.
+        Raises `CommitTakenError` if another writer made the commit of that number; the table is
+        then as that writer left it.
         """
         head = self.head()
         pinned, self._pinned = self._pinned, None
@@ -165,21 +165,21 @@ class TableDirectory:
         announce_hours(self.store, entry, self.entries)
 
     def load_directory(self, commit_id: int, attempt: bytes, action: Action = Action.LOAD) -> str:
-        """Where a commit's files go, relative to the table; `attempt` is four random bytes.
+        """The directory for a commit's files, relative to the table.
 
-        Tasks of a load that was killed may write for a moment longer than its lock lives, so no
-        two attempts at the same commit share a directory.
+        `attempt` is four random bytes. Tasks of a killed load may still write after its lock has
+        ended, so two attempts at the same commit never share a directory.
         """
         assert len(attempt) == 4
         return join(DATA_DIRECTORY, f"{action.value}-{commit_id:020d}-{attempt.hex()}")
 
     def remove_files(self, paths: Sequence[str]) -> None:
-        """Removes data files (relative paths) that were written and not committed."""
+        """Removes data files (relative paths) that were not committed."""
         for path in set(paths):
             self.store.remove(path)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of all files that are there, the table's or not."""
+        """The sizes of all existing files, including those not in the table."""
         return {file.path: file.size for file in self.store.find("")}
 
     def _state(self) -> LogState | None:
@@ -189,9 +189,9 @@ class TableDirectory:
         return state
 
     def _checked(self, state: LogState | None, count: int) -> LogState | None:
-        """The log's state, which has at least the ledger's commits; raises `CorruptionError`.
+        """The log's state, with at least the ledger's commits; raises `CorruptionError`.
 
-        It is asked again if need be: a commit may have been made since, in the log and the ledger.
+        Reads the state again if necessary: another writer may have committed meanwhile.
         """
         if count > (0 if state is None else state.commit_count):
             state = self._state()
@@ -199,25 +199,27 @@ class TableDirectory:
             raise CorruptionError(
                 f"{self.path}/{LEDGER_DIRECTORY}",
                 0,
-                f"it has commit {count - 1}, which the table's log has not",
+                f"it has commit {count - 1}, which is not in the table's log",
             )
         return state
 
     def _check_former(self) -> None:
         if self.store.has(FORMER_MARKER):
             raise UserError(
-                f"{self.path} is a table of an earlier ottla; take it over, without a copy of its "
+                f"{self.path} is a table of an earlier ottla; convert it, without copying its "
                 f"rows, with: ottla table convert {self.path}"
             )
 
     def _check_place(self) -> None:
-        """Asks nothing of a log that a power cut may have torn."""
+        """Raises `UserError` if the place has other files; does not read a log that may be
+        incomplete.
+        """
         names = self.store.names("")
         if OWN_DIRECTORY in names:
             self._check_former()
         elif self.log.directory in names:
             self._state()
-        # A load killed before its first commit got as far as this.
+        # A load that was killed before its first commit leaves these.
         others = [
             name
             for name in names
@@ -229,7 +231,7 @@ class TableDirectory:
             own = self.store.names(OWN_DIRECTORY)
             others += [name for name in own if name.removesuffix(".tmp") not in _OWN_NAMES]
         elif DATA_DIRECTORY in names:
-            # In an object store it got no further than its tasks.
+            # In an object store such a load leaves only the files of its tasks.
             data = self.store.names(DATA_DIRECTORY)
             others += [f"{DATA_DIRECTORY}/{name}" for name in data if not is_of_commit(name)]
         if others:
@@ -240,13 +242,13 @@ class TableDirectory:
             )
 
     def _complete(self, state: LogState) -> None:
-        """Writes the ledger's last entry, where a writer was killed before it could."""
+        """Writes ledger entries that a killed writer did not write."""
         for entry in self._missing(state, self.ledger.head().commit_count):
             self.ledger.append(entry)
             announce_hours(self.store, entry, self.entries)
 
     def _missing(self, state: LogState, count: int) -> list[LedgerEntry]:
-        """Returns the entries of commits that are in the log but not in the ledger."""
+        """The entries of commits that are in the log but not in the ledger."""
         if count >= state.commit_count:
             return []
         found = [
@@ -255,7 +257,7 @@ class TableDirectory:
         ]
         if [one.commit_id for one in found] == list(range(count, state.commit_count)):
             return found
-        # The log's history was cleaned up before the entry was written: what the log itself has.
+        # The log's history was cleaned up before the entry was written, so rebuild it.
         known = {file.path for entry in self.ledger.entries() for file in entry.files}
         new = [one for one in self.log.files() if one not in known]
         files = [part for path in new for part in self._described(path)]
@@ -270,7 +272,7 @@ class TableDirectory:
                 known.setdefault(file.path, []).append(file)
         found = []
         for path in paths:
-            # No entry names the files that other programs have rewritten.
+            # No entry names files that other programs have rewritten.
             found += known.get(path) or self._described(path)
         aside = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
         return [*found, *aside]
@@ -295,7 +297,7 @@ def _opened(path: str, file_system: FileSystem | None) -> tuple[TableStore, Tran
 
 
 def columns_of(layout: TableLayout) -> "pa.Schema":
-    """All columns of a table, with those that its directories' names hold."""
+    """All columns of a table, including those in its directories' names."""
     import pyarrow as pa
 
     rows = row_columns(layout.decoded_types)
@@ -303,7 +305,7 @@ def columns_of(layout: TableLayout) -> "pa.Schema":
 
 
 def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFile]) -> Change:
-    """An entry as the table's log has it: rows alone, without the files in quarantine."""
+    """The change to the table's log for an entry: rows only, without quarantined files."""
     return Change(
         commit_id=entry.commit_id,
         next_offsets=_next_offsets(entry),
@@ -318,7 +320,7 @@ def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFi
 
 
 def _next_offsets(entry: LedgerEntry) -> dict[str, int]:
-    """What a load says of each partition to the log, by which a second one is refused."""
+    """The next offset of each partition, by which the log rejects a second load of a range."""
     if entry.action is not Action.LOAD:
         return {}
     return {f"{one.topic}-{one.partition}": one.until_offset for one in entry.partitions}

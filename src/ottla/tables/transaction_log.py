@@ -1,7 +1,7 @@
-"""The interface to a table's format, which decides the order of commits, and the current files.
+"""The interface to a table format, which orders commits and lists the current files.
 
-`delta.py` and `iceberg.py` implement it. What the format has no words for (topic, ranges, counts,
-quarantine) goes with each commit as its facts, which `ledger.py` keeps for good.
+Implemented by `delta.py` and `iceberg.py`. What the format cannot express (topic, ranges, counts,
+quarantine) is attached to each commit as facts, which `ledger.py` stores permanently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
 
 class CommitTakenError(UserError):
-    """Another writer has made the commit of that number, or changed what this one is about."""
+    """Another writer made the commit of that number, or changed the files concerned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """The table as its format has it. `commit_count` is how many commits are loads' own."""
+    """The state of the table in its format. `commit_count` counts only commits of loads."""
 
     version: int
     commit_count: int
@@ -33,22 +33,22 @@ class LogState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One commit to be made: all of it, or nothing."""
+    """A commit to be made, completely or not at all."""
 
     commit_id: int
     next_offsets: Mapping[str, int]
-    """By application (`orders-0`): a second commit of the same range is refused by the format."""
+    """By application id (`orders-0`): the format rejects a second commit of the same range."""
     added: Sequence[DataFile]
     removed: Sequence[DataFile]
     has_new_rows: bool
-    """Whether the commit adds or removes rows, rather than only moving them to other files."""
+    """Whether the commit adds or removes rows, rather than only moving them between files."""
     schema: "pa.Schema"
     partition_columns: Sequence[str]
     facts: Mapping[str, Any]
-    """What the ledger has of the commit, in JSON's types."""
+    """The ledger's facts of the commit, as JSON types."""
     committed_ms: int
     field_ids: Mapping[str, int] = field(default_factory=dict)
-    """What the files have been written with, by `TransactionLog.field_ids`."""
+    """The field ids with which the files were written, from `TransactionLog.field_ids`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,49 +60,55 @@ class Committed:
 
 
 class TransactionLog(Protocol):
-    """One table's log. Nothing is kept between calls that another writer could make wrong."""
+    """The log of one table. Nothing is cached that another writer could invalidate."""
 
     @property
     def directory(self) -> str:
-        """Where the format has its own files, relative to the table."""
+        """The directory of the format's own files, relative to the table."""
 
     @property
     def is_widened_by_readers(self) -> bool:
-        """Whether a `bigint` column may have files with an `int`, which readers then widen."""
+        """Whether files with `int` may be in a table with a `bigint` column, which readers then
+        widen.
+        """
 
     def state(self) -> LogState | None:
-        """`None` where there is no table; raises `UserError` for a table of others."""
+        """The current state; `None` if there is no table;
+        raises `UserError` for a table of others.
+        """
 
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
-        """By the paths of columns and fields, the numbers that files must have; or none."""
+        """The field ids that files must have, by the paths of columns and fields; empty if none."""
 
     def commit(self, change: Change) -> int:
-        """The version made, durably; raises `CommitTakenError`, and changes nothing then."""
+        """Commits durably and returns the version; if it raises `CommitTakenError`, nothing
+        changed.
+        """
 
     def history(self, since_commit: int) -> list[Committed]:
-        """Our commits from that one on, oldest first; those that were cleaned up are left out."""
+        """Ottla's commits from `since_commit` on, oldest first, except those cleaned up."""
 
     def files(self, version: int | None = None) -> list[str]:
-        """Data files by their first partition and offset, relative to the table.
+        """Data files in order of first partition and offset, relative to the table.
 
-        Raises `UserError` for a version that is gone.
+        Raises `UserError` for a version that no longer exists.
         """
 
     def version_at(self, time_ms: int) -> int:
-        """The version that was current then; raises `UserError` before the first."""
+        """The version that was current at that time; raises `UserError` before the first."""
 
     def next_offset(self, application: str) -> int | None:
-        """The value of the last commit that set it."""
+        """The value set by the last commit with this application id."""
 
     def repair(self) -> None:
-        """Reverts what a power failure left half-written; only for the writer that has the lock."""
+        """Removes incomplete writes of a power failure; only for the writer that holds the lock."""
 
     def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
-        """Removes data files that no version of the last `kept_ms` has; returns their paths."""
+        """Removes data files that no version of the last `kept_ms` uses; returns their paths."""
 
 
 def whole_files(parts: Sequence[DataFile]) -> list[list[DataFile]]:
-    """Each file's parts together."""
+    """Groups the parts of each file."""
     by_path: dict[str, list[DataFile]] = {}
     for part in parts:
         by_path.setdefault(part.path, []).append(part)
@@ -110,16 +116,16 @@ def whole_files(parts: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def partition_values(file: DataFile) -> dict[str, str | None]:
-    """Columns that the directory's name holds."""
+    """The columns in the directory's name."""
     return {
         name: None if value == _NULL_DIRECTORY else value for name, value in file.values.items()
     }
 
 
 def bounds(parts: Sequence[DataFile]) -> tuple[dict[str, int], dict[str, int]]:
-    """The lowest and the highest value of columns in a file; `timestamp` in microseconds.
+    """The lowest and highest values of columns in a file; `timestamp` in microseconds.
 
-    By these readers leave out files that have none of the rows they look for.
+    Readers use them to skip files without matching rows.
     """
     lowest = {
         "partition": min(one.partition for one in parts),

@@ -1,8 +1,8 @@
-"""Removes data files that no reader needs any more, by the library of the table's format.
+"""Removes data files that no reader needs, with the library of the table's format.
 
-That is what reruns and compactions have replaced, and what commits that were killed have left. A
-reader goes by the table as it was when it began, so such files stay for a while. Killed half-way, a
-vacuum has removed some of them, and the next one removes the rest.
+These are files that reruns and compactions have replaced, and files of killed commits. Readers use
+the table as of their start, so replaced files are kept for a while. After a crash the next vacuum
+removes the remaining files.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from ottla.tables.table_directory import TableDirectory
 
 HOUR_MS = 3_600_000
 KEPT_MS = 24 * HOUR_MS
-"""How long replaced files stay, unless it is said: longer than any reader reads."""
+"""The default time to keep replaced files: longer than any reader runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumReport:
-    """What was removed, or would be. `kept_paths` were replaced, or left over, too recently."""
+    """The removed files, or with `is_dry` those to be removed. `kept_paths` are too recent."""
 
     table: str
     removed_paths: tuple[str, ...]
@@ -37,15 +37,15 @@ def vacuum(
 ) -> VacuumReport:
     """Removes files that were replaced more than `kept_ms` ago; `is_dry` only lists them.
 
-    `on_removal` hears of each file before any goes. Raises `UserError` where there is no table, or
-    a load into it is running.
+    `on_removal` is called for each file before any is removed. Raises `UserError` if there is no
+    table, or if a load into it is running.
     """
     table = TableDirectory(path)
-    table.require()  # Before anything is claimed: where there is no table, none is made.
+    table.require()  # before `claim`, which would create the directory
     with table.claim():
         sizes = table.sizes()
         aside = _old_quarantine(table, clock.now_ms() - kept_ms)
-        # Some that it names may be gone already.
+        # Some of the listed files may already be gone.
         there = [*(one for one in table.log.vacuum(0, is_dry=True) if one in sizes), *aside]
         expired = {*table.log.vacuum(kept_ms, is_dry=True), *aside}
         old = [one for one in there if one in expired]
@@ -63,7 +63,7 @@ def vacuum(
 
 
 def _old_quarantine(table: TableDirectory, before_ms: int) -> list[str]:
-    """Files of records that are no rows, of which the table's log does not know."""
+    """Old files of quarantined records, which are not in the table's log."""
     entries = table.entries()
     kept = {file.path for file in folded_files(entries)}
     for entry in entries:
@@ -72,7 +72,7 @@ def _old_quarantine(table: TableDirectory, before_ms: int) -> list[str]:
     return [
         file.path
         for file in table.store.find(QUARANTINE_DIRECTORY)
-        # In an object store a load may be writing what the next commit is to bring.
+        # In an object store a load may be writing files of the next commit.
         if file.path not in kept
         and (not table.store.is_shared or commit_of(file.path) < len(entries))
     ]

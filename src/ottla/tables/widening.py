@@ -1,4 +1,4 @@
-"""Columns that change in a later schema: an `int` that becomes a `bigint`, and fields that come."""
+"""Changes of columns in a later schema: `int` to `bigint`, and new fields."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,26 +7,28 @@ if TYPE_CHECKING:
 
 
 def is_narrower(has: "pa.Schema", wanted: "pa.Schema") -> bool:
-    """Whether a number of the first schema, at any depth, has more bits in the second one."""
+    """Whether a number in the first schema, at any depth, is wider in the second."""
     return bool(widened_schema(has, wanted) != has)
 
 
 def widened_schema(has: "pa.Schema", wanted: "pa.Schema") -> "pa.Schema":
-    """The columns of the first schema, with each `int` a `bigint` that is one in the second."""
+    """The first schema, with each `int` that is a `bigint` in the second widened."""
     import pyarrow as pa
 
     return pa.schema(_fields(has, wanted, with_new=False))
 
 
 def grown_schema(has: "pa.Schema", wanted: "pa.Schema") -> "pa.Schema":
-    """The same, with all columns and fields that only the second schema has, at their ends."""
+    """Like `widened_schema`, with columns and fields that only the second schema has added at the
+    end.
+    """
     import pyarrow as pa
 
     return pa.schema(_fields(has, wanted, with_new=True))
 
 
 def _fields(has: Any, wanted: Any, *, with_new: bool) -> list[Any]:
-    """`has` and `wanted`: schemas or struct types."""
+    """The fields of `has`, widened to `wanted`; both are schemas or struct types."""
     found = []
     for field in has:
         index = wanted.get_field_index(field.name)

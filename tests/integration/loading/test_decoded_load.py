@@ -127,7 +127,7 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(tmp_path
         (LayoutOptions(is_raw=True), "decoded as json; load raw ones into another"),
         (
             LayoutOptions(partitioning=Partitioning(unit=PartitionUnit.DAY)),
-            "parted into no directories by time",
+            "partitioned without directories by time",
         ),
     ):
         with pytest.raises(UserError, match=words):
@@ -217,7 +217,7 @@ def test_files_can_lie_by_a_time_that_the_value_tells(tmp_path: Path) -> None:
     append_values(tmp_path / "log", [*orders(48), b"{}"])
     by = Partitioning(unit=PartitionUnit.HOUR, column="value.at")
     typed = Decoding(format=ValueFormat.JSON, schema="id bigint, at timestamp")
-    with pytest.raises(UserError, match=r"value\.at: that is no timestamp of the rows"):
+    with pytest.raises(UserError, match=r"value\.at: this is not a timestamp column"):
         load_into(tmp_path, LayoutOptions(decoding=INFERRED, partitioning=by))
     report = load_into(tmp_path, LayoutOptions(decoding=typed, partitioning=by))
     hours = {(file.values["day"], file.values["hour"]) for file in report.files}

@@ -164,7 +164,7 @@ def test_a_record_without_a_key_is_refused_or_set_aside(tmp_path: Path) -> None:
 def test_a_table_of_records_does_not_become_one_of_the_latest_state(tmp_path: Path) -> None:
     append(tmp_path, (b"a", b"1"))
     loaded(tmp_path, LayoutOptions())
-    with pytest.raises(UserError, match="a row for each record, and stays so"):
+    with pytest.raises(UserError, match="a row for each record, which cannot change"):
         loaded(tmp_path)
 
 
@@ -263,7 +263,7 @@ def test_a_truncation_empties_the_table_up_to_it(tmp_path: Path) -> None:
 
 def test_a_truncation_among_several_partitions_is_no_row(tmp_path: Path) -> None:
     append(tmp_path, encoded(None, event("t", None)), partitions=3)
-    with pytest.raises(UserError, match="truncated, and changes in the other 2 partitions may be"):
+    with pytest.raises(UserError, match="reports a truncation of the source; changes in the other 2 partitions may"):
         loaded(tmp_path, LayoutOptions(is_latest=True, decoding=ENVELOPES))
 
 

@@ -135,7 +135,7 @@ AVRO = [
         (record(a="int"), {"a": 1}),
         "a string",
         ({"a": "x"},),
-        "its schema does not go with the table's",
+        "its schema does not match the table's",
     ),
     Pair(
         "a number that becomes a text is refused",
@@ -143,7 +143,7 @@ AVRO = [
         (record(a="string"), {"a": "x"}),
         "a bigint",
         ({"a": 1},),
-        "its schema does not go with the table's",
+        "its schema does not match the table's",
     ),
     Pair(
         "a field that may be null now is the same column",
@@ -251,7 +251,7 @@ PROTOBUF = [
         (order("int32 a = 1;"), {"a": 1}),
         "a string",
         ({"a": "x"},),
-        "shop.Order.a does not go with the table's string",
+        "shop.Order.a does not match the table's string",
     ),
     Pair(
         "a field that becomes repeated is refused",
@@ -259,7 +259,7 @@ PROTOBUF = [
         (order("repeated string a = 1;"), {"a": ["x"]}),
         "a string",
         ({"a": "x"},),
-        "shop.Order.a does not go with the table's string",
+        "shop.Order.a does not match the table's string",
     ),
     Pair(
         "a field that becomes optional is the same column",
@@ -291,7 +291,7 @@ PROTOBUF = [
         (proto("message Refund { int32 a = 1; } message Order { int32 a = 1; }"), {"a": 2}),
         "a int",
         ({"a": 1},),
-        "it is a shop.Refund, and the table has shop.Order",
+        "it is a shop.Refund, but the table has shop.Order",
     ),
 ]
 
@@ -349,7 +349,7 @@ JSON_SCHEMA = [
         (an_object(a=INTEGER), {"a": 1}),
         "a string, _rescued string",
         ({"a": "x", "_rescued": None},),
-        "value.a is 1, not of the kind string",
+        "value.a is 1, not of type string",
     ),
     Pair(
         "a number that may be broken now is refused where it is",
@@ -357,7 +357,7 @@ JSON_SCHEMA = [
         (an_object(a={"type": "number"}), {"a": 1.5}),
         "a bigint, _rescued string",
         ({"a": 1, "_rescued": None},),
-        "value.a is 1.5, not of the kind whole number",
+        "value.a is 1.5, not of type whole number",
     ),
     Pair(
         "a property that may be null now is the same column",

@@ -107,7 +107,7 @@ def test_a_value_cut_anywhere_or_with_more_after_it_is_a_fault_and_its_neighbour
     rows = found.rows.to_pylist(maps_as_pydicts="strict")
     assert all(row == ROW for row in rows[::2])
     assert all(row is None for row in rows[1::2])
-    assert "after its Avro datum stand 1 bytes more" in found.faults[len(values) - 1]
+    assert "1 bytes follow its Avro datum" in found.faults[len(values) - 1]
 
 
 def test_text_that_is_not_utf8_and_an_enum_that_is_not_there_are_faults() -> None:
@@ -147,7 +147,7 @@ def test_garbage_is_a_fault_or_a_row_of_all_its_bytes(values: list[bytes]) -> No
         ('{"type": "record", "name": "A", "fields": []}', "without fields"),
         (
             '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "A"}]}',
-            "contains itself",
+            "is recursive",
         ),
         (
             '{"type": "record", "name": "A", "fields": [{"name": "a", "type": ["int", "string"]}]}',
@@ -155,7 +155,7 @@ def test_garbage_is_a_fault_or_a_row_of_all_its_bytes(values: list[bytes]) -> No
         ),
         (
             '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "B"}]}',
-            "no Avro schema",
+            "not an Avro schema",
         ),
         (
             '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "null"}]}',
@@ -174,5 +174,5 @@ def test_a_schema_that_no_table_can_have_is_refused(schema: str, words: str) -> 
      '{"type": "record", "name": "a", "fields": 5}', '{"type": "record", "name": 5, "fields": []}'],
 )  # fmt: skip
 def test_json_that_is_no_schema_is_refused(schema: str) -> None:
-    with pytest.raises(UserError, match="this is no Avro schema"):
+    with pytest.raises(UserError, match="this is not an Avro schema"):
         AvroDecoder(schema)

@@ -101,8 +101,8 @@ def test_what_has_no_type_that_a_column_has_gets_none(schema: Any) -> None:
         ("[]", "must be an object with properties"),
         ('{"type": "string"}', "must be an object with properties"),
         ('{"properties": {"a": true}}', "must be an object with properties"),
-        ('{"properties": {"a": {"type": 5}}}', "no JSON Schema"),
-        ('{"properties": {"a": {"$ref": "gone"}}}', "refers to gone, which is not there"),
+        ('{"properties": {"a": {"type": 5}}}', "not a JSON Schema"),
+        ('{"properties": {"a": {"$ref": "gone"}}}', "refers to gone, which does not exist"),
         ('{"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}', "names field a"),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_renamed_field_is_refused_where_the_new_name_begins(tmp_path: Path) ->
         (written({"a": 1}, 9), "has no schema id 9"),
         (written({"a": "1"}), "value.a is"),
         (written([]), "not a JSON object"),
-        (written({"a": 1}, 2), "schema 2, which is AVRO and not JSON"),
+        (written({"a": 1}, 2), "schema 2, which is AVRO, not JSON"),
     ],
 )
 def test_a_value_that_cannot_be_shown_has_a_fault_that_says_why(

@@ -147,7 +147,7 @@ def test_what_is_no_such_message_is_a_fault_and_its_neighbours_are_rows(order: A
     )
     assert [row and row["id"] for row in rows] == [1, None, None, None, None, 1]
     assert sorted(faults) == [1, 3, 4]
-    assert "not of the Protobuf message shop.Order" in faults[1]
+    assert "not a Protobuf message shop.Order" in faults[1]
     assert "cannot be stored" in faults[3]
 
 
@@ -182,7 +182,7 @@ def test_proto2_has_required_fields_defaults_and_texts_that_are_none() -> None:
 @pytest.mark.parametrize(
     ("text", "name", "words"),
     [
-        (proto("message A { A inner = 1; }"), "", "value.inner: message shop.A contains itself"),
+        (proto("message A { A inner = 1; }"), "", "value.inner: message shop.A is recursive"),
         (
             proto("message A { int32 x = 1; } message B {}"),
             "",
@@ -191,7 +191,7 @@ def test_proto2_has_required_fields_defaults_and_texts_that_are_none() -> None:
         (proto("message A { int32 x = 1; }"), "C", "has no message C; it has A"),
         (proto("message A {}"), "", "has no fields of its own"),
         (proto("message A { int32 x = 1; int32 X = 2; }"), "", "names field x twice"),
-        ("message A { int32 = 1; }", "", "no Protobuf schema: 1:"),
+        ("message A { int32 = 1; }", "", "not a Protobuf schema: 1:"),
         (proto("", 'import "gone.proto";'), "", "gone.proto"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_schema_that_no_table_can_have_is_refused_in_one_line(
 
 @pytest.mark.parametrize("path", ["../up.proto", "/up.proto", "", "a\0b"])
 def test_an_import_that_leads_out_of_its_place_is_refused(path: str) -> None:
-    with pytest.raises(UserError, match="no path that a Protobuf schema may import"):
+    with pytest.raises(UserError, match="not a path that a Protobuf schema may import"):
         compiled(proto(""), {path: proto("")})
 
 
@@ -350,12 +350,12 @@ def test_a_given_schema_leaves_out_what_it_does_not_name(tmp_path: Path) -> None
         (b"x", "does not begin with the prefix"),
         (b"\0\0\0\0\1", "does not begin with the prefix"),
         (b"\0\0\0\0\x09\0", "written with schema 9: .* has no schema id 9"),
-        (b"\0\0\0\0\2\0", "schema 2, which is AVRO and not PROTOBUF"),
+        (b"\0\0\0\0\2\0", "schema 2, which is AVRO, not PROTOBUF"),
         (b"\0\0\0\0\1\2\4", r"which has no message \[2\]"),
-        (b"\0\0\0\0\1\2\2", "it is a shop.Place, and the table has shop.Person"),
-        (b"\0\0\0\0\3\0", "shop.Person.last does not go with the table's string"),
-        (b"\0\0\0\0\4\0", "written with schema 4: this is no Protobuf schema"),
-        (b"\0\0\0\0\1\0\x0a\1\xff", "not of the Protobuf message shop.Person"),
+        (b"\0\0\0\0\1\2\2", "it is a shop.Place, but the table has shop.Person"),
+        (b"\0\0\0\0\3\0", "shop.Person.last does not match the table's string"),
+        (b"\0\0\0\0\4\0", "written with schema 4: this is not a Protobuf schema"),
+        (b"\0\0\0\0\1\0\x0a\1\xff", "not a Protobuf message shop.Person"),
     ],
 )
 def test_a_value_that_cannot_be_shown_has_a_fault_that_says_why(
@@ -418,7 +418,7 @@ def test_a_schema_may_be_its_descriptor_in_base64_as_confluents_python_client_ha
     for reference in (place, proto("message Place { string town = 1; }")):
         types = MessageTypes(compiled(as_base64, {"place.proto": reference}))
         assert [field.name for field in types.named("Trip").fields] == ["to", "at"]
-    with pytest.raises(UserError, match=r"imports place\.proto, which is not there"):
+    with pytest.raises(UserError, match=r"imports place\.proto, which does not exist"):
         compiled(as_base64, {})
 
 

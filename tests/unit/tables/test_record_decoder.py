@@ -125,7 +125,7 @@ def test_a_header_that_is_no_such_thing_is_a_fault_that_names_it() -> None:
     )
     assert columns["header"][2]["attempt"] == 1
     assert faults == {
-        0: "header attempt: it is no int: 'many'",
+        0: "header attempt: it is not of type int: 'many'",
         1: "header trace: it is not UTF-8",
     }
 
@@ -173,8 +173,8 @@ def test_how_keys_and_headers_are_decoded_is_pinned_and_may_grow() -> None:
     assert grown.record_decoding_of(2) == before.record_decoding
     assert grown.record_decoding_of(3).key == more
     for refused, words in (
-        (LayoutOptions(key=TEXT), "keys are decoded as json, and stay so"),
-        (LayoutOptions(decoding=JSON_ID), "values are raw, and stay so"),
+        (LayoutOptions(key=TEXT), "keys are decoded as json, which cannot change"),
+        (LayoutOptions(decoding=JSON_ID), "values are raw, which cannot change"),
         (LayoutOptions(header="attempt int"), "header.trace is gone"),
         (LayoutOptions(key=Decoding(format=ValueFormat.JSON, schema="x int")), "key.id is gone"),
     ):
@@ -185,5 +185,5 @@ def test_how_keys_and_headers_are_decoded_is_pinned_and_may_grow() -> None:
 
 
 def test_a_table_of_the_latest_rows_keeps_the_bytes_of_keys() -> None:
-    with pytest.raises(UserError, match="leave --decode-key out"):
+    with pytest.raises(UserError, match="leave out --decode-key"):
         first_layout(LayoutOptions(key=TEXT, is_latest=True))

@@ -127,7 +127,7 @@ def test_a_guid_in_a_header_names_the_schema_too(tmp_path: Path) -> None:
         (
             record(field("first"), field("last", "long")),
             {"first": "Alan", "last": 3},
-            "its schema does not go with the table's",
+            "its schema does not match the table's",
         ),
     ],
 )
@@ -159,7 +159,7 @@ def test_what_a_given_schema_lacks_is_left_out_and_what_the_subjects_lacks_is_a_
 def test_a_registry_that_cannot_be_asked_stops_the_load_and_blames_no_record(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(UserError, match="is no directory of schemas"):
+    with pytest.raises(UserError, match="is not a directory of schemas"):
         decoded(decoding(tmp_path / "gone", FIRST_LAST), b"\0\0\0\0\1")
 
 
@@ -274,7 +274,7 @@ def test_values_of_such_a_version_are_refused_and_those_before_and_after_it_not(
         written(after, {"a": "y", "b": 2}, 3),
     )
     assert rows == [{"a": "x", "b": None}, None, {"a": "y", "b": 2}]
-    assert "schema 2: its schema does not go with the table's" in faults[1]
+    assert "schema 2: its schema does not match the table's" in faults[1]
 
 
 def test_a_type_with_a_name_is_said_once_with_what_all_its_places_had() -> None:

@@ -1,1 +1,1 @@
-"""A small registry for development: subjects in a compacted topic, and Confluent's API over it."""
+"""A small schema registry for development: subjects in a compacted topic, with Confluent's API."""

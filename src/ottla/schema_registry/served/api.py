@@ -1,7 +1,7 @@
-"""Confluent's API as a function of requests: method, path, query and body to status and JSON.
+"""Confluent's API as a function of requests: from method, path, query and body to status and JSON.
 
-Each request first reads what is new in the log, so that several registries may share a topic, and
-is answered from there after what it wrote.
+Each request first reads new records of the log, so that several registries may share a topic, and
+again after it has written.
 """
 
 import json
@@ -24,13 +24,13 @@ from ottla.schema_registry.served.subjects import KINDS, References, Subjects, g
 
 
 class SchemaLog(Protocol):
-    """The topic; each raises `UserError` when it cannot be reached."""
+    """The topic of schemas; methods raise `UserError` if it is unreachable."""
 
     def read_new(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """Keys and values that were not read yet, up to the topic's end."""
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Returns once they are kept."""
+        """Appends records; returns once they are stored."""
 
 
 Query = Mapping[str, str]
@@ -38,7 +38,7 @@ Handler = Callable[["Api", list[str], Query, Any], Any]
 
 
 class Api:
-    """Answers one request at a time."""
+    """Handles one request at a time."""
 
     def __init__(self, log: SchemaLog) -> None:
         self._log = log
@@ -46,7 +46,7 @@ class Api:
         self.subjects = Subjects()
 
     def answer(self, method: str, target: str, body: bytes) -> tuple[int, Any]:
-        """Status, and what the answer's JSON says; raises `UserError` without the topic."""
+        """Returns the status and the JSON of the response; raises `UserError` without the topic."""
         address = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(address.query).items()}
         path = address.path.rstrip("/") or "/"
@@ -84,9 +84,9 @@ def _content(body: bytes) -> Any:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise RegistryError(400, f"the body is no JSON: {error}") from error
+        raise RegistryError(400, f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise RegistryError(400, "the body is no JSON object")
+        raise RegistryError(400, "the body is not a JSON object")
     return found
 
 
@@ -94,7 +94,7 @@ ROUTES: list[tuple[str, re.Pattern[str], Handler]] = []
 
 
 def _route(method: str, path: str) -> Callable[[Handler], Handler]:
-    """`{}` stands for one part of the path."""
+    """Registers a handler; `{}` stands for one part of the path."""
     pattern = re.compile(re.escape(path).replace(re.escape("{}"), "([^/]+)"))
 
     def added(handler: Handler) -> Handler:
@@ -293,20 +293,20 @@ def _unset_mode(api: Api, given: list[str], query: Query, body: Any) -> Any:
 
 
 class _Text(str):
-    """A schema that is the whole answer, as it is."""
+    """A schema that is the whole response body, unchanged."""
 
     __slots__ = ()
 
 
 def answer_text(answer: Any) -> str:
-    """An answer as its body has it."""
+    """The body of a response."""
     return str(answer) if isinstance(answer, _Text) else json.dumps(answer)
 
 
 def _brought(api: Api, body: Any) -> tuple[Schema, References]:
     given = body.get("references") or []
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-        raise invalid_schema("references is no list of objects")
+        raise invalid_schema("references is not a list of objects")
     references = tuple(given)
     kind = body.get("schemaType") or AVRO
     return api.subjects.schema(body.get("schema"), kind, references), references
@@ -332,7 +332,7 @@ def _version_fields(version: SchemaVersion) -> dict[str, Any]:
 
 
 def _version_number(text: str) -> int | None:
-    """`None` for the latest."""
+    """The version's number; `None` for the latest."""
     if text in ("latest", "-1"):
         return None
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:

@@ -1,7 +1,7 @@
-"""Whether a schema may follow others under a subject's compatibility level.
+"""Checks a schema against earlier versions under a subject's compatibility level.
 
-Avro is compared by its own library; of JSON Schema and Protobuf only the text is known here, and
-each version may follow each other one.
+Avro schemas are compared by Avro's own library; of JSON Schema and Protobuf only the text is known
+here, and any version may follow any other.
 """
 
 import json
@@ -25,10 +25,10 @@ DEFAULT_LEVEL = "BACKWARD"
 
 
 class Schema:
-    """A schema that was read, with those that it names."""
+    """A parsed schema."""
 
     def __init__(self, text: str, kind: str, references: Mapping[str, str]) -> None:
-        """Raises `RegistryError` for what is no schema."""
+        """Raises `RegistryError` for an invalid schema."""
         self.kind = kind
         self._avro: Any = None
         self.text = text
@@ -38,12 +38,12 @@ class Schema:
             self.text = _compact(text)
 
     def faults(self, others: Sequence["Schema"], level: str) -> list[str]:
-        """Why it may not follow the others, the oldest first; nothing if it may."""
+        """Why the schema may not follow `others`, oldest first; empty if it may."""
         others = others if level.endswith("_TRANSITIVE") else others[-1:]
         found = []
         for other in others:
             if other.kind != self.kind:
-                found.append(f"it is {self.kind}, and the version before is {other.kind}")
+                found.append(f"it is {self.kind}, but the version before is {other.kind}")
                 continue
             if self._avro is None or level == "NONE":
                 continue

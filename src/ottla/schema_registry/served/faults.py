@@ -1,4 +1,4 @@
-"""What a registry refuses, with the codes of Confluent's API."""
+"""Errors of the registry, with the codes of Confluent's API."""
 
 from ottla.base.errors import OttlaError
 

@@ -1,4 +1,4 @@
-"""The API over HTTP, in a thread for each connection, beside the broker."""
+"""Serves the API over HTTP, beside the broker, with one thread per connection."""
 
 import logging
 import threading
@@ -13,11 +13,13 @@ logger = logging.getLogger(__name__)
 
 LARGEST_BODY = 4 << 20
 _UNREACHABLE = 50003
-"""The API's code for a registry that cannot reach its topic."""
+"""The API's code if the registry cannot reach its topic."""
 
 
 class RegistryServer:
-    """Answers from its start until `close`; raises `UserError` when the address cannot be had."""
+    """Serves from its creation until `close`; raises
+    `UserError` if the address is not available.
+    """
 
     def __init__(self, address: tuple[str, int], api: Api) -> None:
         host, port = address
@@ -42,7 +44,7 @@ class RegistryServer:
 
 def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = 30.0  # a client that sends nothing holds its thread no longer
+        timeout = 30.0  # closes connections that send nothing, to free their threads
         protocol_version = "HTTP/1.1"
 
         def _serve(self) -> None:

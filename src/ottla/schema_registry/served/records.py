@@ -1,7 +1,7 @@
-"""Records of the topic `_schemas`, in Confluent's own words: JSON keys and JSON values.
+"""The records of the topic `_schemas` in Confluent's format: JSON keys and values.
 
-The format is docs/format/schemas-topic.md. Whatever is not of it is skipped, as Confluent's
-registry does with what a newer one wrote.
+Format page: docs/format/schemas-topic.md. Other records are ignored, as Confluent's registry
+ignores those of newer versions.
 """
 
 import json
@@ -30,7 +30,7 @@ class SchemaVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionGone:
-    """A version that was deleted for good."""
+    """A version that was permanently deleted."""
 
     subject: str
     version: int
@@ -38,7 +38,7 @@ class VersionGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectDeleted:
-    """All versions of a subject up to this one are deleted, and may be had back."""
+    """All versions of a subject up to this one are deleted, but can be restored."""
 
     subject: str
     version: int
@@ -46,7 +46,9 @@ class SubjectDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """`kind` is CONFIG or MODE, `subject` null for all; `value` null: as for all."""
+    """A setting; `kind` is CONFIG or MODE, a `subject` of null is global, a `value` of null removes
+    it.
+    """
 
     kind: str
     subject: str | None = None
@@ -59,7 +61,7 @@ _NAMES = {"CONFIG": "compatibilityLevel", "MODE": "mode"}
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change | None:
-    """`None` for what says nothing here, NOOP and records of others among it."""
+    """The change of a record; `None` for NOOP and for other records."""
     try:
         return _change(json.loads(key or b""), None if value is None else json.loads(value))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -89,7 +91,7 @@ def _change(key: Any, value: Any) -> Change | None:
 
 
 def write_change(change: Change) -> tuple[bytes, bytes | None]:
-    """The key and the value of its record."""
+    """The key and value of a change's record."""
     match change:
         case SchemaVersion():
             value: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""Subjects and their versions, as the records of `_schemas` add up, without I/O.
+"""The subjects and versions that result from the records of `_schemas`, without I/O.
 
-What a client asks for is answered from here, or comes to changes that count once they are records
-of the topic and have been applied. Kafka has no counterpart; Confluent's is `KafkaSchemaRegistry`.
+Reads are answered from this state. Writes return changes, which take effect when their records are
+in the topic and have been applied. Kafka has no counterpart; Confluent's is `KafkaSchemaRegistry`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ References = tuple[Mapping[str, Any], ...]
 
 
 class Subjects:
-    """The state; `apply` alone changes it."""
+    """The state, which only `apply` changes."""
 
     def __init__(self) -> None:
         self._versions: dict[str, dict[int, SchemaVersion]] = {}
@@ -44,7 +44,7 @@ class Subjects:
         self._last_id = 0
 
     def apply(self, change: Change) -> None:
-        """What a record of the topic says."""
+        """Applies a record of the topic."""
         match change:
             case SchemaVersion():
                 self._versions.setdefault(change.subject, {})[change.version] = change
@@ -65,7 +65,7 @@ class Subjects:
             case Setting(kind=kind, subject=subject, value=str(value)):
                 self._settings[kind, subject] = value
 
-    # Questions: each raises `RegistryError` for what is not there
+    # Reads: each raises `RegistryError` for what does not exist
 
     def names(self, prefix: str = "", *, with_deleted: bool = False) -> list[str]:
         return sorted(
@@ -75,7 +75,7 @@ class Subjects:
         )
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[SchemaVersion]:
-        """In order, at least one."""
+        """The versions in order, at least one."""
         found = self._listed(subject, with_deleted)
         if not found:
             raise no_subject(subject)
@@ -84,7 +84,7 @@ class Subjects:
     def version(
         self, subject: str, number: int | None, *, with_deleted: bool = False
     ) -> SchemaVersion:
-        """`None` is the latest."""
+        """The version with a number; `None` is the latest."""
         found = self.versions(subject, with_deleted=with_deleted)
         if number is None:
             return found[-1]
@@ -116,14 +116,14 @@ class Subjects:
     def find(
         self, subject: str, schema: Schema, references: References, *, with_deleted: bool = False
     ) -> SchemaVersion:
-        """The version of a subject that has just this schema."""
+        """The version of a subject with exactly this schema."""
         for one in reversed(self.versions(subject, with_deleted=with_deleted)):
             if _is_same(one, schema, references):
                 return one
         raise no_schema("")
 
     def schema(self, text: Any, kind: Any, references: References) -> Schema:
-        """A schema that a client brings; raises `RegistryError` for what is none."""
+        """Parses a client's schema; raises `RegistryError` if it is invalid."""
         if kind not in KINDS:
             raise invalid_schema(f"schemaType {kind!r}; there are {', '.join(KINDS)}")
         if not isinstance(text, str) or not text.strip():
@@ -131,7 +131,7 @@ class Subjects:
         return Schema(text, kind, self.texts(references))
 
     def texts(self, references: References) -> dict[str, str]:
-        """The schemas that a schema names, each after those that it names itself."""
+        """The texts of referenced schemas, each after those that it references itself."""
         found: dict[str, str] = {}
         for one in references:
             try:
@@ -162,14 +162,14 @@ class Subjects:
         return self._settings.get(("MODE", subject), everywhere)
 
     def faults(self, subject: str, schema: Schema, others: Sequence[SchemaVersion]) -> list[str]:
-        """Why a schema may not follow these versions; nothing if it may."""
+        """Why a schema may not follow these versions; empty if it may."""
         known = [Schema(one.text, one.kind, self.texts(one.references)) for one in others]
         return schema.faults(known, self.level(subject))
 
-    # Wishes: each comes to changes, and raises `RegistryError` for what may not be
+    # Writes: each returns changes, or raises `RegistryError`
 
     def register(self, subject: str, schema: Schema, references: References) -> list[Change]:
-        """What is to be written; nothing for a schema that is there."""
+        """The changes to register a schema; none if it is registered."""
         there = self._listed(subject, with_deleted=False)
         for one in reversed(there):
             if _is_same(one, schema, references):
@@ -196,7 +196,7 @@ class Subjects:
     def delete_version(
         self, subject: str, number: int | None, *, is_permanent: bool
     ) -> tuple[int, list[Change]]:
-        """The version's number, and what is to be written."""
+        """The version's number, and the changes to delete it."""
         self._check_mode(subject)
         version = self.version(subject, number, with_deleted=is_permanent)
         self._check_unused([version])
@@ -211,7 +211,7 @@ class Subjects:
         return version.version, [VersionGone(subject=subject, version=version.version)]
 
     def delete_subject(self, subject: str, *, is_permanent: bool) -> tuple[list[int], list[Change]]:
-        """The numbers of its versions, and what is to be written."""
+        """The numbers of the subject's versions, and the changes to delete them."""
         self._check_mode(subject)
         versions = self.versions(subject, with_deleted=is_permanent)
         self._check_unused(versions)
@@ -225,7 +225,7 @@ class Subjects:
         return numbers, [VersionGone(subject=subject, version=number) for number in numbers]
 
     def set_level(self, subject: str | None, level: Any) -> list[Change]:
-        """`None` takes the subject's own level back."""
+        """The changes to set a level; `None` removes the subject's own."""
         if level is not None and (not isinstance(level, str) or level.upper() not in LEVELS):
             raise invalid_level(level)
         value = None if level is None else level.upper()
@@ -263,7 +263,7 @@ class Subjects:
 
 
 def guid_of(version: SchemaVersion) -> str:
-    """Of the schema alone: the same wherever it is registered."""
+    """The GUID of a schema, equal wherever it is registered."""
     data = "\0".join([version.kind, version.text, *(str(one) for one in version.references)])
     return str(UUID(bytes=md5(data.encode(), usedforsecurity=False).digest()))
 

@@ -1,1 +1,3 @@
-"""Values of records as columns: JSON and Avro, decoded a batch at a time, and what cannot be."""
+"""Decodes values of records to columns, a batch at a time, and reports values that cannot be
+decoded.
+"""

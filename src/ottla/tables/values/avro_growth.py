@@ -1,9 +1,9 @@
-"""One Avro schema for all that values of a topic were written with, and what it does not cover.
+"""Combines the Avro schemas of all versions of a subject, and finds fields that a schema lacks.
 
-A field that a later version adds may be missing in older values, and is null there if the version
-gives no default. A field that a later version lacks stays: values without it have its default. If
-it has none, they are refused when they are read, since the field may have been renamed. So are
-values of a version whose types do not go with those before it.
+A field that a later version adds is null in older values if it has no default. A field that a later
+version removes is kept: values without it get its default, or are rejected if it has none, because
+it may have been renamed. Values of a version whose types conflict with earlier ones are rejected
+too.
 """
 
 import json
@@ -23,12 +23,12 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-"""What values of a type may be read as."""
+"""Types to which values of a type may be promoted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema with each named type said once: `named` by full names, which `top` and they use."""
+    """A schema in which each named type is defined once: `named` by full name, used by `top`."""
 
     top: Any
     named: Mapping[str, Any]
@@ -38,14 +38,14 @@ class AvroSchema:
 
 
 def avro_schema(schema: RegisteredSchema) -> AvroSchema:
-    """Raises `UserError` for an invalid Avro schema."""
+    """Parses an Avro schema; raises `UserError` if it is invalid."""
     named: dict[str, Any] = {}
     try:
         for text in schema.references.values():
             _flat(json.loads(text), "", named)
         return AvroSchema(_flat(json.loads(schema.text), "", named), named)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(f"this is no Avro schema: {error!r}") from error
+        raise UserError(f"this is not an Avro schema: {error!r}") from error
 
 
 def _flat(schema: Any, namespace: str, named: dict[str, Any]) -> Any:
@@ -75,21 +75,21 @@ def _flat(schema: Any, namespace: str, named: dict[str, Any]) -> Any:
             return _flat(name, namespace, named)
         case dict():
             return schema
-    raise ValueError(f"{schema!r:.80} is no Avro type")
+    raise ValueError(f"{schema!r:.80} is not an Avro type")
 
 
 def _full(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-# One schema for several
+# One schema for several versions
 
 
 def grown(versions: Iterable[RegisteredSchema]) -> str:
-    """The schema in which values of all versions, the oldest first, can be shown.
+    """The schema with which values of all versions, oldest first, can be read.
 
-    A version that does not go with those before it is left out. Raises `UserError` for what is no
-    Avro schema.
+    A version that conflicts with earlier ones is left out. Raises `UserError` for an invalid
+    schema.
     """
     whole, *later = [avro_schema(one) for one in versions]
     for version in later:
@@ -106,7 +106,7 @@ def _grown(whole: AvroSchema, version: AvroSchema) -> AvroSchema:
 
 
 class _ConflictError(Exception):
-    """Two types without a common one."""
+    """Two types without a common type."""
 
 
 def _both(before: Any, now: Any) -> Any:
@@ -131,7 +131,7 @@ def _both(before: Any, now: Any) -> Any:
 
 
 def _union(before: Any, now: Any) -> Any:
-    """Unions of null and one type, or that type alone on one side."""
+    """Merges unions of null and one type, or one such union with a plain type."""
     kinds = []
     for schema in (before, now):
         of_it = [one for one in (schema if isinstance(schema, list) else [schema]) if one != "null"]
@@ -166,7 +166,7 @@ def _optional(field: Mapping[str, Any]) -> Any:
 
 
 def _with_default(field: Mapping[str, Any], default: Any) -> Any:
-    """Avro takes a default for one of a union's first type."""
+    """The field with a default, whose type must come first in a union."""
     kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
     others = [one for one in kinds if one != "null"]
     if default is None:
@@ -175,7 +175,7 @@ def _with_default(field: Mapping[str, Any], default: Any) -> Any:
 
 
 def _nested(schema: Any, named: Mapping[str, Any], said: set[str]) -> Any:
-    """The inverse of `_flat`: named types where they are used first."""
+    """The inverse of `_flat`: named types are defined where they are used first."""
     match schema:
         case str() if schema in named and schema not in said:
             said.add(schema)
@@ -195,13 +195,13 @@ def _nested(schema: Any, named: Mapping[str, Any], said: set[str]) -> Any:
     return schema
 
 
-# What a schema does not cover
+# Fields that a schema lacks
 
 
 def uncovered(written: AvroSchema, shown: AvroSchema, *, is_whole: bool) -> str | None:
-    """Why values written with a schema cannot be shown with another, as far as fields go.
+    """Why values written with one schema cannot be read with another, by their fields.
 
-    `is_whole`: no field may be left out.
+    `is_whole`: every written field must be readable.
     """
     faults = _Comparison(written, shown, is_whole).faults(written.top, shown.top, "value")
     return next(faults, None)
@@ -214,7 +214,7 @@ class _Comparison:
     is_whole: bool
 
     def faults(self, one: Any, other: Any, place: str) -> Iterator[str]:
-        # A table's schema does not contain itself, so this comes to an end.
+        # Terminates because a table's schema is not recursive.
         one, other = self.written.definition(_alone(one)), self.shown.definition(_alone(other))
         match one, other:
             case {"type": "record", "fields": fields}, {"type": "record", "fields": others}:
@@ -238,7 +238,7 @@ class _Comparison:
 
 
 def _alone(schema: Any) -> Any:
-    """A union's one type that is not null."""
+    """The type in a union that is not null."""
     if not isinstance(schema, list):
         return schema
     return next((one for one in schema if one != "null"), "null")

@@ -1,4 +1,4 @@
-"""Avro values as columns, by fastavro: one binary datum to a value, and nothing after it."""
+"""Decodes Avro values with fastavro: one binary datum per value, without trailing bytes."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +12,13 @@ from ottla.tables.values.decoder import Decoded, require
 from ottla.tables.values.schema import struct_type
 
 _LOGICAL = frozenset({"date", "timestamp-millis", "timestamp-micros", "decimal"})
-"""Logical types that become types of their own; the others are read as what they are made of, as
-Avro has it for a logical type that a reader does not know."""
+"""Logical types with an Arrow type; others are read as their underlying types, as Avro specifies
+for unknown logical types.
+"""
 
 NO_REFERENCES: Mapping[str, str] = MappingProxyType({})
 
-# What fastavro and Arrow raise for bytes that are not of the schema.
+# Errors of fastavro and Arrow for bytes that do not match the schema.
 _BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError, ArithmeticError)
 
 
@@ -53,12 +54,12 @@ class AvroDecoder:
     def _all(
         self, values: Sequence[bytes | None], headers: Any
     ) -> Iterator[tuple[Any, str | None]]:
-        """For each value what it is, or its fault."""
+        """For each value its row, or its fault."""
         for value in values:
             yield (None, None) if value is None else self._one(value, self._schema)
 
     def _one(self, value: bytes, written: Any) -> tuple[Any, str | None]:
-        """A value that was written by a schema, in the fields of this one."""
+        """Reads a value written with schema `written`, in the fields of this decoder's schema."""
         stream = BytesIO(value)
         try:
             if written is self._schema:
@@ -66,15 +67,17 @@ class AvroDecoder:
             else:
                 row = self._read(stream, written, self._schema)
         except _BROKEN as error:
-            return None, f"it is not of the Avro schema: {_words(error)}"
+            return None, f"it does not match the Avro schema: {_words(error)}"
         except _fastavro().read.SchemaResolutionError as error:
-            return None, f"its schema does not go with the table's: {_words(error)}"
+            return None, f"its schema does not match the table's: {_words(error)}"
         if stream.tell() != len(value):
-            return None, f"after its Avro datum stand {len(value) - stream.tell()} bytes more"
+            return None, f"{len(value) - stream.tell()} bytes follow its Avro datum"
         return row, None
 
     def _one_by_one(self, rows: list[Any], faults: dict[int, str]) -> Any:
-        """Rows of which one cannot be said in Arrow's types, such as a date of the year 10000."""
+        """Converts rows one by one if one has no Arrow representation, such as a date in the year
+        10000.
+        """
         import pyarrow as pa
 
         sound = []
@@ -89,7 +92,7 @@ class AvroDecoder:
 
 
 class _Types:
-    """Arrow's types for Avro's, with the names that a schema defines as it proceeds."""
+    """The Arrow types of Avro types; collects the named types that a schema defines."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
@@ -119,7 +122,7 @@ class _Types:
                 return self._named.setdefault(name, pa.binary())
             case {"type": inner}:
                 return self.of(inner, place)
-        raise UserError(f"{place}: {schema!r:.80} is no Avro type")
+        raise UserError(f"{place}: {schema!r:.80} is not an Avro type")
 
     def _record(self, name: str, fields: Any, place: str) -> Any:
         require(bool(fields), f"{place}: a record without fields cannot be stored")
@@ -136,7 +139,7 @@ class _Types:
         short = name.rpartition(".")[2]
         require(
             name not in self._open and short not in self._open,
-            f"{place}: {name} contains itself, and a column cannot",
+            f"{place}: {name} is recursive, which a column cannot be",
         )
         kind = kinds.get(name) or self._named.get(name) or self._named.get(short)
         if kind is None:
@@ -189,7 +192,7 @@ def _without_other_logical_types(schema: Any) -> Any:
 
 
 def parse_avro(schema: str, references: Mapping[str, str] = NO_REFERENCES) -> Any:
-    """A schema as fastavro has it, with those that it names; raises `UserError`."""
+    """Parses a schema and its references with fastavro; raises `UserError`."""
     fastavro = _fastavro()
     named: dict[str, Any] = {}
     try:
@@ -197,10 +200,10 @@ def parse_avro(schema: str, references: Mapping[str, str] = NO_REFERENCES) -> An
             fastavro.parse_schema(_content(text), named_schemas=named)
         return fastavro.parse_schema(_content(schema), named_schemas=named)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
-        raise UserError(f"this is no Avro schema: {error}") from error
+        raise UserError(f"this is not an Avro schema: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        # What fastavro raises for JSON that lacks what it takes for granted.
-        raise UserError(f"this is no Avro schema: {error!r}") from error
+        # fastavro raises these for JSON that lacks required fields
+        raise UserError(f"this is not an Avro schema: {error!r}") from error
 
 
 def _content(schema: str) -> Any:
@@ -215,7 +218,7 @@ def _parse_json(text: str) -> Any:
 
 
 def _words(error: BaseException) -> str:
-    """An error's words, without the addresses of Python's objects in them."""
+    """The message of an error, without addresses of Python objects."""
     return (str(error) or type(error).__name__).partition(" from <")[0]
 
 

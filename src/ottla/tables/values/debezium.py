@@ -1,8 +1,8 @@
-"""Values of Debezium's change events: of each envelope the row as it is after the change.
+"""Decodes Debezium's change events to the rows after the changes.
 
-https://debezium.io/documentation/reference/stable/connectors/postgresql.html has the fields. A
-delete (`op` d) is a null row, as the tombstone after it is. JSON is read with and without the
-schema that Kafka Connect's converter may put around each value (`{"schema": ..., "payload": ...}`).
+https://debezium.io/documentation/reference/stable/connectors/postgresql.html describes the fields.
+A delete (`op` d) is a null row, as is the tombstone after it. JSON is read with and without the
+schema with which Kafka Connect's converter may wrap values (`{"schema": ..., "payload": ...}`).
 """
 
 from dataclasses import replace
@@ -27,18 +27,18 @@ _DELETE, _TRUNCATE = "d", "t"
 
 
 def envelope_decoding(decoding: Decoding) -> Decoding:
-    """How envelopes are decoded; the schema given for JSON is that of the rows in them."""
+    """The decoding of envelopes; a given JSON schema is that of the rows in them."""
     import pyarrow as pa
 
     bare = replace(decoding, envelope=Envelope.NONE)
     if decoding.format is not ValueFormat.JSON or decoding.subject:
-        return bare  # A subject's schema is that of the envelopes.
+        return bare  # a subject's schema is that of the envelopes
     fields = [("op", pa.string()), ("after", parse_schema(decoding.schema))]
     return replace(bare, schema=schema_text(pa.struct([*fields, ("payload", pa.struct(fields))])))
 
 
 def bare_row(value: bytes | None) -> bytes | None:
-    """The JSON of the row in an envelope of JSON; `None` where it has none."""
+    """The JSON of the row in an envelope; `None` if it has none."""
     import json
 
     try:
@@ -52,7 +52,7 @@ def bare_row(value: bytes | None) -> bytes | None:
 class DebeziumDecoder:
     """See `ValueDecoder`; `inner` decodes the envelopes.
 
-    What it has rescued of an envelope is kept as far as it is of the row.
+    Of rescued fields only those of the row are kept.
     """
 
     def __init__(self, inner: ValueDecoder) -> None:
@@ -64,7 +64,7 @@ class DebeziumDecoder:
             inner.type.get_field_index("op") >= 0
             and index >= 0
             and types.is_struct(inner.type.field(index).type),
-            "--envelope debezium: the values' schema has no op and no record after",
+            "--envelope debezium: the values' schema lacks op or a record after",
         )
         self._type = inner.type.field(index).type
         self._is_rescuing = inner.type.get_field_index(RESCUED_COLUMN) >= 0
@@ -111,7 +111,7 @@ class DebeziumDecoder:
         )
 
     def _fields(self, rows: Any) -> tuple[Any, Any]:
-        """Which change it was, and the row."""
+        """The operations and the rows of envelopes."""
         import pyarrow.compute as pc
 
         op, after = pc.struct_field(rows, "op"), pc.struct_field(rows, "after")
@@ -127,13 +127,13 @@ class DebeziumDecoder:
 
 
 def _of_rows(rescued: Any) -> Any:
-    """What is left of rows, of texts with what is left of envelopes."""
+    """The rescued fields of rows, from texts with the rescued fields of envelopes."""
     import pyarrow as pa
 
     found: list[str | None] = []
     for text in rescued.to_pylist():
         left = {} if text is None else read_last(text)
-        # Beside the envelope's fields anything may be called payload.
+        # A field of another kind may also be called payload.
         payload = left.get("payload")
         row = (payload if isinstance(payload, dict) else left).get("after")
         found.append(None if row is None else write(row))
@@ -142,7 +142,7 @@ def _of_rows(rescued: Any) -> Any:
 
 def _fault(kind: str | None) -> str:
     if kind is None:
-        return "it is no envelope of Debezium: it has no op"
+        return "it is not a Debezium envelope: it has no op"
     if kind in _WITH_ROW:
-        return f"it is a change with op {kind}, and has no row (after)"
-    return f"it is an event with op {kind}, and no change of a row"
+        return f"it is a change with op {kind}, but has no row (after)"
+    return f"it is an event with op {kind}, not a change of a row"

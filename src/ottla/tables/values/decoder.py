@@ -1,8 +1,8 @@
-"""What decodes the values of a table's records, as the table's marker has it pinned.
+"""The interface of decoders of values, and the decoding pinned in a table's layout.
 
-A decoder takes a column of values and gives a column of structs, together with the values that it
-cannot decode and why: each is decoded apart from its neighbours, whatever is broken in it.
-A null value (a tombstone) is a null struct, not a fault.
+A decoder converts a column of values to a column of structs, and returns a fault for each value
+that it cannot decode. Values are decoded independently, whatever is wrong with others. A null value
+(a tombstone) is a null struct, not a fault.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class ValueFormat(Enum):
 
 
 class Envelope(Enum):
-    """The envelope of rows in values."""
+    """The envelope around rows in values."""
 
     NONE = "none"
     DEBEZIUM = "debezium"
@@ -33,15 +33,14 @@ class Envelope(Enum):
 class Decoding:
     """How a table's values are decoded.
 
-    `schema` is in Spark's words (`values.schema`) for JSON, Avro's own JSON for Avro, and a
-    descriptor set in base64 for Protobuf, which `message` is in; made of a subject, that is in
-    Spark's words too. With
-    `confluent` the five bytes that serializers of a schema registry put in front are taken off;
-    `schema_id` is then the only id that may stand in them. With `registry` (an http address, or a
-    directory) each value is read with the schema that it was written with, whose id or GUID it
-    has, and shown by `schema`, the table's own. With `subject`, `schema` is made of the versions
-    that are registered under it, and no field of a value is left out. With an `envelope` the
-    schema of JSON is that of the rows within.
+    `schema` is in Spark's notation (`values.schema`) for JSON, in Avro's JSON for Avro, and a
+    base64 descriptor set for Protobuf, whose message is `message`; a schema from a subject is in
+    Spark's notation for Protobuf too. With `confluent` the five-byte prefix of schema registry
+    serializers is removed; `schema_id` is then the only id allowed in it. With `registry` (an http
+    address, or a directory) each value is read with the schema with which it was written,
+    identified by its id or GUID, and converted to `schema`, the table's own. With `subject`,
+    `schema` combines the versions registered under it, and no field of a value is dropped. With an
+    `envelope` a JSON schema is that of the rows within.
     """
 
     format: ValueFormat
@@ -51,32 +50,35 @@ class Decoding:
     registry: str = ""
     subject: str = ""
     message: str = ""
-    """The name of Protobuf's message; empty: the schema's only one."""
+    """The name of the Protobuf message; empty: the schema's only one."""
     envelope: Envelope = Envelope.NONE
     is_rescuing: bool = False
-    """Whether what the schema of JSON does not name is kept, in one more column `_rescued`."""
+    """Whether JSON fields outside of the schema are kept in an additional column `_rescued`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`rows` has one struct for each value, null where `faults` (by index) says why."""
+    """`rows` has one struct for each value, null for the indices in `faults`, which give the
+    reason.
+    """
 
     rows: Any
     faults: Mapping[int, str]
     truncations: frozenset[int] = frozenset()
-    """Indices of values that say that the source was emptied: no row, and no fault."""
+    """Indices of values that report a truncation of the source: neither row nor fault."""
 
 
 class ValueDecoder(Protocol):
-    """See the module."""
+    """A decoder; see the module."""
 
     @property
     def type(self) -> Any:
         """The Arrow struct type of the rows."""
 
     def decode(self, values: Any, headers: Any = None) -> Decoded:
-        """A column of `binary`, of which any may be null, and the column of their headers, where a
-        header may name the schema."""
+        """Decodes a column of `binary` with nulls; `headers` is the column of record headers, which
+        may name the schema.
+        """
 
 
 def merged(count: int, rows: Any, places: list[int], kind: Any) -> Any:
@@ -96,6 +98,6 @@ def merged(count: int, rows: Any, places: list[int], kind: Any) -> Any:
 
 
 def require(holds: bool, words: str) -> None:
-    """Raises `UserError` with the words if it does not hold."""
+    """Raises `UserError` with the words if `holds` is false."""
     if not holds:
         raise UserError(words)

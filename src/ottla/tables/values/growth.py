@@ -1,4 +1,4 @@
-"""Columns for several versions of a schema, and what of a version has no column."""
+"""Combines the columns of several versions of a schema, and finds fields without a column."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from ottla.tables.values.schema import struct_type
 
 
 class ConflictError(Exception):
-    """Two types without a common one."""
+    """Two types without a common type."""
 
 
 def merged_type(before: Any, now: Any) -> Any:
-    """The type in which values of both can be stored; raises `ConflictError`."""
+    """The type that can store values of both types; raises `ConflictError`."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -33,7 +33,7 @@ def merged_type(before: Any, now: Any) -> Any:
 
 
 def field_without_column(written: Any, shown: Any, place: str = "value") -> str | None:
-    """The first field of a version's type that a table's has no column for."""
+    """The first field of `written` that has no column in `shown`; `None` if all have."""
     import pyarrow.types as types
 
     if types.is_struct(written) and types.is_struct(shown):
@@ -53,8 +53,8 @@ def field_without_column(written: Any, shown: Any, place: str = "value") -> str 
 
 
 def not_in_the_table(field: str) -> str:
-    """Why a value is refused whose version has such a field."""
+    """The fault of a value whose version has such a field."""
     return (
-        f"its {field} is not in the table: load again to add it, unless the version does not go "
-        f"with those before it"
+        f"its {field} is not in the table: load again to add it, unless the version conflicts "
+        f"with earlier ones"
     )

@@ -1,4 +1,4 @@
-"""A schema for JSON values from a sample of them; what the sample disagrees on is an error."""
+"""Infers a schema for JSON values from a sample; conflicting types are an error."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -9,19 +9,19 @@ from ottla.tables.values.json_rest import RESCUED_COLUMN
 from ottla.tables.values.schema import MOST_LEVELS, is_column_name, struct_type
 
 OnConflict = Callable[[Any, Any, str], Any]
-"""Gives the shape for a place where values are of two."""
+"""Returns the shape for a place with values of two shapes."""
 
 _MIXED = "mixed"
 _INT64 = range(-(2**63), 2**63)
 
 
 def infer_schema(values: Iterable[bytes | None]) -> Any:
-    """The Arrow struct type of the sample's objects; values that are none are skipped.
+    """The Arrow struct type of the sample's objects; other values are ignored.
 
-    Whole numbers are `bigint`, others `double`, texts `string` (also those that look like times).
-    Fields of which nothing but null, `[]` and `{}` was seen are left out, and those that no column
-    can have: by their name, which may differ from another one's by case alone, or too deep. Raises
-    `UserError` for fields of two kinds, and when there was no object to learn from.
+    Integers are `bigint`, other numbers `double`, strings `string`, even if they look like times.
+    Fields with only null, `[]` and `{}` are left out, as are fields that cannot be columns: by
+    their name, a name that differs from another only in case, or their depth. Raises `UserError`
+    for fields with two types, and if the sample has no object.
     """
     kind = _type(_distinct(_shape_of_all(values, _refuse)))
     if kind is None:
@@ -33,14 +33,15 @@ def infer_schema(values: Iterable[bytes | None]) -> Any:
 
 
 def with_inferred_fields(kind: Any, values: Iterable[bytes | None]) -> Any:
-    """A struct type with the fields of the sample that it lacks, also within its own; no type that
-    it has changes. A field of which the sample has two kinds is left out too."""
+    """The struct type with fields of the sample added, also in nested structs; existing types do
+    not change. Fields with two types in the sample are left out.
+    """
     seen = _type(_distinct(_shape_of_all(values, _mixed)))
     return kind if seen is None else _with_fields(kind, seen)
 
 
 def _distinct(shape: Any) -> Any:
-    """Without names that differ from another one by case alone: they are no two columns."""
+    """Without names that differ from an earlier one only in case, which columns cannot."""
     match shape:
         case [inner]:
             return [_distinct(inner)]
@@ -131,7 +132,7 @@ def _merge(one: Any, other: Any, place: str, on_conflict: OnConflict) -> Any:
 
 
 def _mixed(one: Any, other: Any, place: str) -> Any:
-    """A shape that no column has, whatever comes after it."""
+    """A shape that never becomes a column."""
     return _MIXED
 
 

@@ -1,8 +1,8 @@
-"""Describes what is wrong with one JSON value; used only for batches that Arrow refused.
+"""Finds what is wrong with a JSON value; used only for batches that Arrow rejected.
 
-It finds by itself what Python's parser and the kinds of the values show, some hundred
-thousand values a second; the rest (a time that is none, a name twice, too many digits) is left to
-Arrow, whose word is the last on every value.
+Detects what Python's parser and the types of values show, at some hundred thousand values per
+second; other faults (an invalid time, a repeated name, too many digits) are left to Arrow, which
+has the final say on every value.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import Any
 from ottla.tables.values.json_texts import refuse_constant
 
 Check = Callable[[Any, str], str | None]
-"""Takes a parsed value and its place; gives what is wrong with it."""
+"""Takes a parsed value and its place; returns what is wrong with it."""
 
 _RANGES = {32: range(-(2**31), 2**31), 64: range(-(2**63), 2**63)}
 
 
 def json_fault(text: str, check: Check) -> str | None:
-    """Why the text is no JSON object of the schema that `check` was made of; `None`: ask Arrow."""
+    """Why the text is not a JSON object of the schema of `check`; `None` if Arrow must decide."""
     try:
         value = json.loads(text, parse_constant=refuse_constant)
         return check(value, "value")
@@ -29,7 +29,7 @@ def json_fault(text: str, check: Check) -> str | None:
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is one JSON value, and not nested too deep for Python to parse."""
+    """Whether the text is one JSON value that is not nested too deeply for Python."""
     try:
         json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
@@ -54,7 +54,7 @@ def check_of(kind: Any) -> Check:
     if types.is_floating(kind):
         return _kind_check("number", int, float)
     if types.is_decimal(kind):
-        # Arrow takes numbers and texts of numbers.
+        # Arrow accepts numbers, and strings with numbers.
         return _kind_check("number", int, float, str)
     return _kind_check("string", str)
 
@@ -111,4 +111,4 @@ def _kind_check(word: str, *kinds: type) -> Check:
 
 
 def _other(word: str, value: Any, place: str) -> str:
-    return f"{place} is {json.dumps(value):.40}, not of the kind {word}"
+    return f"{place} is {json.dumps(value):.40}, not of type {word}"

@@ -1,7 +1,7 @@
-"""Maps in JSON values: objects whose names are keys and no columns.
+"""Decodes maps in JSON values: objects whose names are keys, not columns.
 
-Arrow's parser knows no such objects. So texts are written again with a list of keys and values in
-place of each, which it reads, and which is a map in Arrow's memory.
+Arrow's parser does not support maps. So each map is rewritten as a list of keys and values, which
+the parser reads, and whose buffers are those of an Arrow map.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from ottla.tables.values.json_texts import read, write
 
 Rewrite = Callable[[Any], Any]
 _NO_MAP = True
-"""In place of what is no object: Arrow refuses a truth value where a list is to be."""
+"""Replaces a value that is not an object: Arrow rejects a boolean in place of a list."""
 
 
 def has_maps(kind: Any) -> bool:
@@ -19,7 +19,7 @@ def has_maps(kind: Any) -> bool:
 
 
 def listed_type(kind: Any) -> Any:
-    """A type with a list of structs in place of each map."""
+    """The type with a list of structs in place of each map."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -34,9 +34,9 @@ def listed_type(kind: Any) -> Any:
 
 
 def rewriter(kind: Any) -> Callable[[list[str]], list[str]]:
-    """For texts of a struct type, the texts of its `listed_type`.
+    """Returns a function that rewrites texts of a struct type for its `listed_type`.
 
-    Raises `ValueError` or `RecursionError` where one of the texts is no JSON.
+    The function raises `ValueError` or `RecursionError` for invalid JSON.
     """
     found = _rewrite_of(kind)
     assert found is not None
@@ -45,7 +45,7 @@ def rewriter(kind: Any) -> Callable[[list[str]], list[str]]:
 
 
 def _rewrite_of(kind: Any) -> Rewrite | None:
-    """`None` for types without a map."""
+    """The rewrite of a type; `None` for types without a map."""
     import pyarrow.types as types
 
     if types.is_struct(kind):
@@ -86,7 +86,7 @@ def _in_map(inner: Rewrite | None) -> Rewrite:
 
 
 def as_maps(array: Any, kind: Any) -> Any:
-    """An array of the `listed_type` of a type, in that type: the same buffers."""
+    """Converts an array of the `listed_type` of a type to that type, with the same buffers."""
     import pyarrow as pa
     import pyarrow.types as types
 

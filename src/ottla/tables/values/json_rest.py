@@ -1,7 +1,7 @@
-"""The members of a JSON value without a column, kept as JSON beside the columns.
+"""The members of a JSON value without a column, kept as JSON in an additional column.
 
-The rest of an object is its other members, and of those that are columns what is left in turn: of
-`{"id": 1, "x": 2, "who": {"name": "a", "age": 3}}` with the columns `id` and `who.name` it is
+The rest of an object is its members without a column, and the rests of those with one: of `{"id":
+1, "x": 2, "who": {"name": "a", "age": 3}}` with the columns `id` and `who.name` it is
 `{"x":2,"who":{"age":3}}`. In an array each element has its rest, or null.
 """
 
@@ -14,17 +14,19 @@ from ottla.tables.values.json_texts import read_last, write
 RESCUED_COLUMN = "_rescued"
 
 Rest = Callable[[Any], Any]
-"""From a parsed value to its rest; `None` for none."""
+"""Returns the rest of a parsed value; `None` if there is none."""
 
 
 def rest_texts(kind: Any) -> Callable[[list[str]], list[str | None]]:
-    """For texts of sound values of a struct type, the text of what is left of each."""
+    """Returns a function from texts of valid values of a
+    struct type to the texts of their rests.
+    """
     rest = _rest_of(kind)
     assert rest is not None
     found = rest
 
     def texts(values: list[str]) -> list[str | None]:
-        """Raises `ValueError` or `RecursionError` for what is nested too deep to be written."""
+        """Raises `ValueError` or `RecursionError` for values that are nested too deeply."""
         left = [found(read_last(one)) for one in values]
         return [None if one is None else write(one) for one in left]
 
@@ -32,7 +34,7 @@ def rest_texts(kind: Any) -> Callable[[list[str]], list[str | None]]:
 
 
 def _rest_of(kind: Any) -> Rest | None:
-    """`None` for types that name all that a value has."""
+    """The rest function of a type; `None` for types that cover all values."""
     import pyarrow.types as types
 
     if types.is_struct(kind):
@@ -82,12 +84,12 @@ def _of_map(inner: Rest) -> Rest:
 
 
 def with_rescued(kind: Any) -> Any:
-    """A struct type with the column of the rest; raises `UserError` when it is there already."""
+    """The struct type with the column of rests; raises `UserError` if it has one of that name."""
     import pyarrow as pa
 
     require(
         all(field.name.lower() != RESCUED_COLUMN for field in kind),
-        f"the schema names {RESCUED_COLUMN}, the column that keeps what it does not name: leave "
-        f"it out, or do without that column (--no-rescued)",
+        f"the schema names {RESCUED_COLUMN}, which is the column of all other fields: leave "
+        f"it out of the schema, or disable that column (--no-rescued)",
     )
     return pa.struct([*kind, (RESCUED_COLUMN, pa.string())])

@@ -1,7 +1,7 @@
-"""JSON Schema as columns: what of a schema says which type a value has, and nothing of the rest.
+"""Converts JSON Schema to columns, using only what determines the types of values.
 
-Values are not validated: `pattern`, `minimum`, `required` and their like are skipped. What has
-several types, or none, or contains itself, gets no column, and stays in what is rescued.
+Values are not validated: `pattern`, `minimum` and other keywords are ignored. Parts with several
+types, without a type, or that are recursive get no column, and are kept in the rescued column.
 """
 
 import json
@@ -19,7 +19,7 @@ _MOST_NESTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An object's fields, and which of them each value has."""
+    """The fields of an object, and the required ones."""
 
     fields: Mapping[str, "Node"]
     required: frozenset[str]
@@ -34,11 +34,11 @@ class Repeated:
 
 
 Node = Shape | Repeated | Any
-"""Or an Arrow type; `None` for what no column can have."""
+"""Or an Arrow type; `None` for a part without a column."""
 
 
 def is_json_schema(text: str) -> bool:
-    """Whether that is not a schema in Spark's words."""
+    """Whether the text is JSON Schema rather than Spark's notation."""
     return text.lstrip().startswith("{")
 
 
@@ -48,8 +48,9 @@ def json_schema_type(schema: RegisteredSchema) -> Any:
 
 
 def type_of_versions(versions: Sequence[RegisteredSchema]) -> Any:
-    """The columns for all versions, the oldest first; one that does not go with those before it is
-    left out. Raises `UserError`."""
+    """The columns for all versions, oldest first; versions that conflict with earlier ones are left
+    out. Raises `UserError`.
+    """
     accepted: list[Shape] = []
     kind: Any = None
     for version in versions:
@@ -66,7 +67,7 @@ def type_of_versions(versions: Sequence[RegisteredSchema]) -> Any:
 
 
 def _seems_renamed(before: Node, now: Node) -> bool:
-    """Whether a field that each value had is gone, and another is there that was not."""
+    """Whether a required field was removed while another field was added."""
     match before, now:
         case Shape(fields=of_before), Shape(fields=of_now):
             gone = before.required - of_now.keys()
@@ -85,14 +86,14 @@ def _shape(schema: RegisteredSchema) -> Shape:
     except (ValueError, RecursionError) as error:
         raise UserError(f"the JSON Schema is not JSON: {error}") from error
     except (TypeError, AttributeError) as error:
-        raise UserError(f"this is no JSON Schema: {error}") from error
+        raise UserError(f"this is not a JSON Schema: {error}") from error
     if not isinstance(node, Shape) or _column_type(node) is None:
         raise UserError("the JSON Schema's outermost type must be an object with properties")
     return node
 
 
 def _column_type(node: Node) -> Any:
-    """`None` for what no column can have; raises `UserError` for a struct of nothing."""
+    """The Arrow type of a node; `None` if it cannot be a column; raises `UserError`."""
     import pyarrow as pa
 
     match node:
@@ -113,7 +114,7 @@ def _column_type(node: Node) -> Any:
 
 
 class _Reader:
-    """Reads one schema; `references` are those of a registry, by the names that `$ref` uses."""
+    """Reads one schema; `$ref` may name the registry's references."""
 
     def __init__(self, schema: RegisteredSchema) -> None:
         self._roots = {name: json.loads(text) for name, text in schema.references.items()}
@@ -121,7 +122,7 @@ class _Reader:
         self._open: list[tuple[str, str]] = []
 
     def node(self, schema: Any, root: str, depth: int) -> Node:
-        """`root` is the document that the schema is in."""
+        """The node of a schema in the document `root`."""
         if not isinstance(schema, dict) or depth > _MOST_NESTED:
             return None
         if "$ref" in schema:
@@ -172,13 +173,13 @@ class _Reader:
         document, _, path = reference.partition("#")
         name = document or root
         if (name, path) in self._open or (not path and name == root):
-            return None  # It contains itself.
+            return None  # recursive
         found = self._roots.get(name)
         for part in path.strip("/").split("/") if path else ():
             key = part.replace("~1", "/").replace("~0", "~")
             found = found.get(key) if isinstance(found, dict) else None
         if found is None:
-            raise UserError(f"the JSON Schema refers to {reference}, which is not there")
+            raise UserError(f"the JSON Schema refers to {reference}, which does not exist")
         self._open.append((name, path))
         try:
             return self.node(found, name, depth)
@@ -187,7 +188,7 @@ class _Reader:
 
 
 def _type_word(schema: Mapping[str, Any]) -> str | None:
-    """The one type that is not null; that of its constants where none is named."""
+    """The only type besides null; without `type` that of the constants."""
     word = schema.get("type")
     if word is None and ("properties" in schema or "additionalProperties" in schema):
         return "object"
@@ -222,7 +223,7 @@ def _not_null(schemas: Iterable[Any]) -> list[Any]:
 
 
 def _one_of(nodes: Sequence[Node]) -> Node:
-    """Of one type alone that type, of objects one with all fields, and nothing for others."""
+    """The common type; for objects one with all fields; `None` for other combinations."""
     import pyarrow as pa
 
     if not nodes or any(one is None for one in nodes):
@@ -239,7 +240,7 @@ def _one_of(nodes: Sequence[Node]) -> Node:
 
 
 def _all_of(nodes: Sequence[Node]) -> Node:
-    """Objects that a value is at once, and other types that say no more than the first."""
+    """The combination of objects; otherwise the first known type."""
     shapes = [one for one in nodes if isinstance(one, Shape)]
     if not shapes:
         return next((one for one in nodes if one is not None), None)
@@ -247,7 +248,7 @@ def _all_of(nodes: Sequence[Node]) -> Node:
 
 
 def _both_fields(shapes: Sequence[Shape]) -> dict[str, Node]:
-    """Fields of all; one that has two types has no column."""
+    """The fields of all shapes; `None` for a field with two types."""
     found: dict[str, Node] = {}
     for shape in shapes:
         for name, node in shape.fields.items():

@@ -1,4 +1,4 @@
-"""JSON texts that are read and written again without a number becoming another one."""
+"""Reads and writes JSON without changing numbers."""
 
 import json
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from typing import Any
 
 
 class Number(str):
-    """A number as it stands in the text: no digit of it is lost."""
+    """A number as it is written in the text, with all digits."""
 
     __slots__ = ()
 
 
 def read(text: str) -> Any:
-    """Raises `ValueError` for invalid JSON, and for an object with a repeated name."""
+    """Parses JSON; raises `ValueError` if it is invalid or an object repeats a name."""
     return _reader(object_pairs_hook=_once)(text)
 
 
 def read_last(text: str) -> Any:
-    """As `read`; of members with the same name the last one."""
+    """Like `read`, but of members with the same name the last is used."""
     return _reader()(text)
 
 
@@ -31,16 +31,16 @@ def _reader(**options: Any) -> Callable[[str], Any]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("an object repeats a name")
     return found
 
 
 def refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def write(value: Any) -> str:
-    """The inverse of `read`, as short as JSON can be."""
+    """The inverse of `read`, in the shortest form."""
     match value:
         case Number():
             return str(value)

@@ -1,11 +1,11 @@
-"""JSON values as columns, by Arrow's parser: strict RFC 8259, each value one object.
+"""Decodes JSON values with Arrow's parser: strict RFC 8259, one object per value.
 
-A whole batch is parsed at once, its values joined by line ends. That this finds every broken value
-rests on two facts. Each value begins with `{` and ends with `}`, so a value that leaves something
-open meets `}`, line end, `{`, which no JSON text has inside it; and a raw line end is not allowed
-in a string. So a batch that parses is a row of whole objects, and if there are as many as values,
-each value is one. Of a batch that fails, what `json_faults` finds is taken out, and the rest is
-halved until the broken ones stand alone.
+A batch is parsed at once, its values joined by newlines. Every invalid value is detected for two
+reasons: Each value begins with `{` and ends with `}`, so a value that is not closed is followed by
+`}`, newline, `{`, which is not valid inside a JSON text; and newlines are not allowed in strings.
+So a batch that parses is a sequence of complete objects, and if there are as many as values, each
+value is one. If a batch fails, values with faults found by `json_faults` are removed, and the rest
+is bisected until invalid values are isolated.
 """
 
 import re
@@ -18,8 +18,8 @@ from ottla.tables.values.json_rest import rest_texts, with_rescued
 from ottla.tables.values.schema import parse_schema, type_text
 
 _SPACE = " \t\n\r"
-# Arrow 26 dies of a null between two objects, and takes NaN and Infinity for numbers. In sound JSON
-# such characters stand within strings only.
+# Arrow 26 crashes at a null between two objects, and accepts NaN and Infinity as numbers. In valid
+# JSON these characters occur only in strings.
 _SUSPICIOUS = r"\}[ \t\n\r]*null|[:,\[][ \t\n\r]*-?(?:NaN|Inf)"
 _ROW_NUMBER = re.compile(r" in row \d+$")
 _NOT_AN_OBJECT = "it is not a JSON object"
@@ -28,9 +28,9 @@ _NOT_UTF8 = "it is not UTF-8"
 
 
 class JsonDecoder:
-    """See `ValueDecoder`. Fields that the schema does not name are left out, or with `is_rescuing`
-    kept in one more column (`json_rest`); those that it names and a value lacks are null. Nothing
-    is converted: `"1"` is no number, 1 no string, 1.0 no int.
+    """See `ValueDecoder`. Fields outside of the schema are dropped, or with `is_rescuing` kept in
+    an additional column (`json_rest`); missing fields are null. Nothing is converted: `"1"` is not
+    a number, 1 not a string, 1.0 not an int.
     """
 
     def __init__(self, schema: str, *, is_rescuing: bool = False) -> None:
@@ -59,7 +59,7 @@ class JsonDecoder:
     def _parse_some(
         self, texts: Any, places: list[int], faults: dict[int, str]
     ) -> tuple[Any, list[int]]:
-        """The sound ones of texts that are not all sound, and their places."""
+        """The rows of the valid texts, and their places; the other texts become faults."""
         import pyarrow as pa
 
         listed = [json_fault(text, self._check) for text in texts.to_pylist()]
@@ -70,7 +70,7 @@ class JsonDecoder:
         texts, places = texts.take(pa.array(left, pa.int64())), [places[index] for index in left]
         found: list[Any] = []
         good: list[int] = []
-        # Ranges still to be parsed, the first one on top.
+        # ranges still to be parsed, the first one last
         ranges = [(0, len(left))] if left else []
         while ranges:
             start, end = ranges.pop()
@@ -86,7 +86,9 @@ class JsonDecoder:
         return pa.concat_arrays(found) if found else pa.nulls(0, self._type), good
 
     def _texts(self, values: Any, faults: dict[int, str]) -> tuple[Any, list[int]]:
-        """The values that may be objects, and where they stand; the others become faults."""
+        """The trimmed texts that may be objects, and their
+        places; the other values become faults.
+        """
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -105,12 +107,12 @@ class JsonDecoder:
         return texts.take(pa.array(places)), places.tolist()
 
     def _parse(self, texts: Any) -> tuple[Any | None, str]:
-        """One struct for each text; `None`, and why, when not every one is a sound object."""
+        """One struct for each text; `None` and the reason unless all texts are valid objects."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         is_suspicious = pc.any(pc.match_substring_regex(texts, _SUSPICIOUS)).as_py()
-        # Only of one text alone can Python's parser say whether it is sound.
+        # Python's parser can decide only for a single text.
         if is_suspicious and (len(texts) > 1 or not is_json(texts[0].as_py())):
             return None, _NOT_ONE_OBJECT
         read = texts
@@ -122,7 +124,7 @@ class JsonDecoder:
         if self._rest_texts is None:
             columns, reason = self._columns(read, "ignore")
             return columns and self._struct(columns), reason
-        # Most batches have nothing that is not named, and are parsed once.
+        # Most batches have no other fields, and are parsed once.
         columns, reason = self._columns(read, "error")
         if columns is not None:
             return self._struct([*columns, pa.nulls(len(texts), pa.string())]), ""
@@ -132,7 +134,7 @@ class JsonDecoder:
         try:
             rest = pa.array(self._rest_texts(texts.to_pylist()), pa.string())
         except (ValueError, RecursionError) as error:
-            return None, f"what the schema does not name cannot be kept: {error}"
+            return None, f"fields outside of the schema cannot be kept: {error}"
         return self._struct([*columns, rest]), ""
 
     def _struct(self, columns: list[Any]) -> Any:
@@ -141,9 +143,9 @@ class JsonDecoder:
         return pa.StructArray.from_arrays(columns, fields=list(self._type))
 
     def _columns(self, texts: Any, unexpected: str) -> tuple[list[Any] | None, str]:
-        """The named columns of texts; `None`, and why, when not every one is a sound object.
+        """The columns of the schema; `None` and the reason unless all texts are valid objects.
 
-        `unexpected`: what happens to fields that are not named.
+        `unexpected` is Arrow's behaviour for other fields.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -188,7 +190,7 @@ def _only_utf8(values: Any, faults: dict[int, str]) -> Any:
 
 
 def _check_types(kind: Any, place: str) -> None:
-    """Raises `UserError` for types that JSON has no exact form of."""
+    """Raises `UserError` for types without an exact representation in JSON."""
     import pyarrow.types as types
 
     if types.is_struct(kind):
@@ -203,5 +205,5 @@ def _check_types(kind: Any, place: str) -> None:
         is_offered = not (types.is_binary(kind) or types.is_date(kind))
         require(
             is_offered,
-            f"{place}: {type_text(kind)} cannot be checked in JSON; take string, or a struct",
+            f"{place}: {type_text(kind)} cannot be checked in JSON; use string, or a struct",
         )

@@ -1,4 +1,4 @@
-"""From how values are decoded to what decodes them."""
+"""Creates the decoder for a decoding."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ from ottla.tables.values.decoder import (
 
 
 def open_decoder(decoding: Decoding, login: RegistryLogin | None = None) -> ValueDecoder:
-    """The decoder for that; raises `UserError` when the schema does not say what it takes.
+    """The decoder of values; raises `UserError` if the schema is unsuitable.
 
-    `login`: for the registry that is asked when values are decoded.
+    `login` is for the registry, if values are decoded with one.
     """
     decoder = open_key_decoder(decoding, login, VALUE_HEADER)
     require(
@@ -36,9 +36,9 @@ def _is_struct(kind: Any) -> bool:
 def open_key_decoder(
     decoding: Decoding, login: RegistryLogin | None = None, header: str = KEY_HEADER
 ) -> ValueDecoder:
-    """As `open_decoder`, of keys: these may be text, and one number or text of Avro's.
+    """Like `open_decoder`, for keys, which may also be text, or a single Avro number or string.
 
-    `header`: the name of the header that may name the schema.
+    `header` is the name of the header that may name the schema.
     """
     if decoding.envelope is Envelope.DEBEZIUM:
         from ottla.tables.values.debezium import DebeziumDecoder, envelope_decoding
@@ -70,25 +70,25 @@ def open_key_decoder(
 
 
 def check_decoding(decoding: Decoding) -> None:
-    """Raises `UserError` when it does not say which schema wrote a value."""
+    """Raises `UserError` if the schema with which values were written cannot be determined."""
     is_avro = decoding.format is ValueFormat.AVRO
     require(
         not (decoding.format is ValueFormat.PROTOBUF and decoding.confluent)
         or bool(decoding.registry),
-        "Protobuf values are read by the schema that wrote them: name the registry (--registry URL "
+        "Protobuf values are read with the writer's schema: name the registry (--registry URL "
         "or DIRECTORY) in place of --confluent",
     )
     require(
         not (is_avro and decoding.confluent)
         or bool(decoding.registry)
         or decoding.schema_id is not None,
-        "Avro values are read by the schema that wrote them, and --confluent alone does not say "
-        "which: name the registry (--registry URL or DIRECTORY), or the only id (--schema-id ID)",
+        "Avro values are read with the writer's schema, which --confluent alone does not "
+        "determine: name the registry (--registry URL or DIRECTORY), or the id (--schema-id ID)",
     )
 
 
 class Prefixed:
-    """Takes off the prefix of Confluent's wire format, and decodes what follows."""
+    """Removes the prefix of Confluent's wire format, and decodes the rest."""
 
     def __init__(self, inner: ValueDecoder, schema_id: int | None) -> None:
         self._inner = inner

@@ -1,8 +1,8 @@
-"""Protobuf messages as columns: of many messages at once, one field after the other.
+"""Converts Protobuf messages to columns: many messages at once, field by field.
 
-A field that a message can say it does not have (`optional`, a member of a `oneof`, a message) is
-null where it is not set, and its default where the schema gives one; other fields have Protobuf's
-zero. Names are those of the schema, and the text of an enum's value stands for its number.
+A field with presence (`optional`, a member of a `oneof`, a message) is null if it is not set, or
+the default that the schema gives; other fields have Protobuf's zero value. Names are those of the
+schema; enum values are their names.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from ottla.tables.values.decoder import require
 from ottla.tables.values.schema import struct_type, type_text
 
 Column = Callable[[list[Any]], Any]
-"""From messages, none of which is null, to an Arrow array."""
+"""Converts messages, none of which is null, to an Arrow array."""
 
 _WRAPPERS = frozenset(
     f"google.protobuf.{one}Value"
@@ -22,13 +22,13 @@ _WRAPPERS = frozenset(
 )
 _TIMESTAMP = "google.protobuf.Timestamp"
 _AS_JSON = frozenset(f"google.protobuf.{one}" for one in ("Struct", "Value", "ListValue"))
-"""Messages that hold any JSON, and themselves: a column has them as JSON's text."""
+"""Messages with arbitrary, recursive JSON; their column is JSON text."""
 
 _MICROSECONDS, _NANOSECONDS = 1_000_000, 1000
 
 
 def message_type(descriptor: Any, place: str = "value", within: tuple[str, ...] = ()) -> Any:
-    """The Arrow type of a message's values; raises `UserError` for what no column can have."""
+    """The Arrow type of a message; raises `UserError` if it cannot be a column."""
     import pyarrow as pa
 
     name = descriptor.full_name
@@ -39,9 +39,9 @@ def message_type(descriptor: Any, place: str = "value", within: tuple[str, ...] 
     if name in _AS_JSON:
         return pa.string()
     if not descriptor.fields:
-        # Parquet has no struct without fields; whether there is one is all that it says.
+        # Parquet has no empty structs, so the column only says whether the message is set.
         return pa.bool_()
-    require(name not in within, f"{place}: message {name} contains itself, and a column cannot")
+    require(name not in within, f"{place}: message {name} is recursive, which a column cannot be")
     inner = (*within, name)
     return struct_type(
         (field.name, _field_type(field, f"{place}.{field.name}", inner))
@@ -53,7 +53,7 @@ def _field_type(field: Any, place: str, within: tuple[str, ...]) -> Any:
     import pyarrow as pa
 
     if _is_map(field):
-        # Keys are numbers or truth values too; a column has them as text.
+        # keys may also be numbers or booleans; the column has them as text
         return pa.map_(pa.string(), _element_type(_map_value(field), place, within))
     kind = _element_type(field, place, within)
     return pa.list_(kind) if field.is_repeated else kind
@@ -96,8 +96,9 @@ def _map_value(field: Any) -> Any:
 
 
 def message_column(descriptor: Any, kind: Any) -> Column:
-    """Messages in an Arrow type, which may be that of another version of theirs: fields that the
-    messages do not have are null. Raises `UserError` for types that do not go together."""
+    """Converts messages to an Arrow type, which may be that of another version: fields that the
+    message lacks are null. Raises `UserError` for incompatible types.
+    """
     import pyarrow.types as types
 
     name = descriptor.full_name
@@ -184,7 +185,7 @@ def _maps(get: Callable[[Any], Any], field: Any, kind: Any) -> Column:
     def column(messages: list[Any]) -> Any:
         import pyarrow as pa
 
-        # In order of their keys: a message keeps none, and two reads of it are to be the same.
+        # Sorted, because a message's order is arbitrary, and two reads must be equal.
         maps = [sorted(get(one).items(), key=_first) for one in messages]
         keys = [one for items in maps for one, _ in items]
         values = [one for items in maps for _, one in items]
@@ -208,7 +209,7 @@ def _offsets(lists: list[Any]) -> Any:
 
 
 def _elements(field: Any, kind: Any) -> Column:
-    """Of a repeated field or a map: none of them is null."""
+    """The column of the elements of a repeated field or a map, none of which is null."""
     if field.message_type is not None:
         return message_column(field.message_type, kind)
     made = _from_values(field, kind)
@@ -230,7 +231,7 @@ def _optionals(get: Callable[[Any], Any], field: Any, kind: Any) -> Column:
 
 
 def _from_values(field: Any, kind: Any) -> Callable[[list[Any]], list[Any]]:
-    """From a field's values, of which any may be `None`, to those of its column."""
+    """Converts a field's values, which may include `None`, to those of its column."""
     own = _scalar_type(field)
     _require_same(goes_as(own, kind), field.full_name, kind)
     if field.enum_type is None:
@@ -282,11 +283,11 @@ def _array(values: list[Any], kind: Any) -> Any:
 
 
 def goes_as(own: Any, kind: Any) -> bool:
-    """Whether values of a type can be stored in a column of another."""
+    """Whether values of a type can be stored in a column of another type."""
     import pyarrow.types as types
 
     return bool(own == kind or (types.is_int32(own) and types.is_int64(kind)))
 
 
 def _require_same(holds: bool, name: str, kind: Any) -> None:
-    require(holds, f"{name} does not go with the table's {type_text(kind)}")
+    require(holds, f"{name} does not match the table's {type_text(kind)}")

@@ -1,4 +1,4 @@
-"""Protobuf values as columns, by the `protobuf` library: one message to a value."""
+"""Decodes Protobuf values with the `protobuf` library: one message per value."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ from ottla.tables.values.decoder import Decoded, merged
 from ottla.tables.values.protobuf_columns import message_column, message_type
 
 _BROKEN = (ValueError, TypeError, OverflowError, ArithmeticError, RecursionError)
-"""What Protobuf and Arrow raise for values that a column cannot have."""
+"""Errors of Protobuf and Arrow for values that a column cannot store."""
 
 
 class ProtobufDecoder:
@@ -34,10 +34,10 @@ class ProtobufDecoder:
 
 
 class Messages:
-    """Reads values of one message type, and shows them in an Arrow type."""
+    """Parses values of one message type, and converts them to an Arrow type."""
 
     def __init__(self, descriptor: Any, kind: Any) -> None:
-        """Raises `UserError` when its fields do not go with that type."""
+        """Raises `UserError` if the message's fields do not match the type."""
         from google.protobuf.message import DecodeError
 
         self._column = message_column(descriptor, kind)
@@ -49,7 +49,7 @@ class Messages:
     def rows(
         self, values: list[bytes], places: list[int], faults: dict[int, str]
     ) -> tuple[Any, list[int]]:
-        """The sound ones of the values, and their places; the others become faults."""
+        """The rows of the valid values, and their places; the other values become faults."""
         import pyarrow as pa
 
         try:
@@ -79,13 +79,13 @@ class Messages:
                 good.append(place)
             except self._broken as error:
                 words = str(error).rpartition(": ")[2]
-                faults[place] = f"it is not of the Protobuf message {self._name}: {words}"
+                faults[place] = f"it is not a Protobuf message {self._name}: {words}"
         return messages, good
 
     def _one_by_one(
         self, messages: list[Any], places: list[int], faults: dict[int, str]
     ) -> tuple[Any, list[int]]:
-        """Of messages of which one cannot be said in Arrow's types, such as a text that is none."""
+        """Converts messages one by one if one has no Arrow representation, such as invalid text."""
         import pyarrow as pa
 
         found, good = [], []
@@ -99,14 +99,14 @@ class Messages:
 
 
 def outermost_type(descriptor: Any) -> Any:
-    """The struct type of a message whose fields are a table's; raises `UserError`."""
+    """The struct type of a message whose fields become a table's; raises `UserError`."""
     import pyarrow.types as types
 
     found = message_type(descriptor)
     if not types.is_struct(found):
         raise UserError(
             f"message {descriptor.full_name} has no fields of its own that a table could have; "
-            f"name one that has"
+            f"name another message"
         )
     return found
 
@@ -116,9 +116,10 @@ def descriptors_of(schema: str) -> MessageTypes:
     try:
         return MessageTypes(base64.b64decode(schema, validate=True))
     except (binascii.Error, ValueError) as error:
-        raise UserError(f"the Protobuf schema is no descriptor set in base64: {error}") from error
+        reason = f"the Protobuf schema is not a descriptor set in base64: {error}"
+        raise UserError(reason) from error
 
 
 def schema_of(descriptors: bytes) -> str:
-    """A descriptor set as the table's ledger has it."""
+    """The base64 text of a descriptor set, as stored in the ledger."""
     return base64.b64encode(descriptors).decode("ascii")

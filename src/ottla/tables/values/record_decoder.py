@@ -1,4 +1,4 @@
-"""The decoded parts of records: values, keys, and headers as columns, by one rule for all."""
+"""Decodes the parts of records: values, keys, and headers as columns."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,12 @@ VALUE, KEY, HEADER = "value", "key", "header"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDecoding:
-    """How each part is decoded; `None`, or no columns of headers: not at all."""
+    """How each part is decoded; `None`, or no columns of headers: not decoded."""
 
     value: Decoding | None = None
     key: Decoding | None = None
     header: str = ""
-    """The columns of headers, in Spark's words."""
+    """The columns of headers in Spark's notation."""
 
     @property
     def is_raw(self) -> bool:
@@ -35,7 +35,7 @@ _RAW = RecordDecoding()
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecords:
-    """`columns` by name in place of the bytes; `faults` by index, each with the part it is of."""
+    """`columns` by name, which replace the bytes; `faults` by index, each naming the part."""
 
     columns: Mapping[str, Any]
     faults: Mapping[int, str]
@@ -43,10 +43,10 @@ class DecodedRecords:
 
 
 class RecordDecoder:
-    """Decodes batches of records, in the columns of `record.columns`."""
+    """Decodes batches of records in the columns of `record.columns`."""
 
     def __init__(self, decoding: RecordDecoding, login: RegistryLogin | None = None) -> None:
-        """Raises `UserError` when a schema does not say what it takes."""
+        """Raises `UserError` if a schema is unsuitable."""
         self._decoders: dict[str, ValueDecoder] = {}
         if decoding.value is not None:
             self._decoders[VALUE] = open_decoder(decoding.value, login)
@@ -59,7 +59,7 @@ class RecordDecoder:
 
     @property
     def types(self) -> Mapping[str, Any]:
-        """The Arrow types of the decoded columns, by their names."""
+        """The Arrow types of decoded columns, by name."""
         return {name: one.type for name, one in self._decoders.items()}
 
     def decode(self, records: "pa.RecordBatch") -> DecodedRecords:

@@ -1,9 +1,9 @@
-"""Values that name their schema in a registry, each read with the one that it was written with.
+"""Decodes values that name their schema in a registry, each with its writer's schema.
 
-They are shown by the table's own schema, as Avro resolves the two: fields are matched by name, what
-a value lacks takes the default, numbers become wider. A value that cannot be resolved so has a
-fault that says why. What the table's schema does not name is left out if the schema was given; if
-it was made of the registry's, that is a fault too.
+Values are converted to the table's schema by Avro's resolution rules: fields are matched by name,
+missing fields get the default, numbers are widened. A value that cannot be resolved is a fault.
+Fields outside of the table's schema are dropped if that schema was given; if it was made from the
+registry's, they are a fault.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,8 +33,10 @@ _KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.JSON: JSON, ValueFormat.PROTOBUF: 
 def open_registered(
     decoding: Decoding, login: RegistryLogin | None, header: str = VALUE_HEADER
 ) -> ValueDecoder:
-    """The decoder for values whose schemas are in a registry, by their ids or GUIDs in `header`;
-    raises `UserError`."""
+    """The decoder for values whose schemas are in a registry; raises `UserError`.
+
+    Values name schemas by ids, or by GUIDs in the header `header`.
+    """
     registry, is_whole = open_registry(decoding.registry, login), bool(decoding.subject)
     match decoding.format:
         case ValueFormat.AVRO:
@@ -54,20 +56,22 @@ def open_registered(
             inner = JsonDecoder(decoding.schema, is_rescuing=decoding.is_rescuing)
             return RegisteredJsonDecoder(inner, registry, is_whole=is_whole, header=header)
         case ValueFormat.TEXT:
-            raise UserError("a registry has no schema of text: leave --registry out")
+            raise UserError("text has no schema in a registry: leave out --registry")
 
 
 def with_schema_of_subject(decoding: Decoding, registry: SchemaRegistry) -> Decoding:
-    """With the schema in which values of all its subject's versions can be shown; raises
-    `UserError`."""
+    """The decoding with a schema for the values of all versions of its subject.
+
+    Raises `UserError`.
+    """
     versions = registry.versions(decoding.subject)
     require(bool(versions), f"subject {decoding.subject} has no version in the registry")
     kind = _KINDS[decoding.format]
     for one in versions:
         require(
             one.kind == kind,
-            f"subject {decoding.subject} is {one.kind}, and --decode {decoding.format.value} was "
-            f"asked",
+            f"subject {decoding.subject} is {one.kind}, but --decode {decoding.format.value} was "
+            f"given",
         )
     return _of_versions(decoding, versions)
 
@@ -86,7 +90,7 @@ def _of_versions(decoding: Decoding, versions: Sequence[RegisteredSchema]) -> De
 
 
 class RegisteredAvroDecoder(AvroDecoder):
-    """See the module; `schema` is the table's own, `is_whole` whether no field is left out."""
+    """See the module; `schema` is the table's, `is_whole`: no field may be dropped."""
 
     def __init__(
         self,

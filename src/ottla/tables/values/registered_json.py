@@ -1,5 +1,6 @@
-"""JSON values that name their schema in a registry. A value says itself what it holds; its schema
-is asked for so that one which the table does not know is refused."""
+"""Decodes JSON values that name their schema in a registry. JSON describes itself; the schema is
+looked up only to reject values of schemas that do not match the table.
+"""
 
 from typing import Any
 
@@ -14,7 +15,7 @@ from ottla.tables.values.writers import UNFRAMED, Writers
 
 
 class RegisteredJsonDecoder:
-    """See the module; with `is_whole` each field of a value's schema has a column."""
+    """See the module; with `is_whole` each field of a value's schema must have a column."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""Protobuf values that name their schema in a registry, each read as the message that it is.
+"""Decodes Protobuf values that name their schema in a registry, each with its own message type.
 
-Fields are matched by name. A field that has the number of another one, which its schema does not
-have any more, may be that one under a new name: such values are refused, since they would leave
-the old column empty in silence.
+Fields are matched by name. If a field has the number of another one that its schema no longer has,
+it was probably renamed: such values are rejected, because the old column would silently be empty.
 """
 
 from collections.abc import Sequence
@@ -25,14 +24,14 @@ from ottla.tables.values.schema import parse_schema
 from ottla.tables.values.writers import UNFRAMED, Writers
 
 Path = tuple[int | str, tuple[int, ...]]
-"""A schema, and the message in it."""
+"""A schema, and the path to the message in it."""
 
 
 def message_of_subject(versions: Sequence[RegisteredSchema], message: str) -> tuple[Any, str]:
     """The columns for a subject's versions, and the message's full name; raises `UserError`.
 
-    Without a name it is the first message of the newest version. A version that does not go with
-    those before it is left out.
+    Without a name it is the first message of the newest version. Versions that conflict with
+    earlier ones are left out.
     """
     newest = _types_of(versions[-1])
     found = newest.named(message) if message else newest.at((0,))
@@ -45,7 +44,7 @@ def message_of_subject(versions: Sequence[RegisteredSchema], message: str) -> tu
         try:
             descriptor = _types_of(version).named(name)
         except UserError:
-            continue  # A version from before there was such a message.
+            continue  # older than the message
         try:
             if any(renamed(one, descriptor) for one in accepted):
                 continue
@@ -58,7 +57,7 @@ def message_of_subject(versions: Sequence[RegisteredSchema], message: str) -> tu
 
 
 def renamed(before: Any, now: Any, within: tuple[str, ...] = ()) -> str | None:
-    """Two names, of which the second seems to be the first one's after it was renamed."""
+    """Describes a field that was probably renamed between two versions; `None` if there is none."""
     if now.full_name in within:
         return None
     of_before, of_now = before.fields_by_name, now.fields_by_name
@@ -79,9 +78,9 @@ def _types_of(schema: RegisteredSchema) -> MessageTypes:
 
 
 class RegisteredProtobufDecoder:
-    """See the module; with `is_whole` `schema` has the columns, and no field is left out.
+    """See the module; with `is_whole` `schema` has the columns, and no field may be dropped.
 
-    Otherwise it is the descriptor set that was given, and what it does not name is left out.
+    Otherwise `schema` is the given descriptor set, and other fields are dropped.
     """
 
     def __init__(
@@ -135,7 +134,9 @@ class RegisteredProtobufDecoder:
         return reader.rows(values, places, faults)
 
     def _reader(self, schema: int | str, indexes: tuple[int, ...]) -> tuple[Messages | None, str]:
-        """Raises `UserError` when no registry can be asked."""
+        """The parser of a message, or a fault; raises
+        `UserError` if the registry is unreachable.
+        """
         types, fault = self._writers.of(schema)
         if types is None:
             return None, fault
@@ -144,7 +145,7 @@ class RegisteredProtobufDecoder:
         if descriptor is None:
             return None, f"{written}, which has no message {list(indexes)}"
         if descriptor.full_name != self._name:
-            return None, f"it is a {descriptor.full_name}, and the table has {self._name}"
+            return None, f"it is a {descriptor.full_name}, but the table has {self._name}"
         if self._given is not None:
             other = renamed(self._given, descriptor)
             if other is not None:
@@ -160,7 +161,7 @@ class RegisteredProtobufDecoder:
 
 
 def _put_together(count: int, parts: list[tuple[Any, list[int]]], kind: Any) -> Any:
-    """A column of `count` structs from columns of some of them, each with its places."""
+    """Combines columns of some structs, with their places, to a column of `count` structs."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
-"""The schema of decoded values, in the words of Spark's SQL: `id bigint, at timestamp`.
+"""The schema of decoded values in the notation of Spark SQL: `id bigint, at timestamp`.
 
-Arrow's types are the form in memory, these words the form in the table's marker and in options.
-Every field may be null. Only types that JSON and Avro values can be checked against exactly are
-offered; Spark knows more.
+Arrow types are the form in memory, this notation the form in the ledger and in options. Every field
+may be null. Only types against which JSON and Avro values can be checked exactly are supported;
+Spark has more.
 """
 
 import re
@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|([<>(),:]))")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 _MAX_DECIMAL_DIGITS = 38
 MOST_LEVELS = 32
-"""Of structs, arrays and maps within each other. Delta Lake's library ends at about 40."""
+"""The maximum depth of structs, arrays and maps. Delta Lake's library fails at about 40."""
 
 _OFFERED = (
     "boolean, int, bigint, double, decimal(p,s), string, binary, date, timestamp, "
@@ -37,17 +37,17 @@ _OFFERED = (
 
 
 def parse_schema(text: str) -> Any:
-    """The Arrow struct type of `name type, ...`; raises `UserError` and says where."""
+    """The Arrow struct type of `name type, ...`; raises `UserError` with the position."""
     return struct_type(_Reader(text).fields(":", None))
 
 
 def schema_text(struct: Any) -> str:
-    """The inverse of `parse_schema`, in one spelling."""
+    """The inverse of `parse_schema`, in canonical spelling."""
     return ", ".join(f"{_name_text(field.name)} {type_text(field.type)}" for field in struct)
 
 
 def type_text(kind: Any) -> str:
-    """An Arrow type in Spark's words."""
+    """An Arrow type in Spark's notation."""
     import pyarrow.types as types
 
     if types.is_struct(kind):
@@ -63,15 +63,16 @@ def type_text(kind: Any) -> str:
 
 
 def struct_type(fields: Iterable[tuple[str, Any]]) -> Any:
-    """A struct of these fields; raises `UserError` for names that are the same to Spark, and for
-    those that no column can have."""
+    """A struct of these fields; raises `UserError` for names that differ only in case, and for
+    names that no column can have.
+    """
     import pyarrow as pa
 
     listed = list(fields)
     seen: dict[str, str] = {}
     for name, _ in listed:
         if not is_column_name(name):
-            raise UserError(f"the schema names a field {name!r}, and no column can have that name")
+            raise UserError(f"the schema has a field {name!r}, which no column can be named")
         before = seen.setdefault(name.lower(), name)
         if before is not name:
             raise UserError(f"the schema names field {before} twice (case does not count)")
@@ -79,15 +80,15 @@ def struct_type(fields: Iterable[tuple[str, Any]]) -> Any:
 
 
 def is_column_name(name: str) -> bool:
-    """Whether all that a table's column passes through can write and read its name."""
+    """Whether the name can be written and read by everything that processes the table."""
     try:
         return b"\0" not in name.encode() and bool(name)
-    except UnicodeEncodeError:  # Half of a surrogate pair, which JSON can have.
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON may contain
         return False
 
 
 def check_levels(kind: Any) -> None:
-    """Raises `UserError` for a type that is nested too deep for a table."""
+    """Raises `UserError` for a type that is nested too deeply for a table."""
     inner, levels = [kind], 0
     while inner:
         if levels > MOST_LEVELS:
@@ -99,10 +100,10 @@ def check_levels(kind: Any) -> None:
 
 
 def check_evolution(before: Any, now: Any, place: str = "value") -> None:
-    """Whether a table's schema may become `now`; raises `UserError` naming the field if not.
+    """Checks that a table's schema may change to `now`; raises `UserError` with the field.
 
-    What may: fields added, also within structs, and `int` to `bigint`. What older files lack reads
-    as null, and an `int` that they hold reads as `bigint`.
+    Fields may be added, also within structs, and `int` may become `bigint`. In older files missing
+    fields read as null, and `int` reads as `bigint`.
     """
     import pyarrow.types as types
 
@@ -122,8 +123,8 @@ def check_evolution(before: Any, now: Any, place: str = "value") -> None:
 
 def _unevolved(place: str, what: str) -> UserError:
     return UserError(
-        f"the table's schema cannot become this one: {place} {what}; fields may be added, and int "
-        f"become bigint, and nothing else (load into another directory)"
+        f"the table's schema cannot change to this one: {place} {what}; only fields may be added, "
+        f"and int become bigint (load into another directory)"
     )
 
 
@@ -148,7 +149,7 @@ def _name_text(name: str) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """A reader of the schema's words, from left to right."""
+    """A parser of the schema's notation, from left to right."""
 
     text: str
     position: int = 0
@@ -182,7 +183,7 @@ class _Reader:
         if word == "decimal":
             return self._decimal()
         if word not in _NAMES:
-            raise self._fault(f"{word or 'its end'!r} is no type; there are {_OFFERED}")
+            raise self._fault(f"{word or 'its end'!r} is not a type; there are {_OFFERED}")
         return _primitives()[_NAMES[word]]
 
     def _inner(self) -> Any:
@@ -216,7 +217,7 @@ class _Reader:
     def _number(self) -> int:
         word = self._next() or ""
         if not word.isascii() or not word.isdigit():
-            raise self._fault(f"{word!r} is no number")
+            raise self._fault(f"{word!r} is not a number")
         return int(word)
 
     def _name(self) -> str:
@@ -240,7 +241,7 @@ class _Reader:
         found = _TOKEN.match(self.text, self.position)
         if found is None:
             if self.text[self.position :].strip():
-                raise self._fault("these characters mean nothing in a schema")
+                raise self._fault("these characters are not allowed in a schema")
             return None
         self.position = found.end()
         return found[1] or found[2] or found[3]

@@ -1,4 +1,4 @@
-"""Keys that are text, and headers as columns: bytes that are read as UTF-8."""
+"""Decodes keys that are text, and headers as columns: bytes are read as UTF-8."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,10 +24,10 @@ class TextDecoder:
 
 
 class HeaderDecoder:
-    """Headers as the fields of a struct, by their names: of several with one name the last.
+    """Decodes headers to the fields of a struct, by name; of headers with the same name the last.
 
-    A record without such a header has null. A number, a truth value or a time is what the header's
-    text says; `binary` takes its bytes.
+    A record without a header has null. Numbers, booleans and times are parsed from the header's
+    text; `binary` has its bytes.
     """
 
     def __init__(self, schema: str) -> None:
@@ -65,8 +65,8 @@ def _check_type(field: Any) -> None:
     is_offered = not (types.is_nested(kind) or types.is_decimal(kind) or types.is_date(kind))
     require(
         is_offered,
-        f"header {field.name}: a column of {type_text(kind)} cannot be made of text; take string, "
-        f"binary, boolean, int, bigint, double or timestamp",
+        f"header {field.name}: a column of {type_text(kind)} cannot be parsed from text; use "
+        f"string, binary, boolean, int, bigint, double or timestamp",
     )
 
 
@@ -93,7 +93,7 @@ def _each(
     faults: dict[int, str],
     broken: type[Exception],
 ) -> Any:
-    """All values at once; where one cannot be converted, it is found alone, and null."""
+    """Converts all values at once; if that fails, one by one, and invalid values become null."""
     import pyarrow as pa
 
     try:
@@ -104,7 +104,7 @@ def _each(
             try:
                 found.append(convert(values.slice(index, 1)))
             except broken:
-                words = f"it is no {type_text(kind)}: {values[index].as_py()!r:.40}"
+                words = f"it is not of type {type_text(kind)}: {values[index].as_py()!r:.40}"
                 faults[index] = _NOT_UTF8 if values.type == pa.binary() else words
                 found.append(pa.nulls(1, kind))
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)

@@ -1,4 +1,4 @@
-"""The schemas that values were written with, by the ids and GUIDs that values have."""
+"""The schemas with which values were written, by the ids and GUIDs in the values."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -15,7 +15,7 @@ UNFRAMED = (
 
 
 class Writers(Generic[Schema]):
-    """Asks a registry for each schema once, and has it parsed once."""
+    """Looks each schema up in the registry once, and parses it once."""
 
     def __init__(
         self, registry: SchemaRegistry, kind: str, parse: Callable[[RegisteredSchema], Schema]
@@ -26,8 +26,9 @@ class Writers(Generic[Schema]):
         self._known: dict[int | str, tuple[Schema | None, str]] = {}
 
     def of(self, schema: int | str) -> tuple[Schema | None, str]:
-        """A schema as it was parsed, or why there is none; raises `UserError` when no registry can
-        be asked."""
+        """The parsed schema, or `None` and the fault; raises `UserError` if the registry is
+        unreachable.
+        """
         if schema not in self._known:
             self._known[schema] = self._find(schema)
         return self._known[schema]
@@ -42,7 +43,7 @@ class Writers(Generic[Schema]):
         except UnknownSchemaError as error:
             return None, f"{written}: {error}"
         if found.kind != self._kind:
-            return None, f"{written}, which is {found.kind} and not {self._kind}"
+            return None, f"{written}, which is {found.kind}, not {self._kind}"
         try:
             return self._parse(found), ""
         except UserError as error:

@@ -195,7 +195,7 @@ def test_keys_and_headers_are_columns_that_a_later_load_adds_to(tmp_path: Path) 
         (["--decode-key", "json"], "--key-schema SCHEMA-OR-FILE"),
         (["--decode-key", "text", "--key-schema", "id int"], "add --decode-key avro"),
         (["--decode-key", "avro", "--key-schema", "x", "--key-subject", "s"], "add --registry"),
-        (["--header-columns", "a array<int>"], "take string, binary"),
+        (["--header-columns", "a array<int>"], "use string, binary"),
         (["--decode", "json", "--schema", '{"type": "string"}'], "an object with properties"),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_protobuf_value_is_shown_as_the_message_that_it_says_it_is(tmp_path: P
     for broken, fault in (
         (registered(order, 5, b"\2\4"), r"no message \[2\]"),
         (PREFIX.pack(0, 5), "which message"),
-        (data[:-1], "not of the Protobuf message shop.Order"),
+        (data[:-1], "not a Protobuf message shop.Order"),
     ):
         with pytest.raises(ValueError, match=fault):
             encoding.decode(broken)
@@ -122,7 +122,7 @@ def test_what_names_its_schema_by_id_needs_a_registry() -> None:
 
 def test_a_registry_that_is_not_there_ends_the_command(tmp_path: Path) -> None:
     encoding = encoding_of("value", None, None, DirectoryRegistry(str(tmp_path / "gone")))
-    with pytest.raises(UserError, match="is no directory of schemas"):
+    with pytest.raises(UserError, match="is not a directory of schemas"):
         encoding.show(PREFIX.pack(0, 1))
 
 
