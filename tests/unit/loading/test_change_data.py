@@ -263,7 +263,9 @@ def test_a_truncation_empties_the_table_up_to_it(tmp_path: Path) -> None:
 
 def test_a_truncation_among_several_partitions_is_no_row(tmp_path: Path) -> None:
     append(tmp_path, encoded(None, event("t", None)), partitions=3)
-    with pytest.raises(UserError, match="reports a truncation of the source; changes in the other 2 partitions may"):
+    with pytest.raises(
+        UserError, match="reports a truncation of the source; changes in the other 2 partitions may"
+    ):
         loaded(tmp_path, LayoutOptions(is_latest=True, decoding=ENVELOPES))
 
 
