@@ -176,7 +176,9 @@ def test_a_deletion_stops_and_deletes_replicas_as_with_kafka() -> None:
     assert ours == orders("3.9", moment, ApiKey.STOP_REPLICA, until_ms=51_000)
     gamma = TopicPartition("gamma", 0)
     for broker in ours:
-        one.receive(DeletionAnswered(broker=broker, errors={gamma: ErrorCode.NONE}))
+        epoch = one.machine.context.brokers[broker].epoch
+        errors = {gamma: ErrorCode.NONE}
+        one.receive(DeletionAnswered(broker=broker, broker_epoch=epoch, errors=errors))
     assert [path for path in one.zookeeper.nodes if "gamma" in path] == []
     check_states(one, "3.9", 9)
 

@@ -3,11 +3,15 @@
 `make sim SEED=n PROTOCOL=consumer` is one of the new group protocol, `PROTOCOL=transactions` one of
 transactional producers, `PROTOCOL=readers` runs of readers beside a log that changes, and
 `PROTOCOL=cluster` one of brokers with a controller, `PROTOCOL=replicas` the same with real logs.
+Of these two `make sim SEED=0-9999` tries all seeds of a range, on all cores.
 """
 
 import logging
+import multiprocessing
 import sys
+import traceback
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from hypothesis import given, seed, settings
@@ -61,13 +65,47 @@ def simulate_readers(number: int) -> None:
     print(f"seed {number}: {dict(counts)}, all invariants hold")
 
 
+def simulate_cluster(number: int, *, has_real_logs: bool) -> tuple[Counter[str], str | None]:
+    """What happened in it, and what did not hold."""
+    cluster = ClusterWorld(number, has_real_logs=has_real_logs)
+    try:
+        cluster.run()
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return cluster.counts, f"{type(error).__name__} {error} ({where.name}:{where.lineno})"
+    return cluster.counts, None
+
+
+def simulate_clusters(seeds: range, *, has_real_logs: bool) -> None:
+    counts: Counter[str] = Counter()
+    failed = 0
+    simulate = partial(simulate_cluster, has_real_logs=has_real_logs)
+    with multiprocessing.Pool() as pool:
+        for done, (number, (happened, finding)) in enumerate(
+            zip(seeds, pool.imap(simulate, seeds), strict=True), 1
+        ):
+            counts += happened
+            if finding is not None:
+                failed += 1
+                print(f"seed {number}: {finding}", flush=True)
+            if done % 500 == 0:
+                print(f"{done} of {len(seeds)} seeds, {failed} failed", flush=True)
+    print(f"seeds {seeds.start} to {seeds.stop - 1}: {dict(counts)}, {failed} failed")
+    sys.exit(bool(failed))
+
+
 def main() -> None:
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    first, _, last = (sys.argv[1] if len(sys.argv) > 1 else "0").partition("-")
+    number = int(first)
     if sys.argv[2:] == ["transactions"]:
         simulate_transactions(number)
         return
     if sys.argv[2:] in (["cluster"], ["replicas"]):
-        cluster = ClusterWorld(number, has_real_logs=sys.argv[2] == "replicas")
+        has_real_logs = sys.argv[2] == "replicas"
+        if last:
+            logging.disable()  # A failed directory is an error in the log, and part of the plan.
+            simulate_clusters(range(number, int(last) + 1), has_real_logs=has_real_logs)
+        cluster = ClusterWorld(number, has_real_logs=has_real_logs)
         cluster.run()
         print(f"seed {number}: {dict(cluster.counts)}, all invariants hold")
         return

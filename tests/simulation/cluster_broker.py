@@ -4,11 +4,13 @@ A log is a list of records (leader epoch, value) with its leader epochs. What th
 carried out at once, and the world looks at each effect.
 """
 
+import random
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.effects import (
@@ -40,6 +42,7 @@ from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import Outgoing
 from tests.support.leader_answers import epoch_ended, offsets
 
+DIRECTORY_COUNT = 2
 MIN_ISR = 2
 LAG_MS = 400
 PRODUCE_TIMEOUT_MS = 500
@@ -138,6 +141,7 @@ class ModelBroker(ManagedReplicas):
     ) -> None:
         self.id = broker_id
         self.logs: dict[TopicPartition, ModelLog] = {}
+        self._directories: dict[TopicPartition, int] = {}
         self.options = ReplicaOptions(
             broker_id=broker_id, lag_time_max_ms=LAG_MS, truncates_on_fetch=truncates_on_fetch
         )
@@ -145,7 +149,27 @@ class ModelBroker(ManagedReplicas):
         self.restart()
 
     def restart(self) -> None:
+        """A directory that had failed is repaired, and holds what it held."""
         self.manager = ReplicaManager(self.options, self)
+        self._failed: set[int] = set()
+
+    @property
+    def directory_failures(self) -> int:
+        return len(self._failed)
+
+    @property
+    def has_failed_directory(self) -> bool:
+        return bool(self._failed)
+
+    def fail_directory(self, chance: random.Random) -> bool:
+        """Of two directories one at the most fails."""
+        if self.has_failed_directory:
+            return False
+        failed = chance.randrange(DIRECTORY_COUNT)
+        self._failed.add(failed)
+        gone = [one for one in self.manager.partitions if self._directories[one] == failed]
+        self._carry_out(self.manager.went_offline(gone))
+        return True
 
     def open(
         self,
@@ -155,7 +179,15 @@ class ModelBroker(ManagedReplicas):
         *,
         is_new: bool,
     ) -> ModelLog:
-        return self.logs.setdefault(partition, ModelLog())
+        if partition not in self.logs:
+            if self._failed and not is_new:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+            works = [one for one in range(DIRECTORY_COUNT) if one not in self._failed]
+            self._directories[partition] = works[partition.partition % len(works)]
+            self.logs[partition] = ModelLog()
+        if self._directories[partition] in self._failed:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return self.logs[partition]
 
     def fence(self) -> None:
         self._carry_out(self.manager.fence())

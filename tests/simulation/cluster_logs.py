@@ -4,8 +4,10 @@ As `cluster_broker.ModelBroker` to the world around it: `Replicas` carries out w
 wants, and the world looks at each effect before. A killed process leaves what it has written.
 """
 
+import errno
+import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -37,6 +39,7 @@ from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.record import read_records
+from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.log.reader import Isolation
@@ -52,6 +55,7 @@ from tests.support.brokers import NOW_MS, batch, disk
 from tests.support.leader_answers import epoch_ended, offsets
 from tests.support.replicated_brokers import open_member, replicas_of
 
+DIRECTORIES = ("/d", "/e")
 FETCH_SIZE = 400
 """Some batches of one record."""
 
@@ -105,10 +109,10 @@ class LogView:
     def record(self, offset: int) -> Record | None:
         if not self.log_start_offset <= offset < self.log_end_offset:
             return None
-        self._decode()
+        self.decode()
         return self._records.get(offset)
 
-    def _decode(self) -> None:
+    def decode(self) -> None:
         log = self.log
         if self._cut_count != log.offsets.cut_count:
             self._records, self._end = {}, log.log_start_offset
@@ -142,6 +146,13 @@ class LogViews:
             view = self._views[place] = LogView(partition.log)
         return view
 
+    def decode_all(self, directory: LogDirectory) -> None:
+        """What a directory holds cannot be read after it has failed."""
+        for place, log in directory.logs.items():
+            view = self.get(place)
+            if view is not None and view.log is log:
+                view.decode()
+
     def __getitem__(self, place: TopicPartition) -> LogView:
         view = self.get(place)
         assert view is not None, place
@@ -158,6 +169,13 @@ class Waiting(DelayedOperation):
         self.record = (offset, value)
 
 
+class Clock(Protocol):
+    """What time it is in a broker's process."""
+
+    @property
+    def at(self) -> Timestamps: ...
+
+
 class LogBroker(ManagedReplicas):
     """All but its disk is gone when it restarts."""
 
@@ -165,27 +183,29 @@ class LogBroker(ManagedReplicas):
         self,
         broker_id: int,
         look_at: Callable[["LogBroker", Effect], None],
-        now: Callable[[], float],
+        clock: Clock,
         *,
         version: str,
     ) -> None:
         self.id = broker_id
         self.logs = LogViews()
         self._look_at = look_at
-        self._now = now
+        self._clock = clock
         self._version = version
-        self._disk = disk("/d")
+        self._disk = disk(*DIRECTORIES)
         self._open()
 
     def _open(self) -> None:
         self._broker = self.logs.broker = open_member(
             self.id,
             self._disk,
+            *DIRECTORIES,
             before_effect=self._look,
             inter_broker_protocol_version=self._version,
             min_insync_replicas=str(MIN_ISR),
             replica_lag_time_max_ms=str(LAG_MS),
             log_segment_bytes="2000",
+            log_retention_check_interval_ms="300",
         )
         self._replicas: Replicas = replicas_of(self._broker)
 
@@ -203,8 +223,25 @@ class LogBroker(ManagedReplicas):
 
     @property
     def _at(self) -> Timestamps:
-        now_ms = self._now()
-        return Timestamps(now_ms=NOW_MS + int(now_ms), monotonic_ms=now_ms)
+        return self._clock.at
+
+    @property
+    def directory_failures(self) -> int:
+        """Those that the broker has noticed."""
+        return self._replicas.directory_failures
+
+    @property
+    def has_failed_directory(self) -> bool:
+        return not self._broker.directories.is_complete
+
+    def fail_directory(self, chance: random.Random) -> bool:
+        """As a failed write or sync of a file in it does."""
+        if self.has_failed_directory:
+            return False
+        failing = chance.choice(self._broker.directories.online)
+        self.logs.decode_all(failing)
+        failing.health.fail(OSError(errno.EIO, "I/O error"))
+        return True
 
     @property
     def manager(self) -> ReplicaManager:

@@ -1,7 +1,8 @@
 """Brokers, a controller among them, and a ZooKeeper, from a seed; time is simulated.
 
-Sessions expire, requests are lost, late and doubled, processes are killed and come back, while
-topics are created, grow, move and are deleted, and a client writes with acks=all. Asserted at every
+Sessions expire, requests are lost, late and doubled, processes are killed, paused and slowed by
+their disks and come back, clocks jump, log directories fail, while topics are created, grow, move
+and are deleted, and a client writes with acks=all. Asserted at every
 step: leader epochs never go back, and what `cluster_invariants.py` says of records. In the end
 everything that was asked for is done. Brokers are of 3.9, or of before 2.7: then leaders write the
 states' nodes themselves, and followers ask where their leader's epochs ended.
@@ -16,6 +17,7 @@ from itertools import count
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.broker.replication.alter_partitions import (
     IsrChangePropagation,
     place_of,
@@ -51,10 +53,12 @@ from ottla.controller.placement import Start, place
 from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
 from ottla.registries import paths
 from ottla.registries.brokers import BrokerRegistration, encode_broker
+from ottla.registries.notices import encode_log_dir_event
 from ottla.registries.topics import NO_LEADER, decode_state, decode_topic
 from tests.simulation.cluster_broker import ModelBroker
 from tests.simulation.cluster_invariants import AnyBroker, ClusterInvariants
 from tests.simulation.cluster_logs import LogBroker
+from tests.support.brokers import NOW_MS
 from tests.support.model_zookeeper import ModelZooKeeper, Session
 
 SESSION_MS = 600
@@ -62,6 +66,7 @@ TICK_MS = 25
 CHAOS_MS = 9_000
 DEADLINE_MS = 30_000
 TIMEOUT_MS = 90
+DAY_MS = 86_400_000
 
 
 class Process:
@@ -70,11 +75,14 @@ class Process:
     def __init__(self, world: "World", broker_id: int) -> None:
         self.world = world
         self.id = broker_id
-        self.broker: AnyBroker = world.new_broker(broker_id)
+        self.clock = ProcessClock(world)
+        self.broker: AnyBroker = world.new_broker(self)
         self.is_up = False
         self.is_registered = False
         """Since the process began; only then it listens, as Kafka's brokers do."""
         self.life = 0
+        self.busy_until_ms = self.slow_until_ms = 0.0
+        self.reported_failures = 0
         self.session: Session | None = None
         self.propagation = IsrChangePropagation(linger_ms=40, max_delay_ms=200)
 
@@ -82,6 +90,9 @@ class Process:
         self.life += 1
         self.is_up = True
         self.is_registered = False
+        self.busy_until_ms = self.slow_until_ms = 0.0
+        self.reported_failures = 0
+        self.clock.restart()
         self.broker.restart()
         self.world.invariants.forget_high_watermarks(self.id)
         self.machine = ControllerMachine(
@@ -101,14 +112,24 @@ class Process:
         self.life += 1
 
     def later(self, delay_ms: float, action: Callable[[], None]) -> None:
-        """Unless the process is killed before."""
-        life = self.life
+        """Unless the process is killed before; one thing at a time, and nothing in a pause."""
+        life, world = self.life, self.world
 
         def guarded() -> None:
-            if life == self.life:
-                action()
+            if life != self.life:
+                return
+            if self.is_busy:
+                world.at(self.busy_until_ms - world.now_ms, guarded)
+                return
+            if world.now_ms < self.slow_until_ms:
+                self.busy_until_ms = world.now_ms + world.chance.choice((0, 1, 10))
+            action()
 
-        self.world.at(delay_ms, guarded)
+        world.at(delay_ms, guarded)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.busy_until_ms > self.world.now_ms
 
     # ZooKeeper
 
@@ -165,10 +186,11 @@ class Process:
         self.is_asking = True
 
         def carry_out() -> None:
-            if session is None or session is not self.session or not session.is_alive:
+            # What is under way is carried out though the process is paused or killed meanwhile.
+            if session is None or not session.is_alive:
                 return  # the session's end is noticed at a tick
             if self.id in self.world.cut_off:
-                self.later(TICK_MS, carry_out)
+                self.world.at(TICK_MS, carry_out)
                 return
             results = self.world.zookeeper.execute(session, batch)
             if self.world.chance.random() < 0.02:
@@ -176,7 +198,7 @@ class Process:
                 results = self.world.zookeeper.execute(session, batch)
             self.later(self.world.delay(), lambda: self._go_on(session, results))
 
-        self.later(self.world.delay(), carry_out)
+        self.world.at(self.world.delay(), carry_out)
 
     def _go_on(self, session: Session, results: tuple[Result, ...]) -> None:
         if session is self.session:
@@ -228,7 +250,7 @@ class Process:
         def arrived() -> None:
             if not to.is_registered:
                 return  # nobody listens yet: the order may be one for the process before
-            applied = to.broker.apply(request, self.id, self.world.now_ms)
+            applied = to.broker.apply(request, self.id, to.clock.monotonic_ms)
             errors = applied.errors if applied.error is ErrorCode.NONE else {}
             self.world.send(to, self, lambda: self._answered(request, errors))
 
@@ -244,12 +266,13 @@ class Process:
             return
         self.channels.answered(request)
         self.in_flight.pop(request.broker, None)
+        broker, epoch = request.broker, request.broker_epoch
         if errors and isinstance(request.order, LeaderAndIsr):
-            self.receive(LeaderAndIsrAnswered(broker=request.broker, errors=errors))
+            self.receive(LeaderAndIsrAnswered(broker=broker, broker_epoch=epoch, errors=errors))
         elif errors and isinstance(request.order, StopReplica):
             stops = request.order.orders
             deleted = {one: error for one, error in errors.items() if stops[one].delete}
-            self.receive(DeletionAnswered(broker=request.broker, errors=deleted))
+            self.receive(DeletionAnswered(broker=broker, broker_epoch=epoch, errors=deleted))
         self._send()
 
     # Replication
@@ -260,25 +283,37 @@ class Process:
             to = world.processes[leader]
 
             def arrived(to: "Process" = to, request: FollowerRequest = request) -> None:
-                answer = to.broker.serve(request, world.now_ms)
+                answer = to.broker.serve(request, to.clock.monotonic_ms)
                 world.count_answer(answer)
                 world.send(to, self, lambda: broker.take(answer))
 
             world.send(self, to, arrived)
         if world.chance.random() < 0.1:
             broker.record_high_watermarks()
-        broker.tick(world.now_ms)
+        broker.tick(self.clock.monotonic_ms)
+        self._report_failed_directories()
         wanted = broker.manager.alter_partitions.next_request()
         if wanted and not world.version.has_alter_partition:
             self._write_states(wanted)
         elif wanted:
             self._ask_controller(wanted)
         content = self.propagation.due(world.now_ms)
-        is_connected = self.session is not None and self.session.is_alive
-        if content is not None and is_connected and self.id not in world.cut_off:
+        if content is not None and self.is_connected:
             path = f"{paths.ISR_CHANGE_PREFIX}{next(world.numbers):010d}"
             world.zookeeper.apply(Create(path, content))
             self.propagation.propagated(world.now_ms)
+
+    @property
+    def is_connected(self) -> bool:
+        is_alive = self.session is not None and self.session.is_alive
+        return is_alive and self.id not in self.world.cut_off
+
+    def _report_failed_directories(self) -> None:
+        failures = self.broker.directory_failures
+        if failures > self.reported_failures and self.is_connected:
+            self.reported_failures = failures
+            path = f"{paths.LOG_DIR_EVENT_PREFIX}{next(self.world.numbers):010d}"
+            self.world.zookeeper.apply(Create(path, encode_log_dir_event(self.id)))
 
     def _ask_controller(self, wanted: tuple[AlteredIsr, ...]) -> None:
         """Again until there is an answer that is not NOT_CONTROLLER."""
@@ -307,7 +342,7 @@ class Process:
         if any(one.error is ErrorCode.NOT_CONTROLLER for one in answer.altered):
             return
         if answer.error is not ErrorCode.NOT_CONTROLLER:
-            self.broker.altered(attempt, answer.altered, self.world.now_ms)
+            self.broker.altered(attempt, answer.altered, self.clock.monotonic_ms)
 
     def _write_states(self, wanted: tuple[AlteredIsr, ...]) -> None:
         """In place of the controller, in the session in which the broker leads."""
@@ -321,14 +356,14 @@ class Process:
             except StopIteration as done:
                 self._states_written(attempt, done.value)
             else:
-                self.later(self.world.delay(), lambda: carry_out(batch))
+                self.world.at(self.world.delay(), lambda: carry_out(batch))
 
         def carry_out(batch: Batch) -> None:
-            if session is None or session is not self.session or not session.is_alive:
+            if session is None or not session.is_alive:
                 # Nothing more is written in it, and nobody knows what was.
-                manager.altered(attempt, (), self.world.now_ms)
+                self.later(0, lambda: self._states_written(attempt, ()))
             elif self.id in self.world.cut_off:
-                self.later(TICK_MS, lambda: carry_out(batch))
+                self.world.at(TICK_MS, lambda: carry_out(batch))
             else:
                 results = self.world.zookeeper.execute(session, batch)
                 if self.world.chance.random() < 0.05:
@@ -342,7 +377,32 @@ class Process:
             if answer.error is ErrorCode.NONE:
                 self.propagation.record(place_of(answer.change), self.world.now_ms)
                 self.world.counts["states written"] += 1
-        self.broker.altered(attempt, answers, self.world.now_ms)
+        self.broker.altered(attempt, answers, self.clock.monotonic_ms)
+
+
+class ProcessClock:
+    """A process's clocks: a monotonic one with an origin of its own, and the time of day."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._origin_ms = 0.0
+        self._wrong_by_ms = 0
+
+    def restart(self) -> None:
+        self._origin_ms = self._world.chance.random() * DAY_MS
+
+    def jump(self, ms: int) -> None:
+        """Sets the time of day, as administrators and NTP do."""
+        self._wrong_by_ms = ms
+
+    @property
+    def monotonic_ms(self) -> float:
+        return self._origin_ms + self._world.now_ms
+
+    @property
+    def at(self) -> Timestamps:
+        now_ms = NOW_MS + self._wrong_by_ms + int(self._world.now_ms)
+        return Timestamps(now_ms=now_ms, monotonic_ms=self.monotonic_ms)
 
 
 class World:
@@ -367,12 +427,12 @@ class World:
         self.topics: list[str] = []
         self.is_calm = False
 
-    def new_broker(self, broker_id: int) -> AnyBroker:
+    def new_broker(self, process: Process) -> AnyBroker:
         look_at, is_old = self.invariants.look_at, self.version != LATEST
         if self.has_real_logs:
             version = "2.6" if is_old else "3.9"
-            return LogBroker(broker_id, look_at, lambda: self.now_ms, version=version)
-        return ModelBroker(broker_id, look_at, truncates_on_fetch=self.version.truncates_on_fetch)
+            return LogBroker(process.id, look_at, process.clock, version=version)
+        return ModelBroker(process.id, look_at, truncates_on_fetch=self.version.truncates_on_fetch)
 
     # Time, and the network
 
@@ -422,7 +482,7 @@ class World:
             return
         chance = self.chance
         process = chance.choice(list(self.processes.values()))
-        match chance.randrange(6):
+        match chance.randrange(10):
             case 0 if process.is_up and sum(x.is_up for x in self.processes.values()) > 1:
                 self.counts["kills"] += 1
                 process.kill()
@@ -444,6 +504,18 @@ class World:
                 # As administrators do; there are two controllers until the old one hears of it.
                 self.counts["deposed"] += 1
                 self.zookeeper.delete(paths.CONTROLLER)
+            case 6:
+                # Shorter and longer than a session; what it was sent and has sent stays under way.
+                self.counts["pauses"] += 1
+                process.busy_until_ms = self.now_ms + chance.choice((40, 300, 1500))
+            case 7:
+                self.counts["slow disks"] += 1
+                process.slow_until_ms = self.now_ms + chance.choice((300, 1500))
+            case 8:
+                self.counts["clock jumps"] += 1
+                process.clock.jump(chance.choice((-400, -1, 0, 1, 400)) * DAY_MS)
+            case 9 if process.is_up and chance.random() < 0.5:
+                self.counts["failed directories"] += process.broker.fail_directory(chance)
             case _:
                 pass
         self.at(chance.random() * 500, self._chaos)
@@ -466,7 +538,8 @@ class World:
         self.cut_off.clear()
         self.blocked.clear()
         for process in self.processes.values():
-            if not process.is_up:
+            if not process.is_up or process.broker.has_failed_directory:
+                process.kill()  # Only a start finds that a directory works again.
                 process.start()
 
     # What is asked of the controller
@@ -478,10 +551,10 @@ class World:
         if active:
             request = self._request()
             if isinstance(request, RebalanceDue):
-                active[0].receive(request)
+                active[0].later(0, lambda: active[0].receive(request))
             else:
                 self.counts[type(request).__name__] += 1
-                active[0].serve(request, lambda answer: None)
+                active[0].later(0, lambda: active[0].serve(request, lambda answer: None))
         self.at(self.chance.random() * 250, self._administer)
 
     def _request(self) -> Request | RebalanceDue:
@@ -529,10 +602,11 @@ class World:
         if self.is_calm:
             return
         for process in self.processes.values():
-            for partition in process.broker.led() if process.is_up else ():
+            is_awake = process.is_up and not process.is_busy
+            for partition in process.broker.led() if is_awake else ():
                 if self.chance.random() < 0.3:
                     value = f"v{next(self.numbers)}"
-                    error = process.broker.produce(partition, value, self.now_ms)
+                    error = process.broker.produce(partition, value, process.clock.monotonic_ms)
                     self.counts[error.name] += error is not ErrorCode.NONE
                 if self.chance.random() < 0.01:
                     self._delete_records(process.broker, partition)

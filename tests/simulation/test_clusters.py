@@ -43,10 +43,11 @@ def test_a_run_has_what_it_is_to_be_about() -> None:
         counts += world.counts
     for what in (
         "controllers", "expired", "kills", "shutdowns", "lost", "asked twice", "acknowledged",
-        "deposed", "CreateTopic", "CreatePartitions", "DeleteTopic", "AlterReassignments",
-        "ElectLeaders",
+        "deposed", "pauses", "slow disks", "clock jumps", "CreateTopic", "CreatePartitions",
+        "DeleteTopic", "AlterReassignments", "ElectLeaders",
     ):  # fmt: skip
         assert counts[what] > 3, (what, counts)
+    assert counts["failed directories"] > 1
 
 
 def _any_live_replica_leads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from ottla.broker.replication.effects import (
     TruncateFullyAndStartAt,
     TruncateTo,
 )
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from tests.simulation.cluster_world import World
 
@@ -89,6 +90,17 @@ def _readers_never_see_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replicas, "_move_high_watermark", lambda self, replicated, offset: None)
 
 
+def _deletions_in_a_failed_directory_are_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    went_offline = ReplicaManager.went_offline
+
+    def forgotten(self: ReplicaManager, partitions: Any) -> Any:
+        effects = went_offline(self, partitions)
+        self.offline.clear()
+        return effects
+
+    monkeypatch.setattr(ReplicaManager, "went_offline", forgotten)
+
+
 @pytest.mark.parametrize(
     ("break_rule", "first_seed"),
     [
@@ -100,6 +112,7 @@ def _readers_never_see_more(monkeypatch: pytest.MonkeyPatch) -> None:
         (_the_end_of_a_log_is_not_noted, 11),
         (_epochs_after_a_cut_stay, 10),
         (_readers_never_see_more, 10),
+        (_deletions_in_a_failed_directory_are_confirmed, 18),
     ],
 )
 def test_a_broken_rule_of_replicated_logs_is_found(

@@ -136,13 +136,14 @@ class ControllerChannels:
         for wire in self._writer.requests(request):
             answer = peer.ask(endpoint, wire.message, wire.version)
             errors |= _errors(answer, request)
+        broker, epoch = request.broker, request.broker_epoch
         match request.order:
             case LeaderAndIsr() if errors:
-                self._post(LeaderAndIsrAnswered(broker=request.broker, errors=errors))
+                self._post(LeaderAndIsrAnswered(broker=broker, broker_epoch=epoch, errors=errors))
             case StopReplica(orders=orders):
                 deleted = {one: code for one, code in errors.items() if orders[one].delete}
                 if deleted:
-                    self._post(DeletionAnswered(broker=request.broker, errors=deleted))
+                    self._post(DeletionAnswered(broker=broker, broker_epoch=epoch, errors=deleted))
             case _:
                 pass
 

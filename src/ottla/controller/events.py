@@ -41,6 +41,7 @@ class LeaderAndIsrAnswered:
     """A broker's response for each partition that it should lead or follow."""
 
     broker: int
+    broker_epoch: int
     errors: Mapping[TopicPartition, ErrorCode]
 
 
@@ -49,6 +50,7 @@ class DeletionAnswered:
     """The partitions that a StopReplica deleted, and those that it could not."""
 
     broker: int
+    broker_epoch: int
     errors: Mapping[TopicPartition, ErrorCode]
 
 

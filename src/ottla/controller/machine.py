@@ -179,9 +179,9 @@ class ControllerMachine:
                 yield from self._node_changed(event.path)
             case RebalanceDue() if self.is_active:
                 yield from answering.rebalance_leaders(self._parts)
-            case LeaderAndIsrAnswered() if self.is_active:
+            case LeaderAndIsrAnswered() if self._is_current(event):
                 yield from membership.replicas_answered(self._parts, event.broker, event.errors)
-            case DeletionAnswered() if self.is_active:
+            case DeletionAnswered() if self._is_current(event):
                 yield from self._deletion_answered(event)
             case event if isinstance(event, Request):
                 answer = Answer(error=ErrorCode.NOT_CONTROLLER)
@@ -213,6 +213,13 @@ class ControllerMachine:
         elif match := _STATE.fullmatch(path):
             place = TopicPartition(match[1], int(match[2]))
             yield from topic_changes.state_changed(self._parts, place)
+
+    def _is_current(self, answer: LeaderAndIsrAnswered | DeletionAnswered) -> bool:
+        """A response from before a broker's restart says nothing about its replicas now: it may
+        report a directory that has been repaired. Kafka's controller does not compare epochs here.
+        """
+        broker = self.context.brokers.get(answer.broker)
+        return self.is_active and broker is not None and broker.epoch == answer.broker_epoch
 
     def _deletion_answered(self, event: DeletionAnswered) -> Steps[None]:
         replicas = {Replica(one, event.broker): code for one, code in event.errors.items()}

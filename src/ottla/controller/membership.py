@@ -115,8 +115,6 @@ def replicas_answered(
 ) -> Steps[None]:
     """Handles a broker's response about which of its replicas are in failed log directories."""
     context = parts.context
-    if broker not in context.brokers:
-        return
     before = context.offline_directories.get(broker, set())
     broken = {one for one, code in errors.items() if code is ErrorCode.KAFKA_STORAGE_ERROR}
     sound = {one for one, code in errors.items() if code is ErrorCode.NONE}

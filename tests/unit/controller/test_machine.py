@@ -92,6 +92,17 @@ def shrink(one: LonelyController, *isr: int) -> None:
     assert one.ask(alter(one, isr=isr)).altered[0].error is NONE
 
 
+def deleted(one: LonelyController, broker: int) -> DeletionAnswered:
+    epoch = one.machine.context.brokers[broker].epoch
+    return DeletionAnswered(broker=broker, broker_epoch=epoch, errors={P0: NONE})
+
+
+def failed_disk(one: LonelyController, broker: int) -> LeaderAndIsrAnswered:
+    epoch = one.machine.context.brokers[broker].epoch
+    errors = {P0: ErrorCode.KAFKA_STORAGE_ERROR}
+    return LeaderAndIsrAnswered(broker=broker, broker_epoch=epoch, errors=errors)
+
+
 def test_a_new_topic_is_led_by_its_first_replica(one: LonelyController) -> None:
     assert state(one) == PartitionState(leader=0, leader_epoch=0, controller_epoch=1, isr=(0, 1, 2))
     assert one.zookeeper.content(paths.config_path("topics/orders")) == encode_config(
@@ -281,11 +292,11 @@ def test_a_deletion_waits_for_the_broker_that_is_down(one: LonelyController) -> 
     kill(one, 2)
     assert one.ask(DeleteTopic(pending_id=1, topic="orders")).error is NONE
     for broker in (0, 1):
-        one.receive(DeletionAnswered(broker=broker, errors={P0: NONE}))
+        one.receive(deleted(one, broker))
     assert paths.topic_path("orders") in one.zookeeper.nodes
     register(one.zookeeper, 2)
     one.run()
-    one.receive(DeletionAnswered(broker=2, errors={P0: NONE}))
+    one.receive(deleted(one, 2))
     assert [path for path in one.zookeeper.nodes if "orders" in path] == []
     gone = one.ask(DeleteTopic(pending_id=1, topic="orders"))
     assert gone.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -308,9 +319,21 @@ def test_a_failed_log_directory_moves_leadership(one: LonelyController) -> None:
     assert event not in one.zookeeper.nodes
     asked = [x.broker for x in one.outgoing if isinstance(x.order, LeaderAndIsr)]
     assert asked == [0]
-    broken = ErrorCode.KAFKA_STORAGE_ERROR
-    one.receive(LeaderAndIsrAnswered(broker=0, errors={P0: broken}))
+    one.receive(failed_disk(one, 0))
     assert (state(one).leader, state(one).isr) == (1, (1, 2))
+
+
+def test_a_response_from_before_a_restart_is_ignored(one: LonelyController) -> None:
+    """The directory may have been repaired: the replica would stay offline for ever."""
+    late, late_deletion = failed_disk(one, 0), deleted(one, 0)
+    kill(one, 0)
+    register(one.zookeeper, 0)
+    one.run()
+    before = state(one)
+    one.receive(late)
+    one.receive(late_deletion)
+    assert state(one) == before
+    assert one.machine.context.is_online(0, P0)
 
 
 def test_blocks_of_producer_ids_are_handed_out_once(one: LonelyController) -> None:

@@ -94,6 +94,8 @@ class ReplicaManager:
         self.options = options
         self.metadata = MetadataCache()
         self.partitions: dict[TopicPartition, HostedPartition] = {}
+        self.offline: set[TopicPartition] = set()
+        """Replicas whose directory has failed since the start: `HostedPartition.Offline`."""
         self.alter_partitions = AlterPartitions()
         self.broker_epoch = NO_BROKER_EPOCH
         self.controller_epoch = 0
@@ -173,6 +175,8 @@ class ReplicaManager:
     def _take(
         self, partition: TopicPartition, orders: LeaderAndIsr, now_ms: float
     ) -> tuple[ErrorCode, list[Effect]]:
+        if partition in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR, []
         order, topic_id = orders.orders[partition], orders.topic_ids.get(partition.topic)
         hosted, state = self.partitions.get(partition), order.state
         if hosted is not None:
@@ -232,6 +236,7 @@ class ReplicaManager:
         for partition in partitions:
             hosted = self.partitions.pop(partition, None)
             if hosted is not None:
+                self.offline.add(partition)
                 self.alter_partitions.unsent.pop(partition, None)
                 effects += [*hosted.leave_role(), Stopped(partition, delete=False)]
         return effects
@@ -244,7 +249,13 @@ class ReplicaManager:
             local.high_watermark = min(local.high_watermark, local.log.log_end_offset)
 
     def _stop(self, partition: TopicPartition, stop: StopOrder) -> tuple[ErrorCode, list[Effect]]:
-        """A log that is not hosted since the start may lie in a directory all the same."""
+        """A log that is not hosted since the start may lie in a directory all the same.
+
+        One in a directory that has failed cannot be deleted: were that not reported, the partition
+        could come back to this broker as a new log, and later have two.
+        """
+        if partition in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR, []
         hosted = self.partitions.get(partition)
         if hosted is None:
             effects: list[Effect] = [Stopped(partition, delete=True)] if stop.delete else []

@@ -224,7 +224,12 @@ class _Opener:
             if settings.place is SettingsPlace.NOWHERE:
                 _warn_of_lost_settings(found, known)
             is_complete = not any(directory.is_offline for directory in directories)
-            plan = plan_startup(found, known, is_complete=is_complete)
+            plan = plan_startup(
+                found,
+                known,
+                is_complete=is_complete,
+                is_replicated=self._options.is_replicated,
+            )
             pairs = zip(directories, plan.directories, strict=True)
             run_directories([partial(self._load, directory, some) for directory, some in pairs])
             self._check_any_left(directories)

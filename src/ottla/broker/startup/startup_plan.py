@@ -41,16 +41,23 @@ class StartupPlan:
 
 
 def plan_startup(
-    found: Sequence[Sequence[FoundLog]], known: TopicFile, *, is_complete: bool
+    found: Sequence[Sequence[FoundLog]],
+    known: TopicFile,
+    *,
+    is_complete: bool,
+    is_replicated: bool = False,
 ) -> StartupPlan:
     """What becomes of all that was found; `is_complete` when no directory is away.
+
+    If `is_replicated`, a controller decides which partitions of a topic this broker hosts.
 
     Raises `UserError` when two directories hold the log of one partition, or when
     nothing shows which of two topics of one name is the present one.
     """
     found = [[_with_repaired_id(one, known) for one in some] for some in found]
     everything = [one for some in found for one in some]
-    planner = _Planner(everything, known, _present_ids(everything, known), is_complete)
+    present_ids = _present_ids(everything, known)
+    planner = _Planner(everything, known, present_ids, is_complete, is_replicated)
     directories = [[(one, planner.action(one)) for one in some] for some in found]
     refused = {
         one.key: reason
@@ -128,6 +135,7 @@ class _Planner:
     known: TopicFile
     present_ids: Mapping[str, Uuid]
     is_complete: bool
+    is_replicated: bool
     logs: dict[TopicPartition, FoundLog] = field(default_factory=dict)
     copies: dict[TopicPartition, FoundLog] = field(default_factory=dict)
     retired_ids: set[str | None] = field(default_factory=set)
@@ -222,7 +230,10 @@ class _Planner:
         is_promoted = copy is not None and copy.name.unique_id in self.retired_ids
         if key in self.logs or is_promoted:
             return StartupAction.REMOVE
-        return StartupAction.STRAY if self.is_complete else StartupAction.KEEP
+        if not self.is_complete:
+            return StartupAction.KEEP
+        # A controller has partitions of a topic deleted that other brokers go on hosting.
+        return StartupAction.REMOVE if self.is_replicated else StartupAction.STRAY
 
     def _entry_of(self, one: FoundLog) -> TopicEntry | None:
         topic_id = one.topic_id or ZERO_UUID

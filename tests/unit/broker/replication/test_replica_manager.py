@@ -193,6 +193,17 @@ def test_what_is_not_for_this_broker_or_has_no_log_is_refused() -> None:
     assert broker.take(ME).errors == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
 
 
+def test_a_replica_in_a_failed_directory_is_neither_assumed_nor_deleted() -> None:
+    """If its deletion were confirmed, it could be made again in another directory."""
+    broker = Broker()
+    broker.take(ME)
+    assert Stopped(ORDERS, delete=False) in broker.manager.went_offline([ORDERS])
+    storage_error = {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
+    gone = broker.apply(StopReplica(orders={ORDERS: StopOrder(leader_epoch=-2, delete=True)}))
+    assert (gone.errors, gone.effects) == (storage_error, ())
+    assert broker.take(ME, 6).errors == storage_error
+
+
 def test_a_topic_of_another_id_is_refused() -> None:
     broker = Broker()
     broker.take(ME, topic_ids={"orders": Uuid(bytes(15) + b"1")})

@@ -109,6 +109,15 @@ def test_a_log_that_was_put_away_and_is_nowhere_else_is_never_removed() -> None:
     assert actions(RETIRED) == [Action.STRAY]
 
 
+def test_a_replica_that_was_put_away_is_removed_since_other_brokers_host_it() -> None:
+    """The controller moved it away; a crash must not keep its files for ever."""
+    for is_complete, action in ((True, Action.REMOVE), (False, Action.KEEP)):
+        plan = plan_startup(
+            [[found(f"/d/{RETIRED}")]], known(), is_complete=is_complete, is_replicated=True
+        )
+        assert [one for _, one in plan.directories[0]] == [action]
+
+
 def test_a_log_of_another_topic_of_that_name_is_stray_beside_the_right_one() -> None:
     logs = [found("/d/t-0"), found("/e/t-0", OTHER_ID), found(f"/e/t-1.{U}-future", OTHER_ID)]
     plan = plan_startup([logs], known(), is_complete=True)
