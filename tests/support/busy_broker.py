@@ -44,8 +44,9 @@ class BusyBroker:
         return not self._thread.is_alive()
 
     def join(self) -> None:
-        """Waits for the end; raises what stopped it before its time."""
-        self._thread.join()
+        """Waits for the end, if it has begun; raises what stopped it before its time."""
+        if self._thread.ident is not None:
+            self._thread.join()
         for error in self._failed:
             raise error
 
