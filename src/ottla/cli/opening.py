@@ -5,11 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import Clock, SystemClock
-from ottla.cli.terminal import ProgressLine, new_console
+from ottla.cli.terminal import ProgressLine, progress_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ottla.embedded.log import Log
 
 QUICK_MS = 1000.0
@@ -21,7 +19,7 @@ def open_directories(paths: Sequence[str], settings: Mapping[str, Any]) -> "Log"
     from ottla.embedded.environment import Environment
     from ottla.embedded.log import open_in
 
-    line = OpeningLine(SystemClock())
+    line = OpeningLine(SystemClock(), progress_line)
     try:
         return open_in(Environment(on_progress=line), paths, settings)
     finally:
@@ -31,13 +29,9 @@ def open_directories(paths: Sequence[str], settings: Mapping[str, Any]) -> "Log"
 class OpeningLine:
     """Called with every step, by several threads; shows the latest until `end`."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        console: "Callable[[], Console]" = lambda: new_console(stderr=True),
-    ) -> None:
+    def __init__(self, clock: Clock, new_line: Callable[[str], ProgressLine]) -> None:
         self._clock = clock
-        self._console = console
+        self._new_line = new_line
         self._began_ms = clock.monotonic_ms()
         self._lock = threading.Lock()
         self._line: ProgressLine | None = None
@@ -48,7 +42,7 @@ class OpeningLine:
             if self._is_over or self._clock.monotonic_ms() - self._began_ms < QUICK_MS:
                 return
             if self._line is None:
-                self._line = ProgressLine(self._console(), step)
+                self._line = self._new_line(step)
                 self._line.__enter__()
             self._line.say(step)
 
