@@ -193,7 +193,7 @@ def test_a_batch_missing_in_the_middle_is_found(source: SourceLog, target: FakeF
     logs = [name for name in target.list(directory) if name.endswith(".log")]
     target.remove(f"{directory}/{logs[2]}")
     (found,) = differences(source.files, target)
-    assert "the batches before it are gone; offsets" in found
+    assert "the batches before it are missing; offsets" in found
     # Without integrity files, as after Kafka, only the source shows it.
     for name in target.list(TARGET):
         if target.status(file := f"{TARGET}/{name}/{INTEGRITY}"):

@@ -1,9 +1,9 @@
 """Aborted transactions from a log's transaction indexes, for readers that change nothing.
 
-An index that was lost, or has lost entries, would let aborted records pass for committed ones. Of
-what a broker of ours wrote the integrity file has a checksum; of what Apache Kafka wrote there is
-none. There, and where the checksum is wrong, the abort markers in the log are looked for, header by
-header. Format page: docs/format/transaction-index.md.
+If an index is missing or has lost entries, aborted records look committed. For an index that Ottla
+wrote, the integrity file has a checksum; Apache Kafka writes none. Without a checksum, or on a
+mismatch, the reader scans the batch headers of the log for abort markers. Format page:
+docs/format/transaction-index.md.
 """
 
 import logging
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChangedIndexError(CorruptionError):
-    """A transaction index that is not as the integrity file says."""
+    """A transaction index that does not match its checksum in the integrity file."""
 
 
 def indexed_transactions(
@@ -37,9 +37,9 @@ def indexed_transactions(
     integrity: Integrity | None,
     offsets: tuple[int, int],
 ) -> list[AbortedTransaction]:
-    """Those that overlap with [offsets[0], offsets[1]), of segments from the first offset on.
+    """The indexed aborted transactions that overlap with [offsets[0], offsets[1]).
 
-    Raises `ChangedIndexError`.
+    `segments` start with the one that holds offsets[0]. Raises `ChangedIndexError`.
     """
     known = integrity.segments if integrity else {}
     found: list[AbortedTransaction] = []
@@ -62,18 +62,18 @@ def aborts_without_entry(
     indexed: Iterable[AbortedTransaction],
     offsets: tuple[int, int],
 ) -> list[AbortedTransaction]:
-    """What was aborted, by its marker, of what begins in a range of offsets, and has no entry.
+    """Transactions that have an abort marker and records in a range, but no index entry.
 
-    `batches` are all from the range's start on, with the payload of control batches. They are read
-    beyond its end until each transaction has ended that was open there. Raises `CorruptionError`
-    for one that cannot be read and may be the marker of one of these.
+    `batches` are the batches from the start of the range, control batches with their payload. They
+    are read past the end of the range until every transaction that is open there has ended. Raises
+    `CorruptionError` for an unreadable batch in the range, or while a transaction is open.
     """
     tail = TransactionTail(offsets[0])
     try:
         for batch in batches:
             if batch.base_offset >= offsets[1] and tail.first_open_offset is None:
                 break
-            # Without records where compaction has left only the batch's header.
+            # Compaction may leave a header without records, which belongs to no transaction.
             if batch.is_control or (batch.base_offset < offsets[1] and batch.record_count):
                 tail.take(batch)
             else:
@@ -87,7 +87,7 @@ def aborts_without_entry(
 def report_missing_aborts(
     missing: Sequence[AbortedTransaction], segments: Sequence[SegmentFiles], *, is_tolerated: bool
 ) -> None:
-    """Raises `CorruptionError` for aborts that no index names, or only says so."""
+    """Raises `CorruptionError` for aborts without an index entry, or logs them if tolerated."""
     if not missing:
         return
     last_offset = missing[0].last_offset
@@ -97,7 +97,7 @@ def report_missing_aborts(
     reason = f"aborted transactions are missing (offsets {offsets_text(missing)})"
     if not is_tolerated:
         raise CorruptionError(path, 0, f"{reason}; {repair_hint(directory)}")
-    logger.warning("%s: %s; their markers in the log count", path, reason)
+    logger.warning("%s: %s; using their markers in the log", path, reason)
 
 
 def _index_path_of(segment: SegmentFiles) -> str:
@@ -105,7 +105,7 @@ def _index_path_of(segment: SegmentFiles) -> str:
 
 
 def _index_path(file_system: FileSystem, segment: SegmentFiles) -> str:
-    """The log of a replaced segment is renamed first, its transaction index last."""
+    # A replaced segment's log file is renamed first and its transaction index last.
     path = _index_path_of(segment)
     swapped = path + FileSuffix.SWAP.value
     if file_system.status(path) is None and file_system.status(swapped):

@@ -1,7 +1,8 @@
-"""Stored batches to decode in this process: each is checked first, as a client does.
+"""Checks the CRC of stored batches that this process decodes.
 
-A fetch hands batches on as they are, for the consumer to check; where this process is the consumer,
-it checks. Kafka's counterpart: `CompletedFetch.maybeEnsureValid` (`check.crcs`).
+A fetch response carries batches unchecked, and the consumer checks them. Code that decodes batches
+in this process is the consumer. Kafka's counterpart: `CompletedFetch.maybeEnsureValid`
+(`check.crcs`).
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from ottla.storage import scan
 
 
 def checked_batches(found: FileSlice, data: bytes) -> Iterator[Batch]:
-    """The whole batches of what a read has found, and read; raises `CorruptionError`."""
+    """The complete batches of `data`, the bytes of the slice `found`; raises `CorruptionError`."""
     checks, start = (scan.checksum,), found.position
     try:
         for _, batch in scan.batches(
@@ -25,7 +26,7 @@ def checked_batches(found: FileSlice, data: bytes) -> Iterator[Batch]:
 
 
 def damage_in(found: FileSlice, reason: str) -> CorruptionError:
-    """What to raise for records of `checked_batches` that cannot be read."""
+    """The error for a batch of `checked_batches` whose records cannot be decoded."""
     return _damaged(found.file.path, found.position, reason)
 
 
@@ -34,7 +35,7 @@ def _damaged(path: str, position: int, reason: str) -> CorruptionError:
 
 
 def repair_hint(partition: str) -> str:
-    """The commands that help a partition's directory, whose log this process has open."""
+    """The repair commands for a partition's directory whose log this process has open."""
     directory = parent_directory(partition)
     return (
         f"`ottla log check {directory}` and `ottla log repair {directory}` help once it is closed"

@@ -1,7 +1,7 @@
-"""Places along a segment's log file that its offset index knows, so that bytes can be shared out.
+"""Evenly spaced entries of a segment's offset index, at which a read is split by bytes.
 
-Format page: docs/format/offset-index.md. Only read, of a log that a broker may be writing: an index
-that is missing or damaged has no marks, and the caller shares out by offsets instead. Kafka has no
+Format page: docs/format/offset-index.md. A broker may be writing the log meanwhile. For a missing
+or damaged index the result is empty, and the caller splits by offsets instead. Kafka has no
 counterpart.
 """
 
@@ -15,7 +15,7 @@ from ottla.storage.index.offset_index import OffsetIndex
 def index_marks(
     file_system: FileSystem, segment: SegmentFiles, count: int
 ) -> list[tuple[int, int]]:
-    """Up to `count` offsets with the positions of their batches, ascending, about evenly apart."""
+    """Up to `count` pairs (offset, position of its batch), ascending and about evenly spaced."""
     index = OffsetIndex(
         file_system,
         segment.path_of(FileKind.OFFSET_INDEX),
@@ -36,7 +36,7 @@ def index_marks(
 
 
 def _ascending(marks: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
-    """What of them can be: a damaged page may hold anything."""
+    """Drops marks that are out of order or after `size`, which only a damaged index holds."""
     kept: list[tuple[int, int]] = []
     for offset, position in marks:
         if position < size and (not kept or (offset > kept[-1][0] and position > kept[-1][1])):

@@ -1,8 +1,8 @@
-"""The files of Kafka 0.7: `my_topic_0/00000000000000000000.kafka`, whose offsets are positions.
+"""Reads the files of Kafka 0.7, `my_topic_0/00000000000000000000.kafka`; offsets are positions.
 
-Format page: docs/format/kafka-07.md. A crash leaves an entry that is cut short at the end of a
-partition's last file, which is where reading ends; 0.7 cut it off when it started again. Kafka's
-counterparts: `kafka.message.Message` and `kafka.log.Log` of 0.7.
+Format page: docs/format/kafka-07.md. A crash may leave a torn entry at the end of a partition's
+last file. Reading ends there; 0.7 truncated it at its next start. Kafka's counterparts:
+`kafka.message.Message` and `kafka.log.Log` of 0.7.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ CRC = struct.Struct(">I")  # of the payload
 assert (LENGTH.size, CRC.size) == (4, 4)
 
 MAGIC_SIZES = {0: 1, 1: 2}
-"""Bytes before the CRC: magic, and from 1 on attributes."""
+"""Bytes before the CRC by magic: the magic itself, and attributes from magic 1."""
 
 CODEC_MASK = 0x03
 CODECS = {0: Compression.NONE, 1: Compression.GZIP, 2: Compression.SNAPPY}
@@ -36,7 +36,10 @@ _FILE = re.compile(r"(\d+)\.kafka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMessage:
-    """A message, and the position that was its offset; those of one wrapper have the wrapper's."""
+    """A message with its offset, which is a position.
+
+    Messages of a compressed wrapper have the wrapper's position.
+    """
 
     position: int
     next_position: int
@@ -44,7 +47,7 @@ class OldMessage:
 
 
 def old_partitions(file_system: FileSystem, directory: str) -> list[TopicPartition]:
-    """The partitions of 0.7 that lie in a log directory; none where it is not one of 0.7."""
+    """The partitions of 0.7 in a log directory, sorted; empty for a newer log directory."""
     found = []
     for name in file_system.list(directory):
         named = _DIRECTORY.fullmatch(name)
@@ -59,9 +62,9 @@ def old_partitions(file_system: FileSystem, directory: str) -> list[TopicPartiti
 def old_messages(
     file_system: FileSystem, directory: str, place: TopicPartition
 ) -> Iterator[OldMessage]:
-    """All messages of a partition in their order, those of compressed wrappers one by one.
+    """All messages of a partition in order, compressed wrappers unpacked.
 
-    Raises `CorruptionError` with file and byte, and `UserError` where a file is missing.
+    Raises `CorruptionError` with file and position, and `UserError` if a file is missing.
     """
     where = posixpath.join(directory, f"{place.topic}_{place.partition}")
     files = sorted(
@@ -113,7 +116,7 @@ def _messages(
 
 
 def _payloads(message: Buffer, path: str, at: int, *, is_inner: bool = False) -> Iterator[bytes]:
-    """Of one message, or of all that a compressed one wraps."""
+    """The payload of one message, or of all messages in a compressed wrapper."""
     head = MAGIC_SIZES.get(message[0], 0) if len(message) else 0
     if not head or len(message) < head + CRC.size:
         raise CorruptionError(path, at, "no message of magic 0 or 1")

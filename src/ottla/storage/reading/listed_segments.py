@@ -1,7 +1,8 @@
-"""The segments of a log that another process may be changing, opened one after the other.
+"""Opens the segments of a log one by one while another process may change them.
 
-Retention and compaction may remove segments while they are read. A removed segment is looked up
-again by offset, in a new listing. Kafka has no counterpart.
+Retention and compaction may remove segments during the read. If a segment is gone when it is to be
+opened, the directory is listed again and the segment is looked up by offset. Kafka has no
+counterpart.
 """
 
 from bisect import bisect_right
@@ -16,19 +17,19 @@ from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles, li
 from ottla.storage.segment.segment_reader import SegmentReader
 
 REPLACEMENTS_PER_SEGMENT = 100
-"""How often a segment may be replaced by compaction just when it is to be opened."""
+"""Attempts to open a segment that is replaced between its listing and its opening."""
 
 
 @dataclass(slots=True)
 class Cursor:
-    """How far a read has come. Where the segment `is_replaced`, the offset is looked for again."""
+    """The next offset of a read. If the segment `is_replaced`, the offset is looked up again."""
 
     offset: int
     is_replaced: bool = False
 
 
 class ListedSegments:
-    """`files` is the latest listing."""
+    """A log's segments by the latest directory listing, `files`."""
 
     def __init__(self, file_system: FileSystem, path: str, files: PartitionFiles) -> None:
         self._file_system = file_system
@@ -37,7 +38,7 @@ class ListedSegments:
 
     @property
     def values(self) -> list[SegmentFiles]:
-        """Ascending."""
+        """The segments, ascending by base offset."""
         return self.files.segments
 
     @property
@@ -46,23 +47,25 @@ class ListedSegments:
 
     @property
     def end_of_files(self) -> tuple[str, int]:
-        """The last file and its size."""
+        """The last log file and its size in bytes; the directory and 0 without segments."""
         last = self.values[-1] if self.values else None
         return (last.log_path, last.size) if last else (self._path, 0)
 
     def from_offset(self, offset: int) -> list[SegmentFiles]:
-        """The segment that holds an offset and all after it."""
+        """The segment that holds an offset, and all segments after it."""
         return self.values[max(0, self._floor_index(offset)) :]
 
     def list_again(self) -> bool:
-        """Whether compaction or retention has changed which segments there are; of those that have
-        been added since only the place is noted."""
+        """Lists the segments again; whether compaction or retention has changed them.
+
+        Segments that were added after the first listing are left out (`list_partition`).
+        """
         listed = [one.log_path for one in self.values]
         self.files = self._list(self.files)
         return [one.log_path for one in self.values] != listed
 
     def list_all(self) -> None:
-        """Forgets what was listed: the partition may have been deleted and created."""
+        """Lists from scratch, for a partition that may have been deleted and created again."""
         self.files = self._list(None)
 
     def _list(self, before: PartitionFiles | None) -> PartitionFiles:
@@ -72,7 +75,8 @@ class ListedSegments:
             raise UserError(f"{self._path} was removed; read another partition") from None
 
     def open_last(self) -> SegmentReader | None:
-        """Retention takes a last segment too, once there is a new one after it."""
+        """Opens the last listed segment; `None` if there is none."""
+        # Retention deletes this segment too, once the broker has rolled to a new one.
         for _ in range(REPLACEMENTS_PER_SEGMENT):
             if not self.values:
                 return None
@@ -85,9 +89,10 @@ class ListedSegments:
     def readers(
         self, cursor: Cursor, until_offset: int, missing: Callable[[int], NoReturn]
     ) -> Iterator[SegmentReader]:
-        """Opens the segments from the one that holds the cursor's offset, each until the next.
+        """Opens the segments from the cursor's offset to `until_offset`, one at a time.
 
-        `missing` raises for an offset that is in no segment any more.
+        Each reader is closed before the next one is opened. `missing` raises the error for an
+        offset that no segment holds any more.
         """
         last_base_offset = -1
         while True:
@@ -102,7 +107,10 @@ class ListedSegments:
     def _open_next(
         self, after: int, offset: int, until_offset: int, missing: Callable[[int], NoReturn]
     ) -> SegmentReader | None:
-        """Opens the segment that holds an offset, or the first one after the one read before."""
+        """Opens the segment that holds `offset`, or the first after base offset `after` if later.
+
+        `None` at `until_offset` or after the last segment.
+        """
         for _ in range(REPLACEMENTS_PER_SEGMENT):
             if offset >= until_offset:
                 return None

@@ -1,6 +1,6 @@
-"""Finds each partition in a broker's log directories, for readers that change nothing.
+"""Finds partitions in a broker's log directories, for readers that change nothing.
 
-One that is lost is looked for where a checkpoint names it. Kafka has no counterpart.
+A lost partition is attributed to the directory whose checkpoint names it. Kafka has no counterpart.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,9 +16,9 @@ def anything(topic: str, partition: int) -> bool:
 def locate(
     directories: Collection[ReadOnlyLogDirectory], takes: Callable[[str, int], bool] = anything
 ) -> dict[str, dict[int, ReadOnlyLogDirectory]]:
-    """Of each topic the partitions wanted, and in which of a broker's directories each is now.
+    """The log directory of each partition that `takes` accepts, by topic and partition.
 
-    Raises `UserError` for one that is in two, as none of a running broker's is.
+    Raises `UserError` for a partition that is in two directories: a running broker has none.
     """
     return {
         topic: {
@@ -31,7 +31,7 @@ def locate(
 def holders_of(
     directories: Collection[ReadOnlyLogDirectory], takes: Callable[[str, int], bool] = anything
 ) -> dict[str, dict[int, list[ReadOnlyLogDirectory]]]:
-    """As `locate`, with every directory that has a partition: they may be of several brokers."""
+    """As `locate`, with all directories of each partition: they may belong to several brokers."""
     found: dict[str, dict[int, list[ReadOnlyLogDirectory]]] = {}
     known: set[str] = set()
     for directory in directories:
@@ -42,7 +42,7 @@ def holders_of(
                     found.setdefault(topic, {}).setdefault(partition, []).append(directory)
     for directory in directories:
         for topic in sorted(found.keys() | directory.lost_topics(known)):
-            # One that is lost is looked for where it was, which says so.
+            # The directory that had a lost partition raises `LostPartitionError` when it is read.
             for partition in directory.lost_partitions(topic):
                 if takes(topic, partition):
                     found.setdefault(topic, {}).setdefault(partition, [directory])
@@ -52,7 +52,7 @@ def holders_of(
 def locate_partition(
     directories: Collection[ReadOnlyLogDirectory], topic: str, partition: int
 ) -> ReadOnlyLogDirectory | None:
-    """As `locate`, of one partition; `None` when it is in none, and was in none."""
+    """As `locate`, for one partition; `None` if no directory has it or names it as lost."""
     holders = [one for one in directories if one.holds(topic, partition)]
     if holders:
         return _only(topic, partition, holders)

@@ -1,10 +1,10 @@
-"""Which gaps of a log mean that batches are lost, and whether its first segments are gone.
+"""Decides which gaps of a log are lost batches, and whether its first segments are missing.
 
-Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
-are none, and before it leaves one, and which segments there are (`integrity`). Its leader epochs
-show where a log starts: they are cut, durably, before retention moves the start, and that before
-files go. Of a log that Kafka has written nobody knows. Kafka has no counterpart: it continues after
-a gap.
+Compaction leaves gaps in offsets, and so may a follower. Ottla records the offset from which a log
+has no gaps, before it leaves one, and the list of segments (`integrity`). The leader epochs show
+where a log starts: retention truncates them durably, then moves the log start, then deletes files.
+For logs that Kafka wrote, gaps cannot be judged. Kafka has no counterpart: it continues after a
+gap.
 """
 
 import logging
@@ -29,11 +29,14 @@ GAPS_COUNT = "gaps count as losses where the log was not compacted"
 
 
 class LostOffsetsError(CorruptionError):
-    """Batches that nothing of is left; the error says which."""
+    """Batches are missing entirely; the reason names their offsets."""
 
 
 class Gaps:
-    """The gaps of one log. What is recorded is read when there is a gap, and before it counts."""
+    """The gaps of one log.
+
+    The recorded facts are read at the first gap, and again before any gap counts as a loss.
+    """
 
     def __init__(
         self, file_system: FileSystem, path: str, cleaned_until: Callable[[], int]
@@ -44,10 +47,10 @@ class Gaps:
         self._known = KnownLosses(gapless_from=0)
 
     def damage(self, path: str, position: int, gap: tuple[int, int]) -> Damage | None:
-        """What is lost in [gap[0], gap[1]) before a position, if anything is."""
+        """The damage if batches of [gap[0], gap[1]) are lost before `position`, else `None`."""
         if self._known.within(*gap) is None:
             return None
-        # Compaction may have left this gap since.
+        # Compaction may have left this gap after the facts were read.
         self._known = self._recorded()
         lost = self._known.within(*gap)
         if lost is None:
@@ -56,32 +59,33 @@ class Gaps:
             path=path,
             position=position,
             end=position,
-            reason="the batches before it are gone",
+            reason="the batches before it are missing",
             from_offset=lost[0],
             until_offset=lost[1],
         )
 
     def check(self, path: str, position: int, gap: tuple[int, int]) -> None:
-        """Raises `LostOffsetsError`."""
+        """As `damage`, but raises `LostOffsetsError`."""
         damage = self.damage(path, position, gap)
         if damage is not None:
             error = damage.error()
             raise LostOffsetsError(error.path, error.position, error.reason)
 
     def lost_segments(self) -> Iterator[Damage]:
-        """Segments that are gone, though one before and one after each are there."""
+        """The missing segments between existing ones, by the list in the integrity file."""
         for first, following in self._recorded().segments:
             yield Damage(
                 path=join(self._path, log_file_name(first)),
                 position=0,
                 end=0,
-                reason=f"is gone, though {INTEGRITY} lists it",
+                reason=f"is missing, though {INTEGRITY} lists it",
                 from_offset=first,
                 until_offset=following,
             )
 
     def _recorded(self) -> KnownLosses:
-        """A segment counts as gone that is listed, and was not there before that nor after it."""
+        """The losses by the integrity file, or the cleaner checkpoint if that file is lost."""
+        # The directory is listed before and after the file is read, as a broker may change both.
         there = listed_base_offsets(self._file_system, self._path)
         integrity = read_integrity(self._file_system, self._path)
         if integrity is None and not is_integrity_lost(self._file_system, self._path):
@@ -96,16 +100,17 @@ class Gaps:
 def lost_front(
     file_system: FileSystem, directory: str, first_offset: int, recorded_start: int
 ) -> Damage | None:
-    """What is gone before the first offset of what was listed, if retention has not taken it.
+    """The damage before `first_offset` if retention did not delete those segments, else `None`.
 
-    The listing comes first: a broker may move the start, and take files, meanwhile.
+    The caller lists the segments before it reads `recorded_start`: a broker may move the start and
+    delete files meanwhile.
     """
     if first_offset <= recorded_start:
         return None
     try:
         epochs = LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS))
     except CorruptionError:
-        return None  # then nothing shows it
+        return None  # no other file shows where the log began
     begun = epochs.earliest_start_offset
     if begun is None or max(begun, recorded_start) >= first_offset:
         return None
@@ -119,7 +124,7 @@ def lost_front(
         path=join(directory, log_file_name(first_offset)),
         position=0,
         end=0,
-        reason=f"what came before it is gone: by {LEADER_EPOCHS} the log had offset {begun}",
+        reason=f"the segments before it are missing: {LEADER_EPOCHS} begins at offset {begun}",
         from_offset=max(begun, recorded_start),
         until_offset=first_offset,
     )

@@ -1,7 +1,7 @@
-"""Reads a log that retention or DeleteRecords shortens meanwhile, by retrying.
+"""Retries a query about a log that retention or DeleteRecords shortens meanwhile.
 
-A `ReadOnlyLog` raises if what it reads has been deleted. That is not an error of the log: a query
-about the whole log is repeated on its new state. Kafka has no counterpart: a consumer resets its
+A `ReadOnlyLog` raises `ApiError` if the offsets that it reads have been deleted. A query about the
+whole log is then repeated on its new state. Kafka has no counterpart: a consumer resets its
 position instead (`auto.offset.reset`).
 """
 
@@ -16,10 +16,10 @@ Answer = TypeVar("Answer")
 
 
 def ask_log(find: Callable[[], ReadOnlyLog], ask: Callable[[ReadOnlyLog], Answer]) -> Answer:
-    """What `ask` answers of the log that `find` opens, which it does again as often as needed.
+    """Applies `ask` to the log that `find` opens; opens the log again while its start moves.
 
-    It ends, since each time the log starts later than the time before; otherwise `ask` wanted
-    offsets that are not in the log, and its error is raised.
+    If the log start has not moved since the last attempt, the offsets were never in the log, and
+    the `ApiError` of `ask` is raised.
     """
     start = -1
     while True:

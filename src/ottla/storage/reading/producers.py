@@ -1,4 +1,4 @@
-"""The producers of a log that is only read: from its newest snapshot, batch by batch.
+"""The producers of a log that is only read: its newest snapshot, then the batches after it.
 
 Format page: docs/format/producer-snapshot.md. Kafka's counterpart:
 `UnifiedLog.rebuildProducerState`.
@@ -10,7 +10,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 def producers_of(log: ReadOnlyLog) -> list[ProducerEntry]:
-    """Those with a producer id that the log remembers; raises as the reads of `ReadOnlyLog` do."""
+    """The log's producers with their state at its end; raises as the reads of `ReadOnlyLog` do."""
     state = ProducerState()
     state.clear(log.log_start_offset)
     newest = log.newest_snapshot()

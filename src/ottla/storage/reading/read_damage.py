@@ -1,9 +1,9 @@
-"""Damage that a reader meets: what is lost by it, and what lies after it.
+"""Damage in a log that a reader finds: the lost offsets, and the sound batches after it.
 
-A crash tears only what was not flushed: below the recovery point, and anywhere after a clean stop,
-a bad batch is damage, and so is a log that ends before its recorded end. A reader raises there, or
-steps over it where that was asked for, and reports what it stepped over. Kafka's tools
-(`kafka-dump-log`) end at the first bad batch.
+A crash tears only batches that were not flushed. A bad batch below the recovery point, or anywhere
+after a clean shutdown, is damage, and so is a log that ends before its recorded end. A reader
+raises at damage or, if asked to, skips and reports it. Kafka's tools (`kafka-dump-log`) end at the
+first bad batch.
 """
 
 from bisect import bisect_right
@@ -27,17 +27,20 @@ from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEnd:
-    """What a log directory has recorded of a log before its files were listed."""
+    """The recorded end of a log, read from the log directory before its files were listed."""
 
     was_stopped_cleanly: bool
     recovery_point: int
-    """All before it was on the disk; where this is lost, how far another checkpoint says that the
-    log went. 0 where nothing is recorded."""
+    """All batches before this offset were flushed. If the recovery point is lost, the end of the
+    log by another checkpoint; 0 if nothing is recorded."""
     end_offset: int | None
-    """Where the log ends, if that is sure: a clean stop flushes all."""
+    """The log's end offset if it is certain: a clean shutdown flushes everything."""
 
     def is_contradicted_by(self, tail: SegmentTail) -> bool:
-        """Whether the last segment holds what no crash leaves; not of one that ends too early."""
+        """Whether the last segment is torn or too long in a way that no crash explains.
+
+        A sound segment that ends too early is left to `tail_at`.
+        """
         if not tail.is_whole:
             return self.was_stopped_cleanly or tail.end_offset < self.recovery_point
         return self.end_offset is not None and tail.end_offset > self.end_offset
@@ -50,10 +53,11 @@ def known_end(
     high_watermark: int | None,
     reached: int = 0,
 ) -> KnownEnd:
-    """What two checkpoints say together; where they differ, one may have changed on the disk.
+    """Combines the recovery point and the high watermark checkpoint.
 
-    A broker writes both when it stops; between two writings neither is ahead of the log. `reached`
-    is what another checkpoint says where the recovery point is lost.
+    A broker writes both when it stops, and neither is ever ahead of the log. If they differ after a
+    clean shutdown, one may have been damaged, and the end is not certain. `reached` is the log's
+    end by another checkpoint if the recovery point is lost.
     """
     least = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
     is_sure = was_stopped_cleanly and high_watermark in (None, recovery_point)
@@ -66,7 +70,10 @@ def known_end(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Bytes of a log that are no batch, or that are missing; the offsets are [from, until)."""
+    """Bytes of a log that are not a valid batch, or are missing.
+
+    The lost offsets are [from_offset, until_offset); if that is empty, their number is unknown.
+    """
 
     path: str
     position: int
@@ -79,7 +86,7 @@ class Damage:
     @property
     def offsets(self) -> str:
         if self.until_offset <= self.from_offset:
-            return f"whatever came after offset {self.from_offset - 1}"
+            return f"records after offset {self.from_offset - 1}"
         if self.until_offset == self.from_offset + 1:
             return f"offset {self.from_offset}"
         return f"offsets {self.from_offset} to {self.until_offset - 1}"
@@ -88,7 +95,7 @@ class Damage:
         return f"{self.path} at byte {self.position}: {self.reason}; {self.offsets} cannot be read"
 
     def error(self) -> CorruptionError:
-        """With the commands that help."""
+        """The error to raise, with the repair commands in its reason."""
         return CorruptionError(
             self.path,
             self.position,
@@ -106,33 +113,33 @@ def repair_hint(directory: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTail:
-    """Where a log ends: with what it must hold, also where that cannot be read."""
+    """Where a log ends, counting recorded offsets that cannot be read."""
 
     end_offset: int
     damage: Damage | None = None
-    """The first damage of the last segment, if it has any that counts."""
+    """The first damage of the last segment, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPlace:
-    """Where a segment lies in its log.
+    """The bounds of a segment in its log.
 
-    Its batches end before `limit`: where the next segment begins, unless that is being replaced.
-    `recorded` is `None` of all segments but the last.
+    Its batches end before offset `limit`: the base offset of the next segment, unless that is
+    being replaced. `recorded` is set for the last segment only.
     """
 
     limit: int
     recorded: KnownEnd | None
     size: int = 0
-    """Which its log file had, and has no more; 0 where it is as it was."""
+    """The recorded size of a log file that is now shorter; otherwise 0."""
 
 
 def place_of(segment: SegmentFiles, files: PartitionFiles, known: KnownEnd) -> SegmentPlace:
-    """Where a segment lies among all that were listed."""
+    """The bounds of a segment among the listed ones."""
     farthest = segment.base_offset + MAX_OFFSETS
     following = bisect_right([one.base_offset for one in files.segments], segment.base_offset)
     if following < len(files.segments):
-        # What a `.swap` file replaces may still be listed beside it.
+        # The segments that a `.swap` file replaces may still be listed beside it.
         is_replacing = segment.log_path.endswith(FileSuffix.SWAP.value)
         limit = farthest if is_replacing else files.segments[following].base_offset
         return SegmentPlace(limit=limit, recorded=None)
@@ -143,7 +150,7 @@ def place_of(segment: SegmentFiles, files: PartitionFiles, known: KnownEnd) -> S
 
 
 def tail_at(end_offset: int, known: KnownEnd, path: str, size: int) -> LogTail:
-    """Of a log whose last segment is sound; it may have lost batches all the same."""
+    """The tail of a log whose last segment is sound; batches after it may still be lost."""
     due = known.recovery_point
     if end_offset >= due:
         return LogTail(end_offset=end_offset)
@@ -151,7 +158,7 @@ def tail_at(end_offset: int, known: KnownEnd, path: str, size: int) -> LogTail:
 
 
 def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: int) -> LogTail:
-    """Of a log whose last segment is not sound."""
+    """The tail of a log whose last segment is damaged."""
     first: Damage | None = None
     recorded = place.recorded.recovery_point if place.recorded else place.limit
     end = max(log_start_offset, reader.base_offset, recorded)
@@ -165,9 +172,9 @@ def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: i
 
 
 def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBatch | Damage]:
-    """All of a segment's batches that are sound and in order, and the damage between them.
+    """All sound batches of a segment in order, and the damage between them.
 
-    What a crash may have torn at the log's end is none, and is skipped.
+    A tail that a crash may have torn is not damage, and is skipped.
     """
     base = reader.files.base_offset
     file = reader.log.reader()
@@ -197,20 +204,20 @@ def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBat
 
 
 def cut_short(reader: SegmentReader, place: SegmentPlace, end_offset: int) -> Damage:
-    """Of a segment that others follow, and whose end is gone."""
+    """The damage of a segment that is not the last and has lost its end."""
     size = reader.files.size
     return Damage(
         path=reader.log.path,
         position=size,
         end=size,
-        reason=f"the file has {size} bytes, and had {place.size}",
+        reason=f"the file has {size} bytes instead of {place.size}",
         from_offset=end_offset,
         until_offset=place.limit,
     )
 
 
 def _shortened(path: str, size: int, end_offset: int, recovery_point: int) -> Damage:
-    """Of a log that ends at a batch's end, but too early."""
+    """The damage of a log that ends between two batches, but before its recovery point."""
     return Damage(
         path=path,
         position=size,

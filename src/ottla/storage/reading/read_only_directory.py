@@ -1,7 +1,7 @@
-"""A log directory for readers that change nothing: tools and Spark, beside a live broker too.
+"""A log directory for readers that change nothing, such as tools and Spark.
 
-Nothing is written and no lock is taken. A broker may append, roll, compact and delete meanwhile:
-`read_only_log` says what a read makes of that. Kafka has no counterpart.
+Nothing is written and no lock is taken. A live broker may append, roll, compact and delete
+meanwhile; `read_only_log` describes how reads handle that. Kafka has no counterpart.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -43,7 +43,7 @@ NAMES_SHOWN = 10
 
 
 class LostPartitionError(RefusalError):
-    """A partition that should be here has no directory."""
+    """A partition that a checkpoint names has no directory."""
 
 
 def open_for_reading(
@@ -52,9 +52,9 @@ def open_for_reading(
     *,
     on_damage: Callable[[Damage], None] | None = None,
 ) -> "ReadOnlyLogDirectory":
-    """The log directory at a path; raises `UserError` when there is none.
+    """Opens the log directory at a path; raises `UserError` if there is none.
 
-    With `on_damage` reads step over damage, and report each once.
+    With `on_damage`, reads skip damage and pass each damage to it once.
 
     >>> with ottla.open(directory) as log:
     ...     log.create_topic("teas")
@@ -68,15 +68,15 @@ def open_for_reading(
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; name one of a broker's log directories") from None
     except NotADirectoryError:
-        raise UserError(f"{path} is a file; name the log directory that it is in") from None
+        raise UserError(f"{path} is a file; name its log directory") from None
     except PermissionError:
-        raise UserError(f"{path} may not be read; ask for the right to read it") from None
+        raise UserError(f"no permission to read {path}; ask for read access") from None
     if META_PROPERTIES in names or directory.topics():
         return directory
     if parse_directory_name(base_name(path)) and PARTITION_METADATA in names:
-        raise UserError(f"{path} is a single partition; name the directory that it is in")
+        raise UserError(f"{path} is a single partition; name its log directory")
     raise UserError(
-        f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a partition"
+        f"{path} is not a Kafka log directory: it has neither {META_PROPERTIES} nor a partition"
     )
 
 
@@ -106,7 +106,7 @@ class ReadOnlyLogDirectory:
 
     @property
     def was_stopped_cleanly(self) -> bool:
-        """Whether no broker uses the directory, or died using it."""
+        """Whether the last broker that used the directory has shut down cleanly."""
         return self.file_system.status(join(self.path, CLEAN_SHUTDOWN)) is not None
 
     @property
@@ -115,29 +115,29 @@ class ReadOnlyLogDirectory:
 
     @property
     def has_replicas(self) -> bool:
-        """Whether Ottla's broker that uses it, or was the last to, is one of a cluster."""
+        """Whether the Ottla broker that last used the directory is a member of a cluster."""
         return self.file_system.status(join(self.path, REPLICAS_MARK)) is not None
 
     @property
     def is_replicated(self) -> bool:
-        """Whether other brokers may have a part in what of its logs is committed."""
+        """Whether other brokers may hold replicas, so that log ends are not committed offsets."""
         return self.has_replicas or not self.is_ottlas
 
     @property
     def properties(self) -> MetaProperties | None:
-        """Whose it is; raises `CorruptionError`."""
+        """The contents of `meta.properties`, or `None`; raises `CorruptionError`."""
         return properties_of(self.file_system, self.path)
 
     @property
     def node_id(self) -> int:
-        """Of the broker that wrote it; 0 where nothing says so."""
+        """The node id in `meta.properties`; 0 if there is none."""
         properties = self.properties
         return 0 if properties is None else properties.node_id or 0
 
     def topics(self) -> dict[str, list[int]]:
-        """The partitions of each topic that have a directory here now, both sorted.
+        """The partitions of each topic that have a directory here now, topics and numbers sorted.
 
-        The metadata log of a KRaft cluster is no topic's, and can be read by its name only.
+        The metadata log of a KRaft cluster is left out, but `partition` can read it.
         """
         found: dict[str, list[int]] = {}
         for name in self.file_system.list(self.path):
@@ -158,13 +158,13 @@ class ReadOnlyLogDirectory:
         return status is not None and status.is_directory
 
     def partition(self, topic: str, partition: int) -> "ReadOnlyLog":
-        """The log as it is now; raises `UserError` when it is not here."""
+        """The log as it is now; raises `UserError` if it is not in this directory."""
         if partition < 0 or "/" in topic:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
         key = TopicPartition(topic, partition)
         check_owner(self.file_system, directory, key, self._topics())
-        # Before the listing: a broker may write and flush more meanwhile.
+        # Read before the listing, as a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:
             files = list_partition(self.file_system, directory)
@@ -173,37 +173,36 @@ class ReadOnlyLogDirectory:
         return ReadOnlyLog(self, topic, partition, files, known)
 
     def lost_partitions(self, topic: str) -> list[int]:
-        """Those that a checkpoint names and that have no directory here now."""
+        """The partitions of a topic that a checkpoint names and that have no directory here."""
         named = self._named_partitions().partitions()
         here = sorted(partition for name, partition in named if name == topic)
         return [partition for partition in here if not self.holds(topic, partition)]
 
     def lost_topics(self, here: Container[str]) -> set[str]:
-        """Those that a checkpoint names and that have no partition left `here`.
-
-        Kafka takes a deleted topic out of the recovery points at once, and out of the other
-        checkpoints later.
-        """
+        """The topics that a checkpoint names, without those in `here`."""
         return {key.topic for key in self._wanted() if key.topic not in here}
 
     def lost(self) -> dict[TopicPartition, str]:
-        """The partitions of all topics that have no directory here, and which file names each."""
-        here = self.topics()  # before the files, which a broker changes before it removes a log
+        """The partitions that have no directory here, each with the checkpoint that names it."""
+        # Listed before the checkpoints, which a broker changes before it deletes a log.
+        here = self.topics()
         named = self._named_partitions()
         lost = (key for key in self._wanted() if key.partition not in here.get(key.topic, ()))
         return {key: str(named.file_of(key)) for key in sorted(lost)}
 
     def _wanted(self) -> Iterator[TopicPartition]:
-        """The partitions that a checkpoint names and nobody has deleted."""
+        """The partitions that a checkpoint names and that were not deleted."""
         known = self._topics()
         named = self._named_partitions()
+        # Kafka removes a deleted topic from the recovery points at once, and from the other
+        # checkpoints later.
         keys = named.partitions() if known.is_found else named.by_file[CHECKPOINT_RECOVERY_POINT]
         return (key for key in keys if known.still_has(*key))
 
     def log_start(self, topic: str, partition: int) -> int:
-        """The start that was recorded, from the copy with a checksum where that counts.
+        """The recorded log start offset, 0 if none; raises `CorruptionError`.
 
-        Raises `CorruptionError`.
+        Ottla's copy with a checksum takes precedence over Kafka's checkpoint where it is valid.
         """
         key = TopicPartition(topic, partition)
         copied = copied_start(self.file_system, self.path, key)
@@ -212,15 +211,15 @@ class ReadOnlyLogDirectory:
         stated = self.checkpointed(CHECKPOINT_LOG_START)
         directory = join(self.path, partition_directory_name(topic, partition))
         if not stated and is_ours_alone(self.file_system, directory):
-            return start_by_epochs(self.file_system, directory)  # both files are gone
+            return start_by_epochs(self.file_system, directory)  # both files are missing
         return stated.get(key, 0)
 
     def known_end(self, topic: str, partition: int) -> KnownEnd:
-        """What is recorded of a log's end; raises `CorruptionError`."""
+        """The recorded end of a log; raises `CorruptionError`."""
         key = TopicPartition(topic, partition)
         was_stopped_cleanly = self.was_stopped_cleanly
         points: dict[TopicPartition, int] = {}
-        # Neither is ahead of the log; this one may be missing.
+        # A damaged high watermark checkpoint counts as missing; the recovery point is needed.
         high_watermark = self._high_watermarks_if_whole().get(key)
         try:
             points = self.checkpointed(CHECKPOINT_RECOVERY_POINT)
@@ -236,10 +235,10 @@ class ReadOnlyLogDirectory:
         )
 
     def _reached(self, key: TopicPartition, is_point_lost: bool) -> int:
-        """How far a log went whose recovery point is lost, by the other checkpoints.
+        """The end of a log without recovery point, by the other checkpoints; 0 if not certain.
 
-        Ottla writes all of them together. Kafka names new partitions in the others first, where a
-        power failure may then leave less of a log than they say.
+        Ottla writes all checkpoints together. Kafka adds a new partition to the others first, and
+        a power failure may then leave a shorter log than they state.
         """
         directory = join(self.path, partition_directory_name(*key))
         if is_point_lost or is_ours_alone(self.file_system, directory):
@@ -257,13 +256,13 @@ class ReadOnlyLogDirectory:
         return self._on_damage is not None
 
     def report(self, damage: Damage) -> None:
-        """Records damage that a read has stepped over."""
+        """Passes damage that a read has skipped to `on_damage`, once."""
         if self._on_damage is not None and damage not in self._reported:
             self._reported.add(damage)
             self._on_damage(damage)
 
     def checkpointed(self, name: str) -> dict[TopicPartition, int]:
-        """An offset checkpoint, read again when it has changed; raises `CorruptionError`."""
+        """An offset checkpoint, cached until its file changes; raises `CorruptionError`."""
         return self._find_checkpoint(name) or {}
 
     def _find_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
@@ -276,7 +275,7 @@ class ReadOnlyLogDirectory:
         return known[1]
 
     def _topics(self) -> TopicFile:
-        """What Ottla's broker wrote down of topics, read again when it has changed."""
+        """Ottla's topic file, cached until it changes."""
         status = self.file_system.status(join(self.path, TOPIC_FILE_NAME))
         if self._topic_file is None or self._topic_file[0] != status:
             self._topic_file = status, topics_if_whole(self.file_system, self.path)
@@ -304,7 +303,7 @@ class ReadOnlyLogDirectory:
 
 
 def _some(names: Iterable[str]) -> str:
-    """A list for people, which may be long."""
+    """The first `NAMES_SHOWN` names, and how many more there are."""
     every = list(names)
     shown = ", ".join(every[:NAMES_SHOWN]) or "none"
     more = len(every) - NAMES_SHOWN

@@ -1,10 +1,10 @@
-"""One partition's log for a process that only reads, as it was when it was asked for.
+"""A snapshot of one partition's log for a process that only reads.
 
-Its reads find segments again that a broker replaced under way (`listed_segments`). What a crash
-left unfinished is skipped: the log ends before a torn batch. What no crash leaves is damage
-(`read_damage`): a batch that is bad below the recovery point or after a clean stop, and a log that
-ends before its recovery point. Reads raise there, or step over it where the directory was opened
-with `on_damage`. Format pages: docs/format/README.md. Kafka has no counterpart.
+If a broker replaces segments during a read, the read finds them again (`listed_segments`). A tail
+that a crash has torn is skipped: the log ends before it. Anything else is damage (`read_damage`): a
+bad batch below the recovery point or after a clean shutdown, and a log that ends before its
+recovery point. Reads raise at damage, or skip it if the directory was opened with `on_damage`.
+Format pages: docs/format/README.md. Kafka has no counterpart.
 """
 
 import logging
@@ -72,7 +72,7 @@ Identity = tuple[Uuid | None, Sequence[EpochEntry]]
 
 
 class Decoded(Protocol):
-    """What a batch is decoded to, such as a `Record`."""
+    """An item that a batch is decoded to, such as a `Record`."""
 
     @property
     def offset(self) -> int: ...
@@ -82,12 +82,11 @@ D = TypeVar("D", bound=Decoded)
 
 
 class ReadOnlyLog:
-    """A partition's log as it was when it was asked for.
+    """A partition's log as of its construction; later appends are not seen.
 
-    Reads raise `CorruptionError` for damage, with the commands that help,
-    `ApiError(OFFSET_OUT_OF_RANGE)` for offsets outside the log, also when retention removes them
-    under way (`overtaking.ask_log` then asks again), and `UserError` when the whole partition is
-    removed.
+    Reads raise `CorruptionError` for damage, with the repair commands in its reason,
+    `ApiError(OFFSET_OUT_OF_RANGE)` for offsets outside the log or deleted by retention during the
+    read (`overtaking.ask_log` retries), and `UserError` if the partition is deleted.
     """
 
     def __init__(
@@ -111,22 +110,22 @@ class ReadOnlyLog:
 
     @property
     def segments(self) -> list[SegmentFiles]:
-        """Ascending; the log may begin in the first one and end before the last one's size."""
+        """The segments, ascending; the log may start inside the first and end inside the last."""
         return self._segments.values
 
     @cached_property
     def topic_id(self) -> Uuid | None:
-        """`None` in a directory of a Kafka before 2.8."""
+        """The topic's id; `None` in a directory written by Kafka before 2.8."""
         return read_topic_id(self._file_system, join(self.path, PARTITION_METADATA))
 
     @cached_property
     def leader_epochs(self) -> LeaderEpochs:
-        """Which leader epoch began where, as the broker wrote it down; raises `CorruptionError`."""
+        """The start offset of each leader epoch; raises `CorruptionError`."""
         return LeaderEpochs.read(self._file_system, join(self.path, LEADER_EPOCHS))
 
     @property
     def recovery_point(self) -> int:
-        """Up to where files are sure to be as they were written; after a clean stop, to the end."""
+        """Everything before this offset is flushed; the log's end after a clean shutdown."""
         if self.directory.was_stopped_cleanly:
             return self.log_end_offset
         return min(self.log_end_offset, self._checkpointed(CHECKPOINT_RECOVERY_POINT))
@@ -146,12 +145,12 @@ class ReadOnlyLog:
 
     @property
     def log_end_offset(self) -> int:
-        """Where the log ends, which is after the last batch that it must hold, read or not."""
+        """The offset after the last batch that the log must hold, readable or not."""
         return self._tail.end_offset
 
     @property
     def readable_end_offset(self) -> int:
-        """Before `log_end_offset` where damage hides the end of the log."""
+        """The log end offset, or the first offset of damage at the end of the log."""
         damage = self._tail.damage
         return self.log_end_offset if damage is None else damage.from_offset
 
@@ -159,7 +158,7 @@ class ReadOnlyLog:
     def _tail(self) -> LogTail:
         tail = self._look_at_tail()
         if tail.damage is not None:
-            # A broker may have started, or the partition been rebuilt, since it was listed.
+            # A broker may have started, or rebuilt the partition, after the listing.
             self._known = self.directory.known_end(self.topic, self.partition)
             self._segments.list_all()
             tail = self._look_at_tail()
@@ -183,7 +182,7 @@ class ReadOnlyLog:
         return replace(place, size=size) if size else place
 
     def _size_before(self, segment: SegmentFiles) -> int:
-        """Which a log file had that is shorter now; 0 of all others."""
+        """The recorded size of a log file that is now shorter; otherwise 0."""
         size = 0
         for _ in range(2):
             known = self._integrity.segments if self._integrity else {}
@@ -193,17 +192,17 @@ class ReadOnlyLog:
             status = self._file_system.status(segment.log_path)
             if status is None or status.size >= size:
                 return 0
-            # Compaction may have replaced the segment, and what is known of it.
+            # Compaction may have replaced the segment and its recorded facts.
             del self._integrity
         return size
 
     @cached_property
     def high_watermark(self) -> int:
-        """Up to where the log is replicated: after a clean stop the end, otherwise a lower bound.
+        """Records before this offset are replicated; a lower bound while a broker is running.
 
-        A broker writes its high watermarks to the disk every five seconds, so those of one that is
-        running, or was killed, lag; of a log that was never replicated everything up to
-        `log_end_offset` counts. Those of Ottla's brokers in a cluster are exact after a clean stop.
+        A broker checkpoints its high watermarks every five seconds, so the value lags while it is
+        running or after it was killed. After a clean shutdown it is the log end offset, and for an
+        Ottla broker of a cluster the checkpoint, which is then exact.
         """
         if self.directory.was_stopped_cleanly and not self.directory.has_replicas:
             return self.log_end_offset
@@ -211,15 +210,16 @@ class ReadOnlyLog:
 
     @cached_property
     def recorded_high_watermark(self) -> int:
-        """As a broker wrote it down last: what other replicas had by then."""
+        """The high watermark of the checkpoint, between the log start and end offsets."""
         checkpointed = self._checkpointed(CHECKPOINT_HIGH_WATERMARK)
         return min(max(self.log_start_offset, checkpointed), self.log_end_offset)
 
     def continue_from(self, before: "ReadOnlyLog") -> None:
-        """Takes over what the same log, as it was earlier, has found of transactions.
+        """Takes over the transaction state of an earlier snapshot of the same log.
 
-        Not where it has changed other than at its end: a follower's log is cut when it gets another
-        leader epoch. Nor where the recovery point has come further, so that it stays small.
+        Nothing is taken over if the log has changed other than at its end, as a follower's log does
+        when it is truncated for a new leader epoch. Nor if the recovery point has passed the
+        earlier state: a newer producer snapshot may then be smaller.
         """
         tail: TransactionTail | None = before.__dict__.get("_transactions")
         if (
@@ -232,7 +232,7 @@ class ReadOnlyLog:
             self._tail_before = tail.copy()
 
     def _identity_now(self) -> Identity | None:
-        """What changes when offsets come to stand for other records; `None` if nobody knows."""
+        """The values that change if offsets are reassigned; `None` if the epochs are damaged."""
         try:
             return self.topic_id, self.leader_epochs.entries
         except CorruptionError:
@@ -240,24 +240,24 @@ class ReadOnlyLog:
 
     @cached_property
     def last_stable_offset(self) -> int:
-        """Where the oldest open transaction begins, or the log's end."""
+        """The first offset of the oldest open transaction, or the log end offset."""
         first_open = self._transactions.first_open_offset
         return self.log_end_offset if first_open is None else first_open
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:
-        """Those without a marker, the oldest first; none may be read as committed after it."""
+        """The transactions without a marker, oldest first."""
         return self._transactions.open_transactions
 
     @cached_property
     def _transactions(self) -> TransactionTail:
-        """The transactions after the point up to which the indexes are sure to be complete."""
+        """The transactions from the newest producer snapshot to the log's end."""
         while True:
             start = self.log_start_offset
             try:
                 return self._transaction_tail()
             except ApiError:
-                # Retention took batches that were still to be walked: again, from the new start.
+                # Retention deleted batches during the walk: start again at the new log start.
                 self._segments.list_again()
                 self._tail_before = None
                 del self.log_start_offset
@@ -274,7 +274,7 @@ class ReadOnlyLog:
         return tail
 
     def newest_snapshot(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
-        """What was known of producers at an offset up to which files are sure, with that offset."""
+        """The newest usable producer snapshot up to the recovery point, with its offset."""
         return newest_snapshot(
             self._file_system,
             self._segments.files.snapshots,
@@ -284,7 +284,7 @@ class ReadOnlyLog:
         )
 
     def _headers(self, from_offset: int) -> Iterator[Batch]:
-        """Every batch to the log's end, of which only the control batches have their payload."""
+        """The batches up to the log's end; only control batches are sure to have a payload."""
         if self.directory.steps_over_damage:
             yield from self.batches(from_offset)
             return
@@ -310,12 +310,15 @@ class ReadOnlyLog:
                 yield reader
 
     def _is_of_this_log(self, reader: SegmentReader) -> bool:
-        """Raises `CorruptionError` for the file of another segment, or reports it."""
+        """Whether a segment's first batch matches its recorded checksum.
+
+        On a mismatch raises `CorruptionError`, or reports the damage if damage is skipped.
+        """
         try:
             try:
                 self._check_first_batch(reader)
             except CorruptionError:
-                # Compaction may have replaced the segment, and what is known of it.
+                # Compaction may have replaced the segment and its recorded facts.
                 del self._integrity
                 self._check_first_batch(reader)
         except CorruptionError as error:
@@ -337,9 +340,9 @@ class ReadOnlyLog:
         return True
 
     def _is_replaced(self, reader: SegmentReader) -> bool:
-        """Whether another segment has the name of one that is open: then what is known is of it.
+        """Whether the file name of an open segment now belongs to another file.
 
-        The one that is open stays what it was, as far as it is read.
+        The recorded facts are then about the new file; the open file is still valid to read.
         """
         try:
             now = SegmentReader(self._file_system, reader.files)
@@ -357,7 +360,10 @@ class ReadOnlyLog:
             check_first_batch(reader.log, integrity.segments.get(base_offset, NOTHING_KNOWN))
 
     def headers(self, from_offset: int, until_offset: int) -> Iterator[Batch]:
-        """The headers of the batches that `batches` would check; most payloads are not there."""
+        """The headers of the batches in [from_offset, until_offset), unchecked.
+
+        Only control batches are sure to have their payload.
+        """
         if not self.log_start_offset <= from_offset <= self.log_end_offset:
             raise self._out_of_range(from_offset)
         for batch in self._headers(from_offset):
@@ -368,7 +374,7 @@ class ReadOnlyLog:
     def regions(
         self, from_offset: int, until_offset: int | None = None, *, size: int | None = None
     ) -> Iterator[Region]:
-        """As `batches`, but about `size` bytes of them (a megabyte), as they are in the file."""
+        """As `batches`, but unparsed, in regions of about `size` bytes (1 MiB by default)."""
         end = self.log_end_offset
         until = end if until_offset is None else min(until_offset, end)
         if not self.log_start_offset <= from_offset <= end:
@@ -400,19 +406,19 @@ class ReadOnlyLog:
         self._gaps.check(*self._segments.end_of_files, (cursor.offset, until_offset))
 
     def _check_size(self, reader: SegmentReader, end_offset: int) -> None:
-        """Raises `CorruptionError` for a segment that was read to its end, and was cut there."""
+        """Raises `CorruptionError` if a segment that was read to its end has lost its tail."""
         place = self._place(reader.files)
         if place.size and end_offset < place.limit:
             raise cut_short(reader, place, end_offset).error()
 
     def _check_reached(self, until_offset: int) -> None:
-        """Raises `CorruptionError` where the log's end cannot be read, but was to be."""
+        """Raises `CorruptionError` if the range reaches damage at the log's end."""
         damage = self._tail.damage
         if damage is not None and until_offset >= damage.from_offset:
             raise damage.error()
 
     def _sound_regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
-        """One for each sound batch; reports what lies between them and cannot be read."""
+        """One region for each sound batch; reports the damage between them."""
         lost = self._lost_front()
         if lost is not None and from_offset < lost.until_offset:
             self.directory.report(lost)
@@ -444,14 +450,14 @@ class ReadOnlyLog:
             self.directory.report(damage)
 
     def lost_parts(self) -> Iterator[Damage]:
-        """What is gone of the log, as far as that shows without reading its batches."""
+        """The lost parts of the log that are found without reading its batches."""
         front, tail = self._lost_front(), self._tail.damage
         yield from () if front is None else (front,)
         yield from self._gaps.lost_segments()
         yield from () if tail is None else (tail,)
 
     def damage_at(self, path: str, position: int, reason: str) -> CorruptionError:
-        """What to raise for a batch of `regions` that turned out to be bad."""
+        """The error for a bad batch in one of `regions`."""
         error = CorruptionError(path, position, reason)
         for segment in self.segments:
             if segment.log_path == path:
@@ -463,7 +469,7 @@ class ReadOnlyLog:
         return error
 
     def _located(self, error: CorruptionError, reader: SegmentReader) -> CorruptionError:
-        """The error, with the offsets that cannot be read and the commands that help."""
+        """The error with the unreadable offsets and the repair commands in its reason."""
         for one in stretches(reader, self._place(reader.files)):
             if isinstance(one, Damage) and one.end > error.position:
                 return one.error()
@@ -473,8 +479,8 @@ class ReadOnlyLog:
     def batches(self, from_offset: int, until_offset: int | None = None) -> Iterator[Batch]:
         """The batches with offsets in [from_offset, until_offset), each checked.
 
-        The first one may begin before the range and the last one end after it; the range ends at
-        the log's end at the latest.
+        The first batch may begin before the range, and the last one end after it. The range is cut
+        at the log's end.
         """
         regions = self.regions(from_offset, until_offset)
         return (batch for region in regions for _, batch in self.checked_batches(region))
@@ -490,10 +496,10 @@ class ReadOnlyLog:
     def records(
         self, from_offset: int, until_offset: int | None = None, *, read_committed: bool = False
     ) -> Iterator[Record]:
-        """The records with offsets in [from_offset, until_offset), but none of control batches.
+        """The records with offsets in [from_offset, until_offset), without control records.
 
-        With `read_committed`, as a consumer with that isolation level sees them: up to the last
-        stable offset, and none of aborted transactions.
+        With `read_committed`, the range ends at the last stable offset, and records of aborted
+        transactions are left out, as for a consumer with that isolation level.
         """
         return self.decoded(read_records, from_offset, until_offset, read_committed=read_committed)
 
@@ -505,7 +511,7 @@ class ReadOnlyLog:
         *,
         read_committed: bool = False,
     ) -> Iterator[D]:
-        """As `records`, with what `decode` makes of each batch instead of its records."""
+        """As `records`, but each batch is decoded by `decode`."""
         end = self.last_stable_offset if read_committed else self.log_end_offset
         until = end if until_offset is None else min(until_offset, end)
         aborted = self.aborted_transactions(from_offset, until) if read_committed else []
@@ -535,7 +541,7 @@ class ReadOnlyLog:
                     self.directory.report(damage)
 
     def _unreadable(self, path: str, position: int, batch: Batch, reason: str) -> Damage:
-        """A batch whose checksum is right, and whose records are not."""
+        """The damage of a batch with a valid CRC whose records cannot be decoded."""
         return Damage(
             path=path,
             position=position,
@@ -548,19 +554,19 @@ class ReadOnlyLog:
     def aborted_transactions(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap with a range, in the order in which they ended.
 
-        Complete up to the last stable offset: whatever is open there has no outcome yet.
+        The list is complete up to the last stable offset: open transactions have no outcome yet.
         """
         integrity = self._integrity
         try:
             found = self._indexed(integrity, from_offset, until_offset)
         except ChangedIndexError as error:
-            # Compaction may have replaced it, and what is known of it.
+            # Compaction may have replaced the index and its recorded checksum.
             del self._integrity
             integrity = self._integrity
             try:
                 found = self._indexed(integrity, from_offset, until_offset)
             except ChangedIndexError:
-                logger.warning("%s; the markers in the log count", error)
+                logger.warning("%s; using the abort markers in the log", error)
                 return self._aborted_by_markers(from_offset, until_offset)
         offsets = from_offset, until_offset
         missing: list[AbortedTransaction] = []
@@ -580,7 +586,7 @@ class ReadOnlyLog:
         while self._has_transaction_index(integrity) and before != (
             listed := [segment.log_path for segment in self.segments]
         ):
-            # An index that went with its segment while the others were read counts as empty.
+            # An index deleted with its segment during this loop was read as empty: read again.
             before = listed
             segments = self._segments.from_offset(from_offset)
             found += indexed_transactions(self._file_system, segments, integrity, offsets)
@@ -588,14 +594,15 @@ class ReadOnlyLog:
         return found
 
     def _has_transaction_index(self, integrity: Integrity | None) -> bool:
-        """Whether there is one, or was: the file may be gone."""
+        """Whether a transaction index exists, or is recorded in the integrity file."""
         facts = integrity.segments.values() if integrity else ()
         return self._segments.files.has_transaction_index or any(
             one.aborted is not None and one.aborted[0] for one in facts
         )
 
     def _aborted_by_markers(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
-        """By the whole log, since an aborted transaction may have begun before the range."""
+        """The aborted transactions of a range by the markers in the log."""
+        # From the log's start, since an aborted transaction may have begun before the range.
         start, known = self.log_start_offset, self._transactions.aborted
         found = aborts_without_entry(self._headers(start), known, (start, until_offset))
         return overlapping([*found, *known], from_offset, until_offset)
@@ -611,7 +618,7 @@ class ReadOnlyLog:
         return self.directory.checkpointed(name).get(TopicPartition(self.topic, self.partition), 0)
 
     def _raise_missing(self, offset: int) -> NoReturn:
-        """Of an offset that no segment holds any more: retention came by, or it is lost."""
+        """Raises the error for an offset that no segment holds: it is lost, or was deleted."""
         lost = self._lost_front()
         if lost is not None and offset >= lost.from_offset:
             raise lost.error()

@@ -1,8 +1,9 @@
-"""Finds the offset of a time in a log that is only read. Format: docs/format/time-index.md
+"""Finds the first offset at a timestamp in a log that is only read.
 
-Kafka's counterpart: `UnifiedLog.fetchOffsetByTimestamp`. The largest timestamp of a segment stands
-in its time index once it was rolled, and is sure up to the recovery point; after that the log
-itself is walked from the index's last entry before the time.
+Format page: docs/format/time-index.md. The time index of a rolled segment below the recovery point
+ends with the segment's largest timestamp, so earlier segments are skipped by it. Other segments are
+scanned from the last index entry before the timestamp. Kafka's counterpart:
+`UnifiedLog.fetchOffsetByTimestamp`.
 """
 
 from contextlib import closing
@@ -16,7 +17,7 @@ from ottla.storage.segment.segment_reader import SegmentReader
 
 
 def first_offset_at(log: ReadOnlyLog, timestamp_ms: int) -> int | None:
-    """The first offset whose record has that timestamp or a later one; `None` without one.
+    """The first offset whose record has at least that timestamp; `None` if there is none.
 
     Raises as the reads of `ReadOnlyLog` do.
     """
@@ -38,7 +39,10 @@ def first_offset_at(log: ReadOnlyLog, timestamp_ms: int) -> int | None:
 def _search_start(
     log: ReadOnlyLog, files: SegmentFiles, timestamp_ms: int, *, is_sure: bool
 ) -> int | None:
-    """The offset from which to look; `None` where the segment `is_sure` to end before the time."""
+    """The offset to scan from; `None` if all records of the segment are earlier.
+
+    `is_sure` says that the segment's time index is complete.
+    """
     try:
         with closing(SegmentReader(log.directory.file_system, files)) as reader:
             if is_sure and 0 <= reader.largest.timestamp_ms < timestamp_ms:

@@ -113,4 +113,4 @@ def test_what_is_missing_is_refused_or_only_logged(
         report_missing_aborts(missing, files, is_tolerated=False)
     with caplog.at_level(logging.WARNING):
         report_missing_aborts(missing, files, is_tolerated=True)
-    assert "their markers in the log count" in caplog.text
+    assert "using their markers in the log" in caplog.text

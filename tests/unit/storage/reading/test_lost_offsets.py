@@ -51,7 +51,7 @@ def test_a_gap_is_a_loss_as_far_as_is_recorded(
     if lost is None:
         gaps.check("log", 7, gap)
     else:
-        with pytest.raises(LostOffsetsError, match="the batches before it are gone"):
+        with pytest.raises(LostOffsetsError, match="the batches before it are missing"):
             gaps.check("log", 7, gap)
 
 

@@ -165,7 +165,7 @@ def test_after_a_clean_stop_nothing_may_follow_the_last_batch(tail: bytes) -> No
     disk = stopped()
     file = disk.open(log_path(), writable=True)
     file.pwrite(tail, file.size())
-    assert "whatever came after offset 19 cannot be read" in str(damaged(disk))
+    assert "records after offset 19 cannot be read" in str(damaged(disk))
     found, reported = stepped_over(disk)
     assert found == OFFSETS
     assert len(reported) == 1

@@ -100,12 +100,12 @@ def test_many_topics_are_not_all_named(disk: FakeFileSystem, broker: LogDirector
         reading(disk, "none")
 
 
-def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+def test_a_directory_without_read_permission_is_named(tmp_path: Path) -> None:
     class Forbidding(FakeFileSystem):
         def list(self, directory: str) -> list[str]:
             raise PermissionError(13, "Permission denied", directory)
 
-    with pytest.raises(UserError, match="may not be read"):
+    with pytest.raises(UserError, match="no permission to read"):
         open_for_reading(str(tmp_path), Forbidding())
 
 
