@@ -38,7 +38,7 @@ def test_a_log_that_has_lost_its_end_does_not_give_its_offsets_away_again(
     file = stopped(tmp_path / "d")
     file.write_bytes(file.read_bytes()[: file.stat().st_size * 3 // 10])
     with ottla.open(tmp_path / "d") as log:
-        assert "the log ends at offset 3, and at a clean stop it ended at 10" in caplog.text
+        assert "the log ends at offset 3, but at its clean shutdown it ended at 10" in caplog.text
         assert log.append("t", b"new").offset == 10
         assert [one.offset for one in log.read("t")] == [0, 1, 2, 10]
 

@@ -1,8 +1,8 @@
-"""Damage among batches that were flushed: no crash tears those, so nothing after it is cut off.
+"""Damage among flushed batches. No crash tears flushed batches, so recovery truncates nothing.
 
-The log stays readable up to the damage and after it; reads that meet it are refused
-(`header_check`), or, where only a batch's content is wrong, by the reader that checks its CRC.
-Kafka cuts a log there when it rebuilds an index, and drops the segments after it.
+The log stays readable before and after the damage. A damaged header is found by `header_check`,
+which refuses the read; a damaged payload is found by the consumer that checks the CRC. Kafka
+truncates the log at the damage when it rebuilds an index, and drops the segments after it.
 """
 
 import contextlib
@@ -19,13 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]) -> None:
-    """Continues after the `valid` bytes of a segment that recovery has begun with.
+    """Passes the sound batches after the first `valid` bytes to `on_batch`; truncates nothing.
 
-    Cuts nothing. The indexes cover what follows the damage if its headers are in order.
+    The indexes are rebuilt over the whole segment if its headers are in order; otherwise they end
+    before the damage.
     """
     logger.error(
         "%s at byte %d: a flushed batch is damaged; it is kept, and not served; "
-        "`ottla log repair` takes it out",
+        "`ottla log repair` removes it",
         segment.log.path, valid,
     )  # fmt: skip
     for one in _sound_batches(segment):
@@ -33,14 +34,17 @@ def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]
             batch = one.batch
             on_batch(batch)
             segment.take_largest(TimestampOffset(batch.max_timestamp_ms, batch.last_offset))
-    # Searches by time and retention go by it, also where the entries end before the damage.
+    # Searches by time and retention use the last time entry, which may lie before the damage.
     segment.keep_largest()
     with contextlib.suppress(CorruptionError):
         segment.rebuild_indexes()
 
 
 def end_after_damage(segment: Segment, recovery_point: int) -> int:
-    """Where a log continues whose last segment is damaged: after all it holds and ever flushed."""
+    """The offset at which a log with a damaged last segment continues.
+
+    It is after all sound batches of the segment and after the recovery point.
+    """
     end = segment.base_offset + 1
     if recovery_point - segment.base_offset <= MAX_OFFSETS:
         end = max(end, recovery_point)

@@ -1,7 +1,7 @@
-"""Phase 4: where the log ends, and in which segment it continues.
+"""Phase 4: finds the log end offset, and the segment in which the log continues.
 
-Damage that was flushed stays: the log then continues in a new segment after all that it held.
-Kafka cuts a log there.
+Damaged batches that were flushed are kept: the log then continues in a new segment, after every
+offset that it had. Kafka truncates the log at the damage.
 """
 
 import logging
@@ -18,12 +18,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
+    """The result of phase 4."""
+
     end_offset: int
     recovery_point: int
 
 
 def find_end(log: OpenedLog) -> LogEnd:
-    """Afterwards the log has an active segment."""
+    """Finds the log's end, and creates an active segment if the log has no usable one."""
     request = log.request
     _continue_after_wrong_file(log)
     end = _end_of_segments(log)
@@ -36,13 +38,14 @@ def find_end(log: OpenedLog) -> LogEnd:
         end = _start_of_empty(log)
         log.continue_at(end)
         if end > 0:
-            # Once its name says the log's start, the next checkpoint does not.
+            # The next log start checkpoint may omit a start that is a segment's base offset, so
+            # the file's name must be durable.
             log.sync_directory()
     return LogEnd(end_offset=end, recovery_point=recovery_point)
 
 
 def _continue_after_wrong_file(log: OpenedLog) -> None:
-    """Where the last segment's file is another's, the log continues after all that it holds."""
+    """Adds a new segment if the last segment's file belongs to another segment."""
     if not log.wrong_files:
         return
     last = log.wrong_files[-1]
@@ -51,7 +54,7 @@ def _continue_after_wrong_file(log: OpenedLog) -> None:
 
 
 def _end_of_segments(log: OpenedLog) -> int:
-    """Where the log ends; one that ends before its recorded start is emptied."""
+    """The log's end; a log that ends before its recorded start is emptied."""
     if not log.segments.values:
         return 0
     end = _end_of_active(log)
@@ -69,19 +72,20 @@ def _end_of_segments(log: OpenedLog) -> int:
 
 
 def _end_of_active(log: OpenedLog) -> int:
-    """Where the active segment ends; one whose end is damaged becomes an old one."""
+    """The end of the active segment; if it is damaged or lost, adds a new active segment."""
     request, active = log.request, log.segments.active
     try:
         end = checked_end(active, request.recovery_point if request.was_clean_stop else None)
         if end >= request.least_end:
             return end
         reason = (
-            f"the log ends at offset {end}, and at a clean stop it ended at {request.least_end}"
+            f"the log ends at offset {end}, but at its clean shutdown it ended at "
+            f"{request.least_end}"
         )
         raise CorruptionError(active.log.path, active.log.size, reason)
     except CorruptionError as error:
-        # Also where the end is lost: another record at an offset that was acknowledged would
-        # be taken for the one that is gone.
+        # A lost end is not reused either: consumers would take a new record at an acknowledged
+        # offset for the lost one.
         end = end_after_damage(active, request.known_end)
         logger.error("%s; it is kept, and the log continues at offset %d", error, end)
         log.continue_at(end)
@@ -89,22 +93,22 @@ def _end_of_active(log: OpenedLog) -> int:
 
 
 def _start_of_empty(log: OpenedLog) -> int:
-    """Where a log begins that has no file: at its start, or where it is known to have ended.
+    """The first offset of a log without files: its recorded start or, if later, its last end.
 
-    After a crash that is up to where it was flushed; a log that was just being emptied ended
-    before its start.
+    After a crash the last end is the recovery point. It is before the start if the crash came
+    while the log was being emptied.
     """
     request = log.request
     start = request.log_start_offset
     end = request.least_end if request.was_clean_stop else request.recovery_point
-    when = "at a clean stop" if request.was_clean_stop else "when it was flushed"
+    when = "at its clean shutdown" if request.was_clean_stop else "at its last flush"
     if request.reached > end:
         end, when = request.reached, "by its high watermark"
     if end <= start:
         return start
     logger.error(
-        "%s has no file of its log, and %s it had offsets %d to %d; they are lost, and the log "
-        "continues at offset %d",
+        "%s has no log file, but %s it had offsets %d to %d; they are lost, and the log continues "
+        "at offset %d",
         request.directory, when, start, end - 1, end,
     )  # fmt: skip
     return end

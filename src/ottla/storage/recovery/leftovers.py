@@ -1,7 +1,7 @@
-"""Phase 1: what a removal, a compaction or a split has left unfinished is finished or undone.
+"""Phase 1: finishes or undoes an interrupted deletion, compaction or split.
 
-`.deleted` and `.cleaned` files go, and so do the `.swap` files of unfinished work. The others take
-the place of what they replace. Kafka's counterparts: in `LogLoader`,
+`.deleted` and `.cleaned` files are removed, and so are the `.swap` files of unfinished work. Other
+`.swap` files replace the segments that they were made from. Kafka's counterparts: in `LogLoader`,
 `removeTempFilesAndCollectSwapFiles` and the swaps of `load`.
 """
 
@@ -16,21 +16,21 @@ def finish_leftovers(file_system: FileSystem, directory: str) -> None:
 
 
 def clean_temporary_files(file_system: FileSystem, directory: str) -> list[FileName]:
-    """Returns the swap files that stand for finished work (KAFKA-6264)."""
+    """Removes temporary files; returns the `.swap` files of finished work (KAFKA-6264)."""
     listed = listed_files(file_system, directory)
     cleaned = [one for one in listed if one.suffix is FileSuffix.CLEANED]
     swaps = [one for one in listed if one.suffix is FileSuffix.SWAP]
     least_cleaned = min((one.offset for one in cleaned), default=None)
     unfinished = [one for one in swaps if least_cleaned is not None and one.offset >= least_cleaned]
     deleted = [one for one in listed if one.suffix is FileSuffix.DELETED]
-    # The swaps go before the cleaned files that betray them as unfinished.
+    # A `.cleaned` file marks later `.swap` files as unfinished, so it is removed after them.
     for one in (*deleted, *unfinished, *cleaned):
         remove_if_present(file_system, join(directory, one.text))
     return [one for one in swaps if one not in unfinished]
 
 
 def finish_swaps(file_system: FileSystem, directory: str, swaps: list[FileName]) -> None:
-    """Carries out what compaction had already decided."""
+    """Replaces live segments by the `.swap` files of finished work, durably."""
     logs = [one for one in swaps if one.kind is FileKind.LOG]
     if logs:
         first = min(one.offset for one in logs)

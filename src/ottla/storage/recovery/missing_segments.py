@@ -1,8 +1,8 @@
-"""Reports the segments that a log has lost, when the log is loaded.
+"""Logs which segments are missing when a log is loaded.
 
-A start loses nothing by it: what is left is served, and a reader that continues where offsets are
-missing is given the records after them, as in Kafka, which names none. Readers of files refuse to
-continue there (`reading/lost_offsets.py`), by the same evidence.
+Loading continues: the remaining segments are served, and a fetch at a missing offset returns the
+records after it, as in Kafka, which logs nothing. Readers of files raise at the same gaps
+(`reading/lost_offsets.py`).
 """
 
 import logging
@@ -19,9 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 def name_missing_front(epochs: LeaderEpochs, segments: Segments, recorded_start: int) -> None:
-    """Of a log that nobody but us has written, and whose integrity file says so too, or is lost.
+    """Logs the offsets that are missing before the first segment, by the leader epochs.
 
-    Retention leaves the one file or the other behind when the power fails.
+    Callers make sure that only Ottla has written the log, and that the integrity file is lost or
+    names earlier segments too: after a power failure one of the two files may still be out of date.
     """
     begun = epochs.earliest_start_offset
     first = segments.first
@@ -29,16 +30,16 @@ def name_missing_front(epochs: LeaderEpochs, segments: Segments, recorded_start:
         return
     start = max(begun, recorded_start)
     logger.error(
-        "%s is the first of its log, which by %s had offset %d; offsets %d to %d are lost, and the "
-        "log starts at offset %d",
+        "%s is the log's first segment, but %s begins at offset %d; offsets %d to %d are lost, and "
+        "the log starts at offset %d",
         first.log.path, LEADER_EPOCHS, begun, start, first.base_offset - 1, first.base_offset,
     )  # fmt: skip
 
 
 def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start: int) -> list[int]:
-    """One look at the end of each segment before which something may be lost, by its index.
+    """Logs the offsets that are missing between segments; returns where these gaps begin.
 
-    Returns where each gap begins of which something is lost.
+    The end of a segment is only read, by its index, if offsets may be lost before the next one.
     """
     begun = []
     for before, segment in pairwise(segments.values):
@@ -48,22 +49,22 @@ def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start
         try:
             end = before.next_offset()
         except CorruptionError:
-            continue  # damage, which the reader that meets it names
+            continue  # damage, which reads report
         lost = losses.within(max(end, recorded_start), segment.base_offset)
         if lost is not None:
             begun.append(end)
             logger.error(
-                "%s begins at offset %d, and what comes before it ends at %d: offsets %d to %d are "
-                "lost; a fetch of them is given what comes after",
+                "%s begins at offset %d, but the segment before it ends at %d: offsets %d to %d "
+                "are lost; fetches of these offsets return the records after them",
                 segment.log.path, segment.base_offset, end, lost[0], lost[1] - 1,
             )  # fmt: skip
     return begun
 
 
 def name_missing_end(last: Segment, end_offset: int, recovery_point: int) -> None:
-    """After a kill, of which a log keeps all that was flushed, unless it was being cut."""
+    """Logs the flushed offsets that are missing at the end after a crash; they will be reused."""
     logger.error(
-        "%s ends at offset %d, and the log was flushed up to offset %d; offsets %d to %d are lost, "
-        "and are given away again",
+        "%s ends at offset %d, but the log was flushed up to offset %d; offsets %d to %d are lost, "
+        "and will be assigned again",
         last.log.path, end_offset, recovery_point, end_offset, recovery_point - 1,
     )  # fmt: skip

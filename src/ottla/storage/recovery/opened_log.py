@@ -1,4 +1,4 @@
-"""A log in recovery: its known state, and the segments that the phases have opened so far.
+"""A log in recovery: its recorded state, and the segments that the phases have opened so far.
 
 Kafka's counterpart: the fields of `LogLoader`.
 """
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What is known of a log before its files are read."""
+    """The recorded state of a log before its own files are read."""
 
     file_system: FileSystem
     directory: str
@@ -35,23 +35,23 @@ class LoadRequest:
     recovery_point: int
     log_start_offset: int
     high_watermark: int | None = None
-    """As it was last written down; `None` where it was not."""
+    """As checkpointed; `None` if it was not."""
     reached: int = 0
-    """Where another checkpoint says that the log ended whose recovery point is lost."""
+    """The log's end by another checkpoint, if the recovery point is lost."""
     cleaned_until: int = 0
-    """Below it compaction may have left gaps between segments."""
+    """Compaction may have left gaps before this offset."""
     topic_id: Uuid | None = None
     integrity: Integrity | None = None
     is_integrity_lost: bool = False
-    """Whether there was an integrity file, and nobody has removed it on purpose."""
+    """Whether the integrity file is missing or damaged, though Kafka has not removed it."""
     on_progress: Callable[[str], None] = field(default=lambda _: None)
 
     @property
     def gaps_before(self) -> int:
-        """Before which offset compaction may have taken batches.
+        """Compaction may have removed batches before this offset.
 
-        A topic that is no longer compacted was until where the cleaner's checkpoint says, and so
-        was one whose settings are not known here.
+        For a topic that is no longer compacted, or whose settings are unknown here, it is the
+        cleaner's checkpoint.
         """
         return MAX_OFFSET if self.config.is_compacted else self.cleaned_until
 
@@ -62,7 +62,7 @@ class LoadRequest:
 
     @property
     def least_end(self) -> int:
-        """Where the log ended at a clean stop, as two checkpoints say; 0 where none knows."""
+        """The end at the clean shutdown, by the lower of two checkpoints; 0 after a crash."""
         if not self.was_clean_stop:
             return 0
         if self.high_watermark is None:
@@ -70,33 +70,33 @@ class LoadRequest:
         return max(min(self.recovery_point, self.high_watermark), self.reached)
 
     def was_flushed(self, offset: int) -> bool:
-        """Whether a batch at an offset was on the disk for good, so that no crash has torn it.
-
-        A recovery point at the log's start may be there only because the start was moved.
-        """
+        """Whether a batch at an offset was flushed, so that no crash can have torn it."""
+        # The recovery point may equal the log's start only because the start was moved.
         return self.was_clean_stop or max(offset, self.log_start_offset) < self.recovery_point
 
 
 class OpenedLog:
+    """The log that the phases change in turn."""
+
     def __init__(self, request: LoadRequest) -> None:
         self.request = request
         self.segments = Segments()
         self.wrong_files: list[Segment] = []
-        """The files of other segments that have come in place of this log's."""
+        """Segments whose file belongs to another segment or log; they are kept, but not served."""
         self.base_offsets: list[int] = []
-        """Of all segments that were listed, ascending; some may have been dropped since."""
+        """The base offsets of all listed segments, ascending, also of those dropped since."""
         self.epochs = read_epochs(request.file_system, join(request.directory, LEADER_EPOCHS))
         self.knows_epochs = request.integrity is not None and self.epochs.earliest_epoch is not None
         self.integrity = IntegrityFile(request.file_system, request.directory, request.integrity)
 
     @property
     def log_start_offset(self) -> int:
-        """Where the log starts: as recorded, unless retention has removed more since."""
+        """The recorded log start, or the first segment's base offset if that is later."""
         return max(self.request.log_start_offset, self.segments.first.base_offset)
 
     @property
     def all_files(self) -> list[Segment]:
-        """Those of other segments too, ascending."""
+        """The log's segments and the wrong files, ascending."""
         return sorted((*self.segments.values, *self.wrong_files), key=lambda one: one.base_offset)
 
     def open_segment(self, base_offset: int, *, create: bool = False) -> Segment:
@@ -111,13 +111,14 @@ class OpenedLog:
         )
 
     def continue_at(self, offset: int) -> None:
-        """Has the log continue in a new segment."""
+        """Adds a new active segment with this base offset."""
         self.segments.add(self.open_segment(offset, create=True))
 
     def drop(self, segments: Sequence[Segment]) -> None:
-        """Removes the last first: what a crash leaves of the log is then without a hole."""
+        """Deletes segments at the log's end, durably."""
+        # The last segment is deleted first, so that a crash in between leaves no hole.
         for segment in reversed(segments):
-            logger.warning("%s follows a cut and is removed", segment.log.path)
+            logger.warning("%s lies after the end of the log and is removed", segment.log.path)
             segment.delete()
         self.segments.remove(segments)
         if segments:
@@ -127,7 +128,7 @@ class OpenedLog:
         self.request.file_system.sync_directory(self.request.directory)
 
     def snapshot_files(self) -> SnapshotFiles:
-        """The producer snapshots that there are now."""
+        """The producer snapshots that exist now."""
         request = self.request
         return SnapshotFiles(request.file_system, request.directory, self.integrity.snapshots)
 
@@ -143,7 +144,7 @@ class OpenedLog:
         )
 
     def forget_segments(self) -> None:
-        """Closes all segments, which are to be opened again."""
+        """Closes all segments, before they are opened again or after a failure."""
         for segment in self.all_files:
             segment.close_files()
         self.segments, self.wrong_files = Segments(), []

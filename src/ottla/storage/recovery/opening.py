@@ -1,7 +1,7 @@
-"""Phase 2: every `.log` becomes a segment, and an index that is missing or lies is rebuilt.
+"""Phase 2: opens every `.log` file as a segment, and rebuilds missing and wrong indexes.
 
-Orphaned indexes go. The file of another segment is left alone. Kafka's counterpart:
-`LogLoader.loadSegmentFiles`.
+Indexes without a log file are removed. A log file that belongs to another segment is kept, but
+not served. Kafka's counterpart: `LogLoader.loadSegmentFiles`.
 """
 
 import logging
@@ -35,7 +35,7 @@ def open_segments(log: OpenedLog) -> None:
             log.wrong_files.append(segment)
             continue
         log.segments.add(segment)
-        # Those to be recovered are left for later: what lies before them may be damaged yet.
+        # Phase 3 recovers these, once all segments before them are open.
         if base_offset >= recovered_from:
             continue
         is_sane = _has_sane_indexes(log, segment, indexes[base_offset])
@@ -45,7 +45,7 @@ def open_segments(log: OpenedLog) -> None:
 
 
 def _list_indexes(log: OpenedLog) -> dict[int, set[FileKind]]:
-    """Which indexes each segment has; removes those without a log."""
+    """The kinds of files that each segment has; removes indexes without a log file."""
     file_system, directory = log.request.file_system, log.request.directory
     listed = [one for one in listed_files(file_system, directory) if one.suffix is FileSuffix.LIVE]
     indexes: dict[int, set[FileKind]] = {
@@ -56,13 +56,13 @@ def _list_indexes(log: OpenedLog) -> dict[int, set[FileKind]]:
             indexes[one.offset].add(one.kind)
         elif one.kind in INDEX_KINDS:
             path = join(directory, one.text)
-            logger.warning("%s has no log beside it and is removed", path)
+            logger.warning("%s has no log file and is removed", path)
             remove_if_present(file_system, path)
     return indexes
 
 
 def _first_to_recover(log: OpenedLog) -> int:
-    """The base offset of the segment that holds the recovery point, after an unclean stop."""
+    """The base offset of the segment with the recovery point; MAX_OFFSET after a clean shutdown."""
     if log.request.was_clean_stop:
         return MAX_OFFSET
     index = bisect_right(log.base_offsets, log.request.recovery_point) - 1
@@ -97,7 +97,7 @@ def _has_sane_indexes(log: OpenedLog, segment: Segment, kinds: set[FileKind]) ->
 
 
 def _check_transaction_index(log: OpenedLog, segment: Segment) -> None:
-    """Raises `CorruptionError` for one that does not begin as it did."""
+    """Raises `CorruptionError` if the transaction index does not match its recorded checksum."""
     path = segment.transaction_index.path
     aborted = log.integrity.of_segment(segment.base_offset).aborted
     if aborted is not None and not begins_as(log.request.file_system, path, aborted):

@@ -1,4 +1,4 @@
-"""Phase 5: leader epochs, producer state and the integrity file are brought to the log's end.
+"""Phase 5: brings leader epochs, producer state and the integrity file to the log's end.
 
 Kafka's counterparts: the rest of `LogLoader.load`, `UnifiedLog.rebuildProducerState`.
 """
@@ -58,9 +58,10 @@ def reconcile(log: OpenedLog, end: LogEnd) -> RecoveredLog:
 
 
 def _name_missing(log: OpenedLog) -> list[int]:
-    """Before the epochs are cut to what is left; Kafka may leave what looks the same.
+    """Logs the missing segments of a log that only Ottla has written.
 
-    Returns where segments began that are gone, and that the integrity file does not list.
+    Returns the offsets where missing segments began, if the integrity file is lost and so does not
+    list them. Runs before the epochs are truncated to the remaining segments.
     """
     request = log.request
     start = request.log_start_offset
@@ -71,8 +72,8 @@ def _name_missing(log: OpenedLog) -> list[int]:
         name_missing_between(log.segments, losses, start)
     elif request.is_integrity_lost:
         logger.warning(
-            "%s is missing or damaged, though Kafka, which removes it, has not been here; it is "
-            "rebuilt, and gaps count as losses where the log was not compacted",
+            "%s is missing or damaged, and Kafka has not removed it; it is rebuilt, and gaps count "
+            "as losses where the log was not compacted",
             join(request.directory, INTEGRITY),
         )
         name_missing_front(log.epochs, log.segments, start)
@@ -84,27 +85,27 @@ def _cut_epochs(log: OpenedLog, end_offset: int) -> None:
     bounds = {"start_offset": log.log_start_offset, "end_offset": end_offset}
     complete_epochs(log.epochs, log.segments, **bounds)
     check_epochs(log.epochs, log.segments, **bounds)
-    # In this order an epoch that only begins at the end of an empty log goes at once; in
-    # Kafka's it goes at the second start.
+    # Kafka truncates the end first, and so drops an epoch that begins at the end of an empty log
+    # only at the second start.
     log.epochs.truncate_from_start(log.log_start_offset)
     log.epochs.truncate_from_end(end_offset)
 
 
 def _producers(log: OpenedLog, snapshots: SnapshotFiles, end_offset: int) -> ProducerState:
-    """The producers at the log's end, of which a snapshot is taken."""
+    """The producer state at the log's end; also written as a snapshot."""
     snapshots.remove_strays({one.base_offset for one in log.segments.values})
     snapshots.remove_outside(log.log_start_offset, end_offset)
     producers = ProducerState()
     request = log.request
     is_kafkas = request.integrity is None and not request.is_integrity_lost
     if request.was_clean_stop and is_kafkas and not snapshots.offsets:
-        # Written by a version without snapshots, or emptied by hand: nobody is remembered.
+        # Written by a Kafka version without snapshots, or they were removed: start without state.
         producers.clear(end_offset)
     else:
         has_records = end_offset > log.log_start_offset
         if request.was_clean_stop and has_records and end_offset not in snapshots.offsets:
             logger.warning(
-                "%s is missing, though the log was stopped there; its producers are read from "
+                "%s is missing, though the log was closed there; its producers are read from "
                 "the log",
                 snapshots.path(end_offset),
             )
@@ -115,8 +116,10 @@ def _producers(log: OpenedLog, snapshots: SnapshotFiles, end_offset: int) -> Pro
 
 
 def _flush_unknown_gaps(log: OpenedLog, end: LogEnd) -> int:
-    """Of a compacted log without an integrity file nobody knows which gaps are holes, nor will
-    after a power failure: what has been recovered goes to the disk. Returns the recovery point.
+    """Flushes recovered segments whose gaps cannot be judged; returns the recovery point.
+
+    In a compacted log without a gap checkpoint, a hole that a power failure leaves cannot be told
+    from a gap that compaction left.
     """
     request = log.request
     recovery_point = end.recovery_point
@@ -134,14 +137,14 @@ def _flush_unknown_gaps(log: OpenedLog, end: LogEnd) -> int:
 
 
 def _write_integrity(log: OpenedLog, end_offset: int, lost: Sequence[int]) -> None:
-    """Last: what the file then says holds for all that is appended from now on."""
+    """Writes the integrity file, as the last step: its facts must hold for all later appends."""
     facts = {one.base_offset: _facts(log, one) for one in log.segments.values}
     log.integrity.loaded(
         Integrity(
             topic_id=log.request.topic_id,
             partition=_partition_of(log.request.directory),
             gapless_from=end_offset,
-            # Of a log that begins now there is nothing to look through.
+            # In an empty log no abort can lack an index entry.
             aborts_are_indexed=not any(one.size for one in log.segments.values),
         ),
         {**dict.fromkeys(lost, HELD_SOMETHING), **facts},
@@ -163,6 +166,6 @@ def _facts(log: OpenedLog, segment: Segment) -> SegmentFacts:
 
 
 def _partition_of(directory: str) -> TopicPartition | None:
-    """Which partition's log a directory is, by its name; a copy that moves is the log's too."""
+    """The partition in a directory's name, also in that of a copy being moved."""
     name = parse_directory_name(base_name(directory))
     return None if name is None else TopicPartition(name.topic, name.partition)

@@ -1,6 +1,7 @@
-"""Recovers a partition's directory to a consistent log, phase by phase. Each phase is a function
-from the findings of earlier phases to changes of the files. Kafka's counterpart: `LogLoader`.
-Recovering twice changes nothing.
+"""Recovers a partition's directory to a consistent log, in five phases.
+
+Each phase is a function that works on the results of earlier phases and repairs the files.
+Recovery is idempotent. Kafka's counterpart: `LogLoader`.
 """
 
 from ottla.storage.log.state import RecoveredLog
@@ -15,7 +16,7 @@ from ottla.storage.segment.splitting import split_segment
 
 
 def recover(request: LoadRequest) -> RecoveredLog:
-    """Loads a partition directory, repairing what a crash left; raises `OSError` as it comes."""
+    """Loads a partition directory, creates it if missing, and repairs it; raises `OSError`."""
     log = OpenedLog(request)
     request.file_system.make_directory(request.directory)
     try:
@@ -30,7 +31,7 @@ def recover(request: LoadRequest) -> RecoveredLog:
 
 
 def _load_segments(log: OpenedLog) -> None:
-    """A segment whose offsets do not fit its indexes is split, and all are opened again."""
+    """Phases 1 to 3; they start again after a segment with too wide an offset span is split."""
     file_system, directory = log.request.file_system, log.request.directory
     while True:
         finish_leftovers(file_system, directory)

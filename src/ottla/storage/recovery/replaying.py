@@ -1,7 +1,8 @@
-"""Phase 3: after an unclean stop, every segment from the recovery point is checked, batch by batch.
+"""Phase 3: after a crash, checks every batch from the recovery point on.
 
-Its indexes are rebuilt. Segments after damage or a hole are dropped, the last first, and then the
-damage is cut off, unless it was flushed. Kafka's counterpart: `LogLoader.recoverLog`.
+The indexes of these segments are rebuilt. Segments after a damaged batch or a hole are dropped, the
+last first, and then the damaged tail is truncated, unless it was flushed. Kafka's counterpart:
+`LogLoader.recoverLog`.
 """
 
 import logging
@@ -37,28 +38,28 @@ def recover_segments(log: OpenedLog) -> None:
             return
         is_whole, end = recover_segment(log, segment, after=unflushed[done + 1 :])
         if end <= request.recovery_point:
-            # No later start looks at it again, once the log has rolled.
+            # No later start recovers this segment again once the log has rolled.
             segment.sync()
         if not is_whole:
             return
 
 
 def _is_hole(log: OpenedLog, before: Segment, end: int, segment: Segment) -> bool:
-    """Whether the segment before lost its tail, at a batch's end and so without a trace.
+    """Whether the segment before has lost its tail at the end of a batch, so that it looks sound.
 
-    A power failure can take what was written last to one file and keep the next file. Where
-    compaction works there are such gaps for good reasons, and `integrity` says from where on
-    there are none. Kafka does not look.
+    A power failure can drop the last writes to one file and keep the next file. Compaction leaves
+    such gaps too; the gap checkpoint says after which offset there are none. Kafka does not check.
     """
     recorded = log.integrity.known.gap_checkpoint
     tight_from = log.request.gaps_before if recorded is None else recorded
-    # Below the log's start retention may have taken some, and a crash have brought some back.
+    # Before the log's start, segments may be missing: retention deletes them, and a crash may
+    # undo some of the deletions.
     exempt = max(tight_from, log.request.log_start_offset)
     if segment.base_offset == end or segment.base_offset <= exempt:
         return False
     if any(before.base_offset < one.base_offset for one in log.wrong_files):
-        return False  # what was there may be put back
-    # Where the first batch could not have gone into the segment before, that one was split.
+        return False  # the right file may be put back in place of the wrong one
+    # A first batch that the segment before could not have indexed comes from a split segment.
     first = scan.header_at(segment.log, 0)
     return first is None or first.last_offset - before.base_offset <= INT32_MAX
 
@@ -68,13 +69,13 @@ def recover_segment(
 ) -> tuple[bool, int]:
     """Replays one segment on top of the producer state at its start.
 
-    Cuts off what is damaged, and drops the segments after it. Returns whether nothing was, and
-    the offset after the last record.
+    Truncates an unflushed damaged tail, and then drops the segments `after` it. Returns whether
+    nothing was truncated, and the offset after the last record.
     """
     snapshots = log.snapshot_files()
     state = ProducerState()
     log.rebuild_producers(state, snapshots, segment.base_offset)
-    # A crash further on need not replay the segments before this one again.
+    # After a crash during this recovery, the next one does not replay earlier segments again.
     snapshots.take(state)
     following = scan.header_at(after[0].log, 0) if after else None
     replay = _Replay(log, segment, state, following)
@@ -87,16 +88,16 @@ def recover_segment(
         keep_flushed(segment, valid, replay.take)
         damaged = 0
     elif damaged:
-        # First, so that a crash in between leaves the damage to be found again.
+        # Before the truncation, so that after a crash in between the damage is found again.
         log.drop(after)
-        logger.warning("%s: %d damaged bytes are cut off", segment.log.path, damaged)
+        logger.warning("%s: %d damaged bytes are truncated", segment.log.path, damaged)
         segment.log.truncate_to(valid)
     snapshots.take(state)
     return damaged == 0, state.map_end_offset
 
 
 class _Replay:
-    """Takes a segment's batches into the log's epochs and producers, one after the other."""
+    """Updates the log's epochs and producers from a segment's batches."""
 
     def __init__(
         self, log: OpenedLog, segment: Segment, state: ProducerState, following: Batch | None
@@ -113,19 +114,19 @@ class _Replay:
             self._taking.take(batch, self._segment.log.path)
             self._known_epoch = self._epochs.latest_epoch
             if batch.partition_leader_epoch != self._known_epoch:
-                # Of an earlier one, or it is damaged: `header_check` will show.
+                # The epoch is an earlier one or is damaged: `header_check` decides at the read.
                 self.is_of_known_epochs = False
         replay_batch(self._state, batch, self._segment)
 
 
 def _limit(log: OpenedLog, segment: Segment) -> int:
-    """Before which a segment's offsets end: where the next one begins."""
+    """The base offset of the next segment, before which this segment's offsets end."""
     following = bisect_right(log.base_offsets, segment.base_offset)
     return [*log.base_offsets, MAX_OFFSET][following]
 
 
 def _gapless_from(log: OpenedLog, segment: Segment) -> int:
-    """From where on no gap can be in a segment: compaction leaves the active one alone."""
+    """The offset from which a segment has no gaps; only for the active one, never compacted."""
     gapless_from = log.integrity.known.gapless_from
     is_active = segment.base_offset == log.base_offsets[-1]
     return MAX_OFFSET if gapless_from is None or not is_active else gapless_from

@@ -1,10 +1,10 @@
-"""Whether a transaction index says what its log says, batch by batch that it names.
+"""Checks the entries of a transaction index against the batches that they name.
 
-Format page: docs/format/transaction-index.md. The file has no checksum, and an entry that lies lets
-aborted records pass for committed ones. `recovery` asks at every start and rebuilds a lying index
-from the log. Of a compacted log it cannot be rebuilt, since the batches of a transaction may be
-gone; its marker stays as long as the entry does. So there a lie is only named. Kafka believes what
-has the right size and order.
+Format page: docs/format/transaction-index.md. The file has no checksum, and with a wrong entry
+aborted records look committed. Recovery checks the entries at every start, and rebuilds a wrong
+index from the log. The index of a compacted log cannot be rebuilt, since the batches of a
+transaction may be gone, so a wrong entry there is only logged; the marker stays as long as its
+entry. Kafka checks only size and order.
 """
 
 import logging
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 def check_transactions(segment: Segment, segments: Segments, *, gaps_before: int) -> None:
-    """Raises `CorruptionError` for an entry that the log contradicts; three lookups for each.
+    """Raises `CorruptionError` for an entry that contradicts the log; up to three lookups each.
 
-    Before `gaps_before` compaction may have taken batches: what lies in a gap there contradicts
-    nothing. In a segment of which that holds, an entry that lies is only named.
+    Compaction may have removed batches before `gaps_before`: a missing batch there is no
+    contradiction, and in a segment that begins there a wrong entry is only logged.
 
-    A log that is damaged itself contradicts nothing: to recover from it would cut it.
+    If a batch of the log cannot be read, the check ends: recovery would truncate the log there.
     """
     index = segment.transaction_index
     is_cleaned = segment.base_offset < gaps_before
@@ -37,11 +37,11 @@ def check_transactions(segment: Segment, segments: Segments, *, gaps_before: int
             logger.warning("%s cannot be checked: %s", index.path, error)
             return
         if reason is not None:
-            lie = CorruptionError(index.path, number * ENTRY.size, reason)
+            wrong = CorruptionError(index.path, number * ENTRY.size, reason)
             if not is_cleaned:
-                raise lie
+                raise wrong
             logger.error(
-                "%s; this or %s has changed on the disk, and is served", lie, segment.log.path
+                "%s; the index or %s is damaged, and is still served", wrong, segment.log.path
             )
 
 
@@ -57,14 +57,14 @@ def _contradiction(one: AbortedTransaction, segments: Segments, gaps_before: int
             or not _begins(first, one.first_offset)
             or (first.producer_id != one.producer_id)
         ):
-            return f"producer {one.producer_id} began nothing at offset {one.first_offset}"
+            return f"producer {one.producer_id} has no batch at offset {one.first_offset}"
     return _stable_contradiction(one, segments, gaps_before)
 
 
 def _stable_contradiction(
     one: AbortedTransaction, segments: Segments, gaps_before: int
 ) -> str | None:
-    """The last stable offset is past the marker, or where another transaction began."""
+    """Checks the last stable offset: after the marker, or the start of another transaction."""
     stable = one.last_stable_offset
     if stable == one.last_offset + 1 or 0 <= stable < segments.first.base_offset:
         return None
@@ -72,12 +72,12 @@ def _stable_contradiction(
     if 0 <= stable < min(gaps_before, one.last_offset) and _is_gap(other, stable):
         return None
     if other is None or not _begins(other, stable) or other.producer_id == one.producer_id:
-        return f"no transaction held the last stable offset at {stable}"
+        return f"no transaction begins at the last stable offset {stable}"
     return None
 
 
 def _is_gap(found: Batch | None, offset: int) -> bool:
-    """Whether what was found for an offset is the batch after a gap, or nothing."""
+    """Whether an offset lies in a gap, given the batch that was found for it."""
     return found is None or found.base_offset > offset
 
 
@@ -95,7 +95,7 @@ def _is_abort(batch: Batch, one: AbortedTransaction) -> bool:
 
 
 def _batch_at(segments: Segments, offset: int) -> Batch | None:
-    """The whole batch that holds an offset; compaction may have left none."""
+    """The checked batch that holds an offset, or the next in its segment; `None` if neither is."""
     segment = segments.floor(offset)
     found = None if segment is None else segment.translate(offset)
     if segment is None or found is None:

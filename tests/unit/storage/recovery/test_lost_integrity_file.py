@@ -90,7 +90,7 @@ def test_a_segment_that_is_gone_before_the_first_is_named(
     disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     lose_segment(disk, 0)
-    with pytest.raises(CorruptionError, match="what came before it is gone"):
+    with pytest.raises(CorruptionError, match="the segments before it are missing"):
         offsets(disk)
     assert start(disk).log_start_offset == GONE
     assert f"offsets 0 to {GONE - 1} are lost" in caplog.text

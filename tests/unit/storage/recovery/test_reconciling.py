@@ -69,7 +69,7 @@ def test_snapshots_that_are_gone_after_a_clean_stop_are_named_and_the_log_is_ask
     log = reconciled(disk, was_clean_stop=True, recovery_point=COUNT)
     assert log.producers.entries[7].last_sequence == 0
     assert log.producers.map_end_offset == COUNT
-    assert f"{COUNT:020d}.snapshot is missing, though the log was stopped there" in caplog.text
+    assert f"{COUNT:020d}.snapshot is missing, though the log was closed there" in caplog.text
 
 
 def test_of_a_log_that_kafka_stopped_without_snapshots_nobody_is_remembered(
@@ -106,4 +106,4 @@ def test_a_lost_integrity_file_that_kafka_cannot_have_removed_is_reported_and_re
     after = read_integrity(disk, PARTITION)
     assert after is not None
     assert after.segments.keys() == before.segments.keys()
-    assert "is missing or damaged, though Kafka, which removes it, has not been here" in caplog.text
+    assert "is missing or damaged, and Kafka has not removed it" in caplog.text

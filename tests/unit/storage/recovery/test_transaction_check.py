@@ -80,4 +80,4 @@ def test_where_no_cleaner_was_it_is_named(
 ) -> None:
     caplog.set_level("WARNING")
     reopened(disk, None)
-    assert "producer 9 began nothing at offset 0" in caplog.text
+    assert "producer 9 has no batch at offset 0" in caplog.text
