@@ -1,1 +1,1 @@
-"""Decides which segments are deleted and why, and begins the deletion."""
+"""Retention: which segments are deleted, why, and the first step of their deletion."""

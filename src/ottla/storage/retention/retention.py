@@ -1,15 +1,15 @@
-"""Which of a log's oldest segments are deleted, why the others stay, and the first step of the
-deletion. `judge` is the only place that decides. The broker's job carries its verdicts out
-(`plan_retention`, `begin_retention`), and `ottla explain retention` prints it, so the two cannot
-disagree.
+"""Decides which of a log's oldest segments are deleted, and begins the deletion.
 
-The deed has two steps with the caller's checkpoint between them: `begin_retention` moves the log's
-start, the checkpoint makes that durable, and `LogMaintenance.delete_segments_below_start` takes the
-files. A crash after any of them shows no record again that was out of the log once.
+`judge` is the only place that decides. The broker's job carries out its verdicts (`plan_retention`,
+`begin_retention`), and `ottla explain retention` prints them, so the two cannot disagree.
+
+Deletion takes three steps: `begin_retention` moves the log start, the caller's checkpoint makes
+that durable, and `LogMaintenance.delete_segments_below_start` deletes the files. After a crash
+between two steps, no deleted record becomes readable again.
 
 Kafka's counterparts: `UnifiedLog.deleteOldSegments`, `deletableSegments`, `deleteSegments`. Kafka
-goes through the log once per rule; since no rule begins to hold again after a segment where it did
-not, one walk that asks all three finds the same.
+walks the log once per rule. Each walk ends at the first segment that its rule keeps, so one walk
+that checks all three rules deletes the same segments.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,11 +23,11 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.segment.segment import Segment
 
 CLOCK_SLACK_MS = 60_000
-"""How far the clocks of a producer and of its broker may differ before a timestamp is odd."""
+"""A timestamp counts as in the future if it is later than the broker's clock by more than this."""
 
 
 class Rule(Enum):
-    """Why a segment is deleted, in the order in which Kafka checks; values are for messages."""
+    """Why a segment is deleted, in the order of Kafka's checks; values appear in messages."""
 
     LOG_START = "log start"
     SIZE = "retention.bytes"
@@ -35,32 +35,32 @@ class Rule(Enum):
 
 
 class Blocker(Enum):
-    """Why a segment stays; the value is the name in `--json`."""
+    """Why a segment is kept; the value is the name in `--json`."""
 
     BEING_CLEANED = "being_cleaned"
-    """The cleaner holds the log; retention comes by again."""
+    """The cleaner is working on the log; retention retries later."""
     EMPTY_ACTIVE = "empty_active"
-    """A log always has a segment."""
+    """The active segment is empty, and a log always has one segment."""
     HIGH_WATERMARK = "high_watermark"
-    """It holds offsets at or above the high watermark."""
+    """The segment holds offsets at or above the high watermark."""
     POLICY = "policy"
-    """`cleanup.policy` is without `delete`: only what lies below the log's start goes."""
+    """`cleanup.policy` is without `delete`: only segments below the log start are deleted."""
     NO_LIMIT = "no_limit"
     """Neither `retention.ms` nor `retention.bytes` limits the log."""
     FUTURE_TIMESTAMP = "future_timestamp"
-    """Its largest timestamp is later than now, by more than clocks differ."""
+    """The segment's largest timestamp is later than now by more than `CLOCK_SLACK_MS`."""
     NOT_YET = "not_yet"
     """The log is too small and the segment too young."""
     OLDER_SEGMENT = "older_segment"
-    """An older segment stays, and segments go in order."""
+    """An older segment is kept, and segments are deleted in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTime:
-    """What retention takes for a segment's age.
+    """The time from which a segment's age counts: its largest timestamp.
 
-    `is_of_records` is false where no record has a timestamp (message format v0, or no record at
-    all): then it is when the file was last written to.
+    If no record has a timestamp (message format v0, or no records), `is_of_records` is false and
+    the time is the file's modification time.
     """
 
     timestamp_ms: int
@@ -68,7 +68,7 @@ class SegmentTime:
 
 
 class SegmentFacts(Protocol):
-    """The facts needed about a segment; the timestamp only if a rule needs it."""
+    """The facts needed about a segment; `time` is only called if a rule needs it."""
 
     @property
     def base_offset(self) -> int: ...
@@ -81,7 +81,10 @@ class SegmentFacts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
-    """The facts needed about a log; `segments` ascend, and `size` is their total in bytes."""
+    """The facts needed about a log.
+
+    `segments` ascend by base offset; `size` is their total in bytes.
+    """
 
     config: TopicConfig
     log_start_offset: int
@@ -94,13 +97,12 @@ class LogFacts:
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What becomes of one segment, and why.
+    """Whether one segment is deleted, and why.
 
-    `rule` is the first that applies, also where a blocker keeps the segment all the same.
-    `due_ms` is the wall time from which `retention.ms` and the older segments let it go; `None`
-    when time alone never does. `bytes_left` is how much must be appended until `retention.bytes`
-    lets it go; `None` when that limits nothing.
-    Not frozen, since one is made for each of many segments.
+    `rule` is the first rule that applies, even if a blocker keeps the segment. `due_ms` is the wall
+    time at which `retention.ms` deletes this segment and all older ones; `None` if time alone never
+    does. `bytes_left` is how many bytes must be appended until `retention.bytes` deletes the
+    segment; `None` without that limit. Not frozen, for speed: each segment needs one.
     """
 
     base_offset: int
@@ -150,7 +152,7 @@ def judge(facts: LogFacts, now_ms: int) -> Iterator[Verdict]:
 
 
 def _with_ends(facts: LogFacts) -> Iterator[tuple[SegmentFacts, int, bool]]:
-    """Each segment with the offset after it, and whether it is the last."""
+    """Each segment with its end offset, and whether it is the active one."""
     before: SegmentFacts | None = None
     for segment in facts.segments:
         if before is not None:
@@ -161,7 +163,7 @@ def _with_ends(facts: LogFacts) -> Iterator[tuple[SegmentFacts, int, bool]]:
 
 
 def _rule(config: TopicConfig, after: int, time: SegmentTime | None, now_ms: int) -> Rule | None:
-    """Which rule lets a segment go that leaves `after` bytes of the log after it."""
+    """The rule that deletes a segment; `after` is the log's size in bytes without it."""
     if not config.deletes:
         return None
     if 0 <= config.retention_bytes <= after:
@@ -178,7 +180,7 @@ def _time_that_counts(config: TopicConfig, segment: SegmentFacts) -> SegmentTime
 def _holds(
     facts: LogFacts, segment: SegmentFacts, next_offset: int, is_active: bool
 ) -> Iterator[Blocker]:
-    """What keeps a segment whatever the rules say."""
+    """The blockers that keep a segment even if a rule applies."""
     if facts.is_being_cleaned:
         yield Blocker.BEING_CLEANED
     if is_active and segment.size == 0:
@@ -211,15 +213,15 @@ def _bytes_left(config: TopicConfig, after: int) -> int | None:
     return max(0, config.retention_bytes - after)
 
 
-# The deed
+# Deletion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
-    """The segments that go now, the oldest first, and where the log starts without them.
+    """The segments to delete now, oldest first.
 
-    `is_cut_short`: there may be more of them than were asked for. `staying` is the first segment
-    that does not go, if it was come to.
+    `staying` is the first segment that is kept, or `None` if the walk did not reach it.
+    `is_cut_short` says that more segments could be deleted than `max_count`.
     """
 
     going: list[Verdict] = field(default_factory=list)
@@ -228,16 +230,17 @@ class RetentionPlan:
 
     @property
     def needs_roll(self) -> bool:
-        """Whether the active segment goes too, so that another must be there first."""
+        """Whether the active segment is deleted too, so that the log must be rolled first."""
         return bool(self.going) and self.going[-1].is_active
 
     @property
     def start_offset(self) -> int:
+        """The log start offset after the deletion; needs at least one segment in `going`."""
         return self.going[-1].next_offset
 
 
 def plan_retention(facts: LogFacts, now_ms: int, max_count: int) -> RetentionPlan:
-    """What goes now, `max_count` segments at the most; looks at one segment more than go."""
+    """Plans the deletion of up to `max_count` segments; judges one segment more than it deletes."""
     going: list[Verdict] = []
     for verdict in judge(facts, now_ms):
         if not verdict.goes:
@@ -249,10 +252,10 @@ def plan_retention(facts: LogFacts, now_ms: int, max_count: int) -> RetentionPla
 
 
 def begin_retention(log: PartitionLog, plan: RetentionPlan, now_ms: int) -> None:
-    """Moves the log's start after the segments that go; their files stay.
+    """Moves the log start after the segments to delete; their files are kept.
 
-    The caller makes the start durable before it lets `delete_segments_below_start` take them.
-    Raises `StorageError`.
+    The caller makes the start durable before it calls `delete_segments_below_start`. Raises
+    `StorageError`.
     """
     if plan.needs_roll:
         log.writer.roll(now_ms)
@@ -278,7 +281,7 @@ class _LogSegment:
 
 
 def facts_of(log: PartitionLog) -> LogFacts:
-    """An open log's facts; nothing is read before a rule asks for it."""
+    """The facts about an open log; timestamps are read only if a rule needs them."""
     return LogFacts(
         config=log.config,
         log_start_offset=log.log_start_offset,

@@ -1,1 +1,1 @@
-"""One segment: its log file and indexes, how they are read, checked and recovered."""
+"""One segment: its log file and indexes, and their reading, checking and recovery."""

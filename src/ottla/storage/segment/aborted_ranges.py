@@ -1,4 +1,4 @@
-"""Which batches a reader of committed records leaves out.
+"""Decides which batches a `read_committed` reader skips.
 
 Kafka's counterpart: the aborted-transaction queue of a consumer's `CompletedFetch`.
 """
@@ -19,7 +19,7 @@ class AbortedRanges:
             ranges.append((one.first_offset, one.last_offset))
 
     def covers(self, batch: Batch) -> bool:
-        """Whether the batch was written in a transaction that was aborted."""
+        """Whether the batch belongs to an aborted transaction."""
         if not self._ranges or not batch.is_transactional:
             return False
         ranges = self._ranges.get(batch.producer_id, ())

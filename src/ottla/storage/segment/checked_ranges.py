@@ -1,4 +1,4 @@
-"""Which bytes of a file have been looked at: ranges of positions that grow together."""
+"""The ranges of a file that have been checked; adjoining ranges are merged."""
 
 from bisect import bisect_left, bisect_right
 
@@ -6,24 +6,25 @@ from ottla.base.errors import CorruptionError
 
 
 class CheckedRanges:
-    """Ranges of positions in a file, ascending and apart."""
+    """Ranges of positions in a file, ascending and disjoint."""
 
     __slots__ = ("_ends", "_starts", "errors")
 
     def __init__(self) -> None:
         self.errors: dict[int, CorruptionError] = {}
-        """What is wrong where a range ends, if that is why it ends there."""
+        """The error at the end of a range, by position, if an error ended the range."""
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def end_after(self, position: int) -> int | None:
-        """Where the range ends that begins before a position and reaches it."""
+        """The end of the range that begins before a position and reaches it; `None` without one."""
         index = bisect_left(self._starts, position) - 1
         if index >= 0 and self._ends[index] >= position:
             return self._ends[index]
         return None
 
     def add(self, start: int, end: int) -> None:
+        """Adds a range, merged with all ranges that it overlaps or touches."""
         first = bisect_left(self._ends, start)
         until = bisect_right(self._starts, end)
         if first < until:

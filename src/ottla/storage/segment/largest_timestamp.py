@@ -1,7 +1,8 @@
-"""A segment's largest timestamp without opening its indexes, where its files agree.
+"""Finds a segment's largest timestamp without opening its indexes.
 
-Retention asks it of thousands of segments that nobody reads: opening would map two files of each,
-and keep them. Kafka opens the time index, and believes it.
+Retention needs the timestamps of thousands of segments that are not read otherwise: opening the
+indexes would map two files of each and keep them open. The result is only used if the log confirms
+it. Kafka opens the time index and does not check it.
 """
 
 from struct import Struct
@@ -18,10 +19,11 @@ from ottla.storage.index.time_index import NO_TIMESTAMP
 def largest_without_indexes(
     file_system: FileSystem, base_offset: int, log: LogFile
 ) -> tuple[int, int] | None:
-    """The largest timestamp of a segment whose indexes nobody has open, and its batch's offset.
+    """The largest timestamp in milliseconds, and its batch's last offset.
 
-    Of an empty log no file is opened. A short one is read whole; of another the time index's last
-    entry is taken. `None` when there is none, or the log does not say the same. Raises `OSError`.
+    An empty log opens no file, a short log is read whole, and for a longer one the last entry of
+    the time index is read. `None` without an entry, or if the log does not confirm it. Raises
+    `OSError`.
     """
     if not log.size:
         return NO_TIMESTAMP, base_offset
@@ -59,7 +61,7 @@ def _largest_of(log: LogFile) -> tuple[int, int] | None:
 
 
 def _is_batch_of(log: LogFile, base_offset: int, entry: tuple[int, ...], offset: int) -> bool:
-    """Whether an entry of the offset index says where a batch is, and this not after `offset`."""
+    """Whether an offset index entry points to a batch at or before `offset`; true if empty."""
     if not entry:
         return True
     indexed = base_offset + entry[0]
@@ -68,7 +70,7 @@ def _is_batch_of(log: LogFile, base_offset: int, entry: tuple[int, ...], offset:
 
 
 def _last_entry(file_system: FileSystem, path: str, entry: Struct) -> tuple[int, ...] | None:
-    """Empty for an index without entries; `None` for one that is not trimmed to its entries."""
+    """The last entry of an index file; empty without entries, `None` if it is not trimmed."""
     file = file_system.open(path)
     try:
         size = file.size()

@@ -1,4 +1,4 @@
-"""What recovery makes of a sound batch that does not begin where the one before it ends."""
+"""How recovery treats a sound batch that does not begin at the end offset of the batch before."""
 
 import logging
 
@@ -11,23 +11,23 @@ logger = logging.getLogger(__name__)
 
 
 class OffsetOverflowError(CorruptionError):
-    """A sound batch whose offset lies too far from its segment's base offset for an index.
+    """A sound batch whose offset is too far from its segment's base offset for an index.
 
     Kafka: `LogSegmentOffsetOverflowException`.
     """
 
     def __init__(self, log: LogFile, base_offset: int, position: int, offset: int) -> None:
-        reason = f"offset {offset} lies too far from the segment's base offset for an index"
+        reason = f"offset {offset} is too far from the segment's base offset for an index"
         super().__init__(log.path, position, reason)
         self.log = log
         self.base_offset = base_offset
 
 
 def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) -> bool:
-    """Whether a batch that does not begin at the offset due is one whose base offset has changed.
+    """Whether a batch that does not begin at `due_offset` has a damaged base offset.
 
-    Then it overlaps with the batch before it, or with the one after. Of the last batch only where
-    the next segment begins says so.
+    Its offsets then overlap with the batch before it, with the batch after it, or with the next
+    segment, which begins at `limit`.
     """
     assert isinstance(batch, RecordBatch)
     end = batch.position + batch.size
@@ -40,12 +40,12 @@ def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) ->
 
 
 def is_flipped_offset(batch: Batch, due_offset: int) -> bool:
-    """Whether a batch would begin at the offset due, but for one bit."""
+    """Whether a batch's base offset differs from `due_offset` in exactly one bit."""
     return batch.magic == 2 and (batch.base_offset ^ due_offset).bit_count() == 1
 
 
 def warn_of_gap(log: LogFile, position: int, due_offset: int, base_offset: int) -> None:
-    """Offsets may be missing before a batch, or its base offset has changed."""
+    """Logs a gap before a batch: offsets are missing, or its base offset is damaged."""
     logger.warning(
         "%s at byte %d: offsets %d to %d are missing",
         log.path, position, due_offset, base_offset - 1,

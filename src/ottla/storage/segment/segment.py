@@ -1,7 +1,7 @@
-"""One segment: a log file and the indexes that find things in it.
+"""One segment: a log file and its indexes.
 
-Format pages: docs/format/README.md lists the five files. A crash can leave the indexes ahead of or
-after the log; `segment_recovery` rebuilds them from it. Kafka's counterpart: `LogSegment`.
+Format pages: docs/format/README.md lists the five files. A crash can leave the indexes ahead of the
+log or behind it; `segment_recovery` rebuilds them from the log. Kafka's counterpart: `LogSegment`.
 """
 
 import logging
@@ -36,14 +36,15 @@ from ottla.storage.segment.segment_view import (
 logger = logging.getLogger(__name__)
 
 OPEN_INDEX_DESCRIPTORS: Final = 5
-"""Two indexes, of each a second descriptor that Python keeps with the map, and a third index."""
+"""Descriptors of two mapped indexes, for each of which Python keeps a second descriptor with the
+map, and of the transaction index."""
 
 
 class Segment(SegmentView):
     """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
 
     SUFFIX: ClassVar = FileSuffix.LIVE
-    """The suffix of its files' names."""
+    """The suffix of the segment's file names."""
 
     __slots__ = (
         "_config",
@@ -85,7 +86,8 @@ class Segment(SegmentView):
         )
         self._is_used = False
         self._last_entry = 0
-        # How long files without an entry shall be from the first one on, which they do not say.
+        # The allocated sizes of closed offset and time indexes without an entry, whose files do
+        # not show them.
         self._index_rooms = (0, 0)
         self._tail = TailPositions()
         self.unchecked_size = 0 if create else self.log.size
@@ -143,7 +145,7 @@ class Segment(SegmentView):
     # Appending
 
     def append(self, buffer: Buffer, last_offset: int, largest: TimestampOffset) -> None:
-        """Adds batches whose last offset and largest timestamp are known; see `LogFile.append`."""
+        """Queues batches and, when due, adds index entries; see `LogFile.append`."""
         assert 0 <= last_offset - self.base_offset <= INT32_MAX
         self._is_used = True
         size = self.log.size
@@ -189,10 +191,10 @@ class Segment(SegmentView):
     def read(
         self, offset: int, max_size: int, max_position: int, min_one_message: bool
     ) -> FileSlice | None:
-        """The bytes from the batch of `offset` up to `max_size`, never beyond `max_position`.
+        """The slice of up to `max_size` bytes from the batch of `offset`, before `max_position`.
 
-        With `min_one_message` the first batch is returned whole however small `max_size` is. `None`
-        when the segment holds nothing at or after `offset`.
+        With `min_one_message` the first batch is returned whole even if it is larger than
+        `max_size`. `None` if the segment holds nothing at or after `offset`.
         """
         found = self.translate(offset)
         if found is None:
@@ -204,14 +206,14 @@ class Segment(SegmentView):
     # Recovering and ending
 
     def forget_checks(self, size: int) -> None:
-        """Of so many bytes no header is known to be in order; see `header_check`."""
+        """Marks the headers of the first `size` bytes as unchecked; see `header_check`."""
         self.unchecked_size = size
         self.checked_ranges = CheckedRanges()
 
     def rebuild_indexes(self) -> None:
         """Rebuilds the offset and the time index from the log's headers, durably.
 
-        Raises `CorruptionError` when the log itself is damaged; then nothing is changed.
+        Raises `CorruptionError` if the log itself is damaged, and changes nothing then.
         """
         ascending = scan.Ascending(self.base_offset, self.base_offset + INT32_MAX + 1)
         found = list(scan.headers(self.log, checks=(ascending,), allow_torn_tail=False))
@@ -235,7 +237,7 @@ class Segment(SegmentView):
         self._last_entry = 0
 
     def index(self, position: int, batch: Batch) -> None:
-        """Takes a stored batch into indexes that are rebuilt."""
+        """Adds a stored batch to indexes that are being rebuilt."""
         largest = self._max
         assert largest is not None
         if batch.max_timestamp_ms > largest.timestamp_ms:
@@ -245,29 +247,34 @@ class Segment(SegmentView):
             self._last_entry = position
 
     def close_indexes_off(self) -> None:
-        """Records the largest timestamp in the reserved slot and trims both indexes."""
+        """Appends the largest timestamp to the time index, and trims both indexes."""
         largest = self.largest
         last_ms, last_offset = self.time_index.last_entry
         is_behind = last_ms <= largest.timestamp_ms and last_offset <= largest.offset
-        # A segment.index.bytes of less than an entry leaves no slot even for this.
+        # The last slot of a full index is reserved for this entry; a `segment.index.bytes` smaller
+        # than one entry leaves no slot at all.
         if is_behind and largest.timestamp_ms >= 0 and self.time_index.max_entry_count:
             self.time_index.append(largest.timestamp_ms, largest.offset, skip_full_check=True)
         self.offset_index.trim()
         self.time_index.trim()
 
     def keep_largest(self) -> None:
-        """Records the largest timestamp in indexes that were closed off already, if it fits."""
+        """Appends the largest timestamp to a time index that is closed off already, if it fits."""
         if self.time_index.entry_count < self._config.segment_index_bytes // TIME_ENTRY.size:
             self.become_active()
             self.close_indexes_off()
 
     def become_inactive(self) -> None:
-        """The last word of an active segment, on rolling (Kafka: `onBecomeInactiveSegment`)."""
+        """Trims the files of an active segment on rolling (Kafka: `onBecomeInactiveSegment`)."""
         self.close_indexes_off()
         self.log.trim()
 
     def check_last_entry(self, end_offset: int) -> None:
-        """Rebuilds indexes whose last entry lies after the log's end: none could follow it."""
+        """Rebuilds the indexes if their last entry is wrong.
+
+        An entry after the log's end or with a wrong timestamp would block later appends, as entries
+        must ascend.
+        """
         index = self.offset_index
         if self.trust is not OURS and index.entry_count and index.last_offset >= end_offset:
             logger.warning(
@@ -276,15 +283,15 @@ class Segment(SegmentView):
             )  # fmt: skip
             self.rebuild_indexes()
         if self.trust is not OURS:
-            self._indexed_largest()  # no entry could follow one that is not true
+            self._indexed_largest()  # compares the last time entry with the log
 
     def become_active(self) -> None:
-        """Gives the indexes room to grow again."""
+        """Resizes the indexes to `segment.index.bytes`, for appends."""
         self.offset_index.resize(self._config.segment_index_bytes)
         self.time_index.resize(self._config.segment_index_bytes)
 
     def truncate_to(self, offset: int) -> int:
-        """Removes the batches that reach `offset` or beyond; returns bytes removed."""
+        """Removes the batches that reach `offset` or beyond; returns the bytes removed."""
         self.log.write_out()
         found = self.translate(offset)
         self.offset_index.truncate_to(offset)
@@ -312,15 +319,15 @@ class Segment(SegmentView):
         self.transaction_index.sync()
 
     def files(self) -> list[str]:
-        """The paths of all files that this segment may have, the log last."""
+        """The paths of all files that the segment may have, the log last."""
         names = segment_file_names(self.base_offset, self.SUFFIX)
         return [join(self.directory, name) for name in names]
 
     def let_go(self) -> bool:
-        """Closes the indexes for now, unless they were used since the last time.
+        """Closes the indexes until their next use, unless they were used since the last call.
 
-        Other than the log they may be unsynced: what a failed write leaves in them is found, since
-        from now on what they say is compared with the log. The next use opens them.
+        Returns whether they were closed. Unlike the log, they may be unsynced. A write of them that
+        fails later is detected, since reopened indexes are compared with the log (`Trust.FOUND`).
         """
         was_used, self._is_used = self._is_used, False
         if was_used:
@@ -339,19 +346,19 @@ class Segment(SegmentView):
         return True
 
     def let_go_at_once(self) -> None:
-        """Closes what may be closed of a segment that nobody is at work on."""
+        """Closes the indexes and, if possible, the log file of a segment that is not in use."""
         self._is_used = False
         if self.open_indexes and self.let_go():
             self._file_system.open_files.closed(self)
         self.log.let_go_at_once()
 
     def synced(self) -> None:
-        """Records that all files were synced through other descriptors, as they are now."""
+        """Records that the current state of all files was synced through other descriptors."""
         self.log.synced()
         self.transaction_index.synced()
 
     def close_files(self) -> None:
-        """Closes every file as it is: of a directory that went offline, or before a delete."""
+        """Closes every file without syncing, when the directory is offline or before a deletion."""
         self.close_indexes()
         self.log.close()
 
@@ -363,8 +370,9 @@ class Segment(SegmentView):
         self._file_system.open_files.closed(self)
 
     def delete(self) -> None:
-        """Closes and removes the files, the log last: a crash between leaves a whole segment."""
+        """Closes and removes all files of the segment."""
         self.close_files()
+        # The log is removed last: until then the segment is complete, as indexes can be rebuilt.
         for path in self.files():
             remove_if_present(self._file_system, path)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def segment_facts(file_system: FileSystem, log: LogFile, index_path: str) -> SegmentFacts:
-    """The facts as the log file and the transaction index are now."""
+    """The facts about the current log file and transaction index."""
     return SegmentFacts(
         first_checksum=first_checksum(log),
         aborted=checksum_of(file_system, index_path),
@@ -36,15 +36,15 @@ def segment_facts(file_system: FileSystem, log: LogFile, index_path: str) -> Seg
 
 
 def first_checksum(log: LogFile) -> int | None:
-    """The checksum that the header of the first batch states; `None` without a batch."""
+    """The CRC in the header of the first batch; `None` without a batch."""
     first = scan.header_at(log, 0)
     return None if first is None else first.crc
 
 
 def check_first_batch(log: LogFile, facts: SegmentFacts) -> None:
-    """Raises `CorruptionError` for a log file that begins with another sound batch than it did.
+    """Raises `CorruptionError` if a log file begins with a sound batch other than the recorded one.
 
-    One that is not sound is damaged, and its own checksum says so.
+    A first batch that is damaged is left to the checks of its own CRC.
     """
     found = first_checksum(log)
     was_empty = facts.size == 0
@@ -67,13 +67,13 @@ def check_first_batch(log: LogFile, facts: SegmentFacts) -> None:
 def known_losses(
     integrity: Integrity, segments: Sequence["Segment"], cleaned_until: int
 ) -> KnownLosses:
-    """What is lost of a log that has some segments, each before the next one's base offset."""
+    """The lost parts of a log: missing segments and truncated ones."""
     known = integrity.losses((one.base_offset for one in segments), cleaned_until)
     cut = []
     for segment, following in pairwise(segments):
         size = integrity.segments.get(segment.base_offset, NOTHING_KNOWN).size
         if size is not None and segment.log.size < size:
-            # Otherwise damage, which the reader that meets it names.
+            # If the segment's end is unreadable, reads report the damage.
             with suppress(CorruptionError):
                 cut.append((segment.next_offset(), following.base_offset))
     return replace(known, segments=(*known.segments, *cut)) if cut else known

@@ -1,8 +1,8 @@
-"""A segment's files read by a process that may change nothing, perhaps while a broker writes them.
+"""Reads a segment's files without changing them, also while a broker writes them.
 
-Format pages: docs/format/README.md lists the files. Nothing here is repaired: an index that is
-missing, damaged or out of date only makes a lookup longer, a torn end of the log is where it ends.
-Kafka has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segment's start.
+Format pages: docs/format/README.md lists the files. Nothing is repaired: a missing, damaged or
+outdated index only makes lookups slower, and a torn tail ends the log. Kafka has no counterpart:
+its tools that read files (`kafka-dump-log`) begin at a segment's start.
 """
 
 import logging
@@ -25,17 +25,17 @@ from ottla.storage.segment.segment_view import AnyIndex, SegmentView, Trust
 logger = logging.getLogger(__name__)
 
 REGION_SIZE = 1024 * 1024
-"""Bytes read at once, unless a single batch is larger."""
+"""Bytes of one read, unless a single batch is larger."""
 
 SHORT_SIZE = 4096
-"""Bytes of a log that are scanned as soon as an index, with hardly an entry for them, is opened."""
+"""Up to this size in bytes a log is scanned from its start, as opening its index costs as much."""
 
 
 class Region:
-    """Whole batches, one after the other, as they are in a log file.
+    """Consecutive whole batches as stored in a log file, from byte `position`.
 
-    `next_offset` is the one after the last batch's last. No dataclass: where this is compiled, none
-    can have a `memoryview` for a field.
+    `next_offset` is the offset after the last batch. Not a dataclass, since a compiled one cannot
+    have a field of type `memoryview`.
     """
 
     __slots__ = ("data", "next_offset", "path", "position")
@@ -48,7 +48,7 @@ class Region:
 
 
 class SegmentReader(SegmentView):
-    """An open log file; `close` it. Raises `FileNotFoundError` when the file has gone."""
+    """An open segment, to be closed by `close`; raises `FileNotFoundError` if it was deleted."""
 
     __slots__ = ("_are_indexes_refused", "files")
 
@@ -64,7 +64,7 @@ class SegmentReader(SegmentView):
         self.log.close()
 
     def search_start(self, offset: int) -> int:
-        """As `SegmentView.search_start`; where the file is short its start, at once."""
+        """As `SegmentView.search_start`, without an index for a short file."""
         if self.log.size <= SHORT_SIZE:
             return 0
         return SegmentView.search_start(self, offset)
@@ -98,7 +98,7 @@ class SegmentReader(SegmentView):
         self._offset_index = self._time_index = None
 
     def tail(self) -> "SegmentTail":
-        """Where the whole and sound batches end, found by a walk from the last index entry."""
+        """The end of the sound batches, found by checking batches from the last index entry."""
         end = self.base_offset
         sound_end = self.search_start(MAX_OFFSET)
         checks = (scan.Ascending(self.base_offset),)
@@ -120,12 +120,11 @@ class SegmentReader(SegmentView):
         limit: int | None = None,
         on_gap: Callable[[str, int, tuple[int, int]], None] | None = None,
     ) -> Iterator[Region]:
-        """The batches with offsets in [from_offset, until_offset), or that reach into the range.
+        """The batches that overlap with [from_offset, until_offset), about `size` bytes at a time.
 
-        They come about `size` bytes (REGION_SIZE) at a time.
-        There must be sound batches up to `until_offset` or the end of the file, in order and before
-        `limit`. Raises `CorruptionError`. `on_gap` is called with the path, the position and the
-        offsets of each gap before a batch.
+        `size` is REGION_SIZE by default. Raises `CorruptionError` unless headers are in order and
+        before `limit` up to `until_offset` or the end of the file; CRCs are not checked. `on_gap`
+        is called with the path, the position and the offsets of each gap before a batch.
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
         wanted = least = size or REGION_SIZE
@@ -135,7 +134,7 @@ class SegmentReader(SegmentView):
         while position is not None and position < self.log.size:
             chunk = memoryview(self.log.read(position, wanted))
             if len(chunk) < min(wanted, self.log.size - position):
-                raise CorruptionError(self.log.path, position, "the file was cut meanwhile")
+                raise CorruptionError(self.log.path, position, "the file was truncated meanwhile")
             whole = scan.whole_batches(self.log, chunk, position, span)
             if whole.size:
                 data = chunk[: whole.size]
@@ -148,7 +147,7 @@ class SegmentReader(SegmentView):
             wanted = max(least, whole.next_size)
 
     def _first_position(self, offset: int) -> int | None:
-        """The first batch that ends at `offset` or later."""
+        """The position of the first batch that ends at `offset` or later; `None` without one."""
         start = self.search_start(offset)
         found = scan.search_offset(self.log, offset, start)
         if found is None:
@@ -156,7 +155,7 @@ class SegmentReader(SegmentView):
             return None
         if found[1].magic < 2 or found[1].base_offset <= offset:
             return found[0]
-        # Compaction left a gap, or the batch that is wanted says that it is another one.
+        # Compaction left a gap here, or the header of the wanted batch is damaged.
         if start:
             start = self.search_start(scan.batch_of(self.log, start).base_offset - 1)
         self._check_order(start, found[0] + 1)
@@ -172,7 +171,7 @@ class SegmentReader(SegmentView):
 
 
 def _makes_sense(index: OffsetIndex | TimeIndex) -> bool:
-    """Whether an index is there and could be one; otherwise it is left closed."""
+    """Whether an index exists and passes its sanity check; otherwise closes it."""
     try:
         index.sanity_check()
     except (FileNotFoundError, CorruptionError):
@@ -183,8 +182,9 @@ def _makes_sense(index: OffsetIndex | TimeIndex) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTail:
-    """`is_whole` unless something follows that is no batch: a torn append, or room allocated."""
+    """The end of a segment's sound batches."""
 
     end_offset: int
-    """After the last batch; the base offset without one."""
+    """The offset after the last batch; the base offset without a batch."""
     is_whole: bool
+    """Whether the file ends there; otherwise a torn append or preallocated space follows."""

@@ -1,4 +1,4 @@
-"""One segment after a crash: its batches are checked, and its indexes are rebuilt from them.
+"""Recovers one segment after a crash: checks its batches and rebuilds its indexes from them.
 
 Format pages: docs/format/README.md lists the files. Kafka's counterpart: `LogSegment.recover`.
 """
@@ -26,14 +26,13 @@ def recover(
     gapless_from: int = MAX_OFFSET,
     cleaned_until: int = 0,
 ) -> int:
-    """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
+    """Checks every batch and rebuilds the indexes; returns the number of sound bytes.
 
-    `on_batch` sees each valid batch in order (for producer state and epochs), all before
-    `limit`. From `gapless_from` on each must begin where the one before it ends: one that does not
-    by one bit is given its offset back, and any other gap is named. Gaps before `cleaned_until` are
-    compaction's, whatever the topic's policy is by now. What lies after them is for the caller to
-    cut off, once the segments after this one are gone. Raises `OffsetOverflowError`: it must be
-    split.
+    `on_batch` is called with each sound batch in order (for producer state and epochs). Their
+    offsets end before `limit`. From `gapless_from` on there should be no gaps: a base offset with
+    one flipped bit is repaired in the file, and another gap is logged. Gaps before `cleaned_until`
+    come from compaction, whatever the topic's policy is now. Nothing is truncated: the caller drops
+    the segments after this one first. Raises `OffsetOverflowError` if the segment must be split.
     """
     segment.begin_indexes_again()
     segment.transaction_index.delete()
@@ -71,15 +70,15 @@ def _recover_batches(
             batch = batch_at(view, position)
             is_gap = False
         if is_gap and position == 0 and next_offset >= gapless_from:
-            break  # its name says so too: the file is another log's
+            break  # the file's name gives its first offset too, so the file is another log's
         last_offset, end = batch.last_offset, position + batch.size
         if last_offset < next_offset:
             break
         if is_gap and is_misplaced(batch, next_offset, limit, view):
             break
         is_known = may_have_gaps or next_offset < cleaned_until
-        is_told = end == len(view) or next_offset >= gapless_from
-        if is_gap and is_told and not is_known:
+        is_suspect = end == len(view) or next_offset >= gapless_from
+        if is_gap and is_suspect and not is_known:
             warn_of_gap(log, position, next_offset, batch.base_offset)
         if last_offset > max_offset:
             raise OffsetOverflowError(log, segment.base_offset, position, last_offset)
@@ -91,11 +90,12 @@ def _recover_batches(
 
 
 def has_true_last_entries(segment: Segment) -> bool:
-    """Whether the indexes of an ended segment end as its log does.
+    """Whether the last index entries of an inactive segment match its log.
 
-    A roll or a cut after the last flush has changed them since, perhaps not on the disk.
-    Searches by time and retention judge by the last time entry (Kafka would take the one before
-    it). Below the log's start, which counts as flushed, the log itself may be damaged.
+    A roll or truncation after the last flush changes the indexes, and the change may not have
+    reached the disk. Searches by time and retention depend on the last time entry (Kafka would use
+    the entry before it). Before the log start, which counts as flushed, the log itself may be
+    damaged.
     """
     index = segment.offset_index
     try:
@@ -104,7 +104,7 @@ def has_true_last_entries(segment: Segment) -> bool:
             last = scan.header_at(segment.log, position)
             if last is None or last.last_offset > offset:
                 return False
-        # Of the index itself: of a short log `largest` is read from the batches.
+        # Not `largest`, which is read from the batches if the log is short.
         timestamp_ms, indexed_offset = segment.time_index.last_entry
         found = segment.translate(indexed_offset)
         after = scan.headers(segment.log, found.position if found else 0)

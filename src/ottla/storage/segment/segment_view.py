@@ -1,10 +1,10 @@
-"""The reads of one segment, ours or another program's: by offset, time, largest timestamp.
+"""The lookups in one segment: by offset, by time, and the largest timestamp.
 
-Indexes have no checksums. How far they are trusted is a policy (`Trust`): what this process has
-written itself is trusted; what it found in its own directory is compared with the log's headers,
-and rebuilt if wrong; in another program's directory, which may be in use, it is compared with whole
-batches and their checksums, and skipped if wrong. Kafka's counterpart: the reads of `LogSegment`;
-Kafka trusts its indexes.
+Indexes have no checksums. `Trust` says how far they are checked: indexes that this process wrote
+are trusted; indexes found in its own directory are compared with the log's headers, and rebuilt if
+wrong; indexes in another process's directory, which may be in use, are compared with whole batches
+and their CRCs, and skipped if wrong. Kafka's counterpart: the reads of `LogSegment`; Kafka trusts
+its indexes.
 """
 
 import logging
@@ -28,7 +28,7 @@ AnyIndex = TypeVar("AnyIndex", OffsetIndex, TimeIndex)
 
 
 class Trust(Enum):
-    """Where a segment's files come from, and so how far its indexes are believed."""
+    """Where a segment's indexes come from, and so how they are checked; see above."""
 
     OURS = "ours"
     FOUND = "found"
@@ -42,9 +42,9 @@ FOREIGN: Final = Trust.FOREIGN
 
 @dataclass(slots=True, init=False)
 class TimestampOffset:
-    """A timestamp and the offset of the batch that carries it; `timestamp_ms` -1 means none.
+    """A timestamp and the last offset of its batch; `timestamp_ms` is -1 without a timestamp.
 
-    Not frozen, since one is made for every append.
+    Not frozen, for speed: each append needs one.
     """
 
     timestamp_ms: int
@@ -57,7 +57,7 @@ class TimestampOffset:
 
 @dataclass(slots=True)
 class FoundBatch:
-    """Where a lookup ended: the batch's last offset, its position and its size."""
+    """The result of a lookup: a batch's last offset, its position and its size in bytes."""
 
     last_offset: int
     position: int
@@ -90,18 +90,18 @@ class SegmentView:
         self._max: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
 
-    # What a subclass knows
+    # Implemented by subclasses
 
     def open_offset_index(self) -> OffsetIndex | None:
-        """Opened if need be; `None` where there is none that makes sense."""
+        """The offset index, opened if necessary; `None` if it is missing or damaged."""
         raise NotImplementedError
 
     def open_time_index(self) -> TimeIndex | None:
-        """As `open_offset_index`."""
+        """As `open_offset_index`, for the time index."""
         raise NotImplementedError
 
     def refuse_indexes(self, reason: str) -> None:
-        """Records that an index contradicts the log: no lookup may see it again as it is."""
+        """Rebuilds or discards the indexes, as one contradicts the log."""
         raise NotImplementedError
 
     # By offset
@@ -129,14 +129,12 @@ class SegmentView:
         return 0 if index is None else index.lookup(offset)[1]
 
     def _begins_batch(self, position: int, indexed_offset: int, offset: int) -> bool:
-        """Whether a batch begins at a position that is not after what is searched for.
-
-        An entry of several batches appended together has the last offset of all and the position of
-        the first; the first offset of an old wrapper is not in its header. Brokers of those times
-        indexed by the first offset.
-        """
+        """Whether a batch begins at a position and is not after the offset that is searched for."""
         if self.trust is OURS:
             return 0 <= position <= self.log.size
+        # Batches that are appended together have one entry, with the last offset of all and the
+        # position of the first, so the offsets need not be equal. Old brokers indexed by the first
+        # offset, which a message set's wrapper does not have in its header.
         header = scan.header_at(self.log, position)
         if header is None:
             return False
@@ -149,19 +147,19 @@ class SegmentView:
         return self.base_offset <= first_offset <= offset
 
     def last_header(self) -> Batch | None:
-        """The header of the last batch."""
+        """The header of the last batch; `None` in an empty segment."""
         last = scan.last_header(self.log, self.search_start(self.base_offset + INT32_MAX))
         return None if last is None else last[1]
 
     def next_offset(self) -> int:
-        """The offset after the last record; the base offset when empty."""
+        """The offset after the last record; the base offset in an empty segment."""
         last = self.last_header()
         return last.last_offset + 1 if last else self.base_offset
 
     # By time
 
     def search_start_offset(self, timestamp_ms: int) -> int:
-        """An offset before which no record is as late as a time."""
+        """An offset before which every record is earlier than a timestamp."""
         index = self._time_index or self.open_time_index()
         if index is None:
             return self.base_offset
@@ -174,9 +172,9 @@ class SegmentView:
 
     @property
     def largest(self) -> TimestampOffset:
-        """The largest timestamp so far and its offset, as the time index knows it.
+        """The largest timestamp and its offset, up to the last time index entry if just opened.
 
-        Where the indexes are not open, they stay closed if the files agree.
+        Closed indexes stay closed if the log confirms their last entries.
         """
         if self._max is None:
             found = self._time_index is None and largest_without_indexes(
@@ -186,7 +184,7 @@ class SegmentView:
         return self._max
 
     def _indexed_largest(self) -> tuple[int, int]:
-        """The last entry of the time index, as (timestamp_ms, offset), once it is right."""
+        """The last entry of the time index, as (timestamp_ms, offset); a wrong one is refused."""
         index = self._time_index or self.open_time_index()
         if index is None or index.entry_count == 0:
             return NO_TIMESTAMP, self.base_offset
@@ -197,13 +195,13 @@ class SegmentView:
                 index = self.open_time_index()
                 return (NO_TIMESTAMP, self.base_offset) if index is None else index.last_entry
         except CorruptionError as error:
-            logger.error("%s; its time index is believed", error)
+            logger.error("%s; the time index is used unchecked", error)
         return timestamp_ms, offset
 
     def largest_to_end(self) -> TimestampOffset:
         """The largest timestamp, also of batches after the last index entry (as Kafka does).
 
-        In a foreign segment up to the first damage, which may be the torn end of a log that is
+        A foreign segment is read up to the first damage, which may be the torn end of a log that is
         being written.
         """
         largest = self.largest
@@ -217,10 +215,10 @@ class SegmentView:
         return largest
 
     def _has_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """Whether a time is the largest of the batch that holds an offset.
+        """Whether a timestamp is the largest of the batch that holds an offset.
 
-        Raises `CorruptionError` for a batch that does not say so, but is damaged: then the index
-        may be right. A foreign one is skipped all the same.
+        Raises `CorruptionError` if the timestamps differ but the batch is damaged, as the index may
+        be right then; false in a foreign segment.
         """
         if self.trust is OURS:
             return True
@@ -239,20 +237,21 @@ class SegmentView:
 
     def _refuse_time(self, path: str, timestamp_ms: int, offset: int) -> None:
         self.refuse_indexes(
-            f"{path}: offset {offset} does not carry the time {timestamp_ms} in {self.log.path}"
+            f"{path}: offset {offset} does not have timestamp {timestamp_ms} in {self.log.path}"
         )
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The largest timestamp of the first batch, from which the segment's age counts.
+        """The largest timestamp of the first batch, from which `segment.ms` counts.
 
-        -1 where there is none, or it is damaged: then the clock counts.
+        -1 if the segment is empty, or the batch has no timestamp or is damaged: then `segment.ms`
+        counts from the segment's creation.
         """
         if self._first_timestamp_ms is None:
             try:
                 first = next(scan.headers(self.log), None)
             except CorruptionError:
-                # Reads raise; appends after it continue.
+                # Reads raise for the damaged batch; appends after it continue.
                 self._first_timestamp_ms = NO_TIMESTAMP
                 return NO_TIMESTAMP
             if first is None:
@@ -261,7 +260,7 @@ class SegmentView:
         return self._first_timestamp_ms
 
     def largest_timestamp_ms(self) -> int:
-        """What retention judges by: the records' time, or the file's where they have none."""
+        """The timestamp for retention: the largest, or the file's modification time without one."""
         if self.largest.timestamp_ms >= 0:
             return self.largest.timestamp_ms
         status = self._file_system.status(self.log.path)

@@ -1,7 +1,7 @@
-"""The segments of one log in order of base offset, navigated by offset.
+"""The segments of one log in order of base offset, looked up by offset.
 
-Readers take `values`, an immutable tuple that a change replaces: a deletion never disturbs a
-search. Kafka's counterpart: `LogSegments`.
+Readers take `values`, an immutable tuple that every change replaces, so that a deletion never
+disturbs a search. Kafka's counterpart: `LogSegments`.
 """
 
 from bisect import bisect_right
@@ -11,6 +11,8 @@ from ottla.storage.segment.segment import Segment
 
 
 class Segments:
+    """An ordered collection of segments with distinct base offsets."""
+
     __slots__ = ("_base_offsets", "values")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
@@ -22,7 +24,7 @@ class Segments:
 
     @property
     def active(self) -> Segment:
-        """The last one, which takes the appends."""
+        """The last segment, which takes the appends."""
         return self.values[-1]
 
     @property
@@ -30,7 +32,7 @@ class Segments:
         return self.values[0]
 
     def floor_index(self, offset: int) -> int:
-        """The index of the segment that covers `offset`; -1 when it lies before the first."""
+        """The index of the segment that covers `offset`; -1 before the first segment."""
         return bisect_right(self._base_offsets, offset) - 1
 
     def floor(self, offset: int) -> Segment | None:
@@ -38,16 +40,16 @@ class Segments:
         return self.values[index] if index >= 0 else None
 
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
-        """The segment that covers `offset` and all after it."""
+        """The segment that covers `offset`, and all segments after it."""
         return self.values[max(self.floor_index(offset), 0) :]
 
     def wholly_below(self, offset: int) -> tuple[Segment, ...]:
-        """The segments that hold nothing at `offset` or after it; never the active one."""
+        """The segments that end at or before `offset`; never the active one."""
         return self.values[: max(self.floor_index(offset), 0)]
 
     def add(self, segment: Segment) -> None:
         if not self.values or segment.base_offset > self._base_offsets[-1]:
-            # At the end, as nearly always: nothing is sorted.
+            # Nearly every addition is at the end, where nothing has to be sorted.
             self._base_offsets.append(segment.base_offset)
             self.values = (*self.values, segment)
         else:
@@ -58,7 +60,8 @@ class Segments:
         self._replace([one for one in self.values if one.base_offset not in names])
 
     def remove_oldest(self, count: int) -> None:
-        """Costs little however many there are: retention takes thousands, some at a time."""
+        """Removes the first `count` segments."""
+        # Without a sort: retention removes thousands of segments, a few at a time.
         del self._base_offsets[:count]
         self.values = self.values[count:]
 

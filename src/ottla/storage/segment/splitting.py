@@ -1,12 +1,12 @@
-"""Splitting a segment whose offsets lie too far apart for its indexes (Kafka: KAFKA-6264).
+"""Splits a segment whose offsets are too far apart for its indexes (KAFKA-6264).
 
 Indexes hold offsets relative to the segment's base offset, in 31 bits. Compaction in Kafka before
-1.1.1 could merge segments into one of a wider span; recovery splits what it meets of these.
+1.1.1 could merge segments into one with a wider span; recovery splits such a segment.
 
-The pieces are written as `.cleaned` and become `.swap` from the last to the first, as after a
-compaction: while a `.cleaned` is left, the swaps after it stand for unfinished work, and the old
-segment is whole. Afterwards `finish_swaps` puts the pieces in its place, at this start or the next.
-Kafka's counterpart: `LocalLog.splitOverflowedSegment`.
+The pieces are written as `.cleaned` files and renamed to `.swap` from the last to the first, as
+after a compaction. While a `.cleaned` file is left, later `.swap` files are unfinished work, and
+the old segment is complete. Then `finish_swaps` replaces the old segment by the pieces, at this
+start or the next. Kafka's counterpart: `LocalLog.splitOverflowedSegment`.
 """
 
 import logging
@@ -26,7 +26,7 @@ COPY_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes `start` to `end` of the old log, to be the segment of `base_offset`."""
+    """Bytes `start` to `end` of the old log, which become the segment of `base_offset`."""
 
     base_offset: int
     start: int
@@ -42,12 +42,12 @@ def pieces_of(
     size: int,
     first_offset_at: Callable[[int], int],
 ) -> list[Piece]:
-    """How a log of `size` bytes is divided, so that each piece's offsets fit its indexes.
+    """Divides a log of `size` bytes so that each piece's offsets fit its indexes.
 
     `batches` are positions and last offsets; `first_offset_at` returns the first offset of the
-    batch at a position. The first piece keeps the old base offset, and with it the old file's name:
-    it is empty when not even the first batch fits. Every other is named after its first batch. What
-    is no batch, or goes backwards, stays after the batches before it, for recovery to judge.
+    batch at a position. The first piece keeps the old base offset and file name; it is empty if not
+    even the first batch fits. Every other piece is named after its first batch. Bytes after the
+    last batch, or from a batch out of order, stay in the last piece, where recovery finds them.
     """
     pieces: list[Piece] = []
     base, start, end_offset = base_offset, 0, base_offset
@@ -62,7 +62,7 @@ def pieces_of(
 
 
 def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_offset: int) -> None:
-    """Writes the pieces of a log as swap files, durably; the log itself is left as it is."""
+    """Writes the pieces of a log as `.swap` files, durably; the log itself is not changed."""
     pieces = pieces_of(
         base_offset,
         _ends_of(log),
@@ -70,7 +70,7 @@ def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_of
         lambda position: scan.batch_of(log, position).base_offset,
     )
     logger.warning(
-        "%s: its offsets lie too far apart for an index; it is split into %d segments, from %s",
+        "%s: its offsets are too far apart for an index; it is split into %d segments, from %s",
         log.path, len(pieces), ", ".join(str(piece.base_offset) for piece in pieces),
     )  # fmt: skip
     for piece in pieces:
@@ -80,7 +80,7 @@ def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_of
 
 
 def _ends_of(log: LogFile) -> Iterator[tuple[int, int]]:
-    """Positions and last offsets of the sound batches; payloads are checked as recovery does."""
+    """Positions and last offsets of the sound batches, with CRCs checked as in recovery."""
     view = log.map()
     try:
         checks = (scan.checksum,)
@@ -105,5 +105,5 @@ def _mark_as_finished(file_system: FileSystem, directory: str, pieces: Sequence[
     for piece in reversed(pieces):
         cleaned = join(directory, piece.name(FileSuffix.CLEANED))
         file_system.rename(cleaned, join(directory, piece.name(FileSuffix.SWAP)))
-        # One by one: the renames must not reach the disk in another order.
+        # After each rename, so that the renames reach the disk in this order.
         file_system.sync_directory(directory)
