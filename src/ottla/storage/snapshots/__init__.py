@@ -1,1 +1,1 @@
-"""A log directory kept as it is: as a snapshot, brought back, or as another directory."""
+"""Snapshots of a log directory: created, restored, and copied to new directories (branches)."""

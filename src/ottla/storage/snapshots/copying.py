@@ -1,7 +1,7 @@
-"""One closed log directory made into another, as `plan` says. The caller holds the first.
+"""Copies a closed log directory to a new one, by `plan`. The caller locks the source.
 
-A crash leaves a part of the second directory, under the name that the caller gave it: one that
-says so. Nothing of the first changes.
+A crash leaves an incomplete target, so the caller gives it a name that marks it as such. The source
+is not changed.
 """
 
 import errno
@@ -17,22 +17,22 @@ from ottla.storage.files.filenames import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES
 from ottla.storage.snapshots.plan import CopyPlan, SizedFile, is_taken, plan_copy
 
 OnCopied = Callable[[int, int], None]
-"""Hears bytes done, and bytes in all, after each file."""
+"""Called after each file with the bytes copied so far and in total."""
 
 CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
-"""Another file system, one without links, or a file of somebody else: it is copied instead."""
+"""Errors of a hard link to another file system, without link support, or to another user's file."""
 
 
 class UncleanStopError(UserError):
-    """A directory that its last process did not close: its logs must be recovered first."""
+    """A directory that its last process did not close, so that its logs must be recovered first."""
 
 
 @contextmanager
 def held(file_system: FileSystem, path: str, remedy: str) -> Iterator[None]:
-    """Keeps every other process out of a log directory; raises `UserError`."""
+    """Holds the lock of a log directory; raises `UserError` if there is none or it is in use."""
     status = file_system.status(join(path, META_PROPERTIES))
     if status is None:
-        raise UserError(f"{path}: it holds no log; name a data directory")
+        raise UserError(f"{path} is not a data directory; name one")
     lock = file_system.lock(join(path, LOCK))
     if lock is None:
         raise refuse_in_use(file_system, path, remedy)
@@ -43,17 +43,17 @@ def held(file_system: FileSystem, path: str, remedy: str) -> Iterator[None]:
 
 
 def check_clean(file_system: FileSystem, path: str) -> None:
-    """Raises `UncleanStopError`."""
+    """Raises `UncleanStopError` unless the directory was shut down cleanly."""
     if read_clean_shutdown(file_system, join(path, CLEAN_SHUTDOWN)) is None:
         raise UncleanStopError(
-            f"{path} was not stopped cleanly; start a broker on it, and stop that"
+            f"{path} was not stopped cleanly; start a broker on it, and stop that broker"
         )
 
 
 def copy_log_directory(
     file_system: FileSystem, source: str, target: str, on_copied: OnCopied
 ) -> CopyPlan:
-    """Fills `target`, which is made and is to be empty; all of it is durable afterwards."""
+    """Copies `source` to `target`, which is created or empty; durable on return."""
     plan = plan_copy(
         _files_in(file_system, source),
         {
@@ -81,7 +81,7 @@ def copy_log_directory(
 
 
 def remove_tree(file_system: FileSystem, path: str) -> None:
-    """Removes a directory with all that is in it."""
+    """Removes a directory and everything in it."""
     for name in file_system.list(path):
         below = join(path, name)
         status = file_system.status(below)

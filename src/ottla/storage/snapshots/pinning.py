@@ -1,17 +1,17 @@
-"""The files of a log directory that another process writes, held as at one instant.
+"""Captures the files of a log directory as of one instant, while another process writes it.
 
-1. Every file gets a second name (a hard link) below the new directory: what is rolled, deleted or
-   compacted away afterwards stays under it. Of the active segment only the log and its transaction
-   index: recovery rebuilds the other two, which the process changes in place.
-2. All of it is looked at again. Where a segment came or went, or a small file was replaced, that
-   partition's files are named again. A log only grows, and no two files have the same number: so if
-   two looks in a row see the same, all of it was so between them, which is the instant. Where the
-   process writes too quickly for that, the second best is one look in which no transaction went a
-   step further, with groups' offsets seen before the logs that they are offsets of.
-3. What the process changes in place is replaced by a copy, of the size that was seen.
+1. Every file gets a hard link below the new directory, so that files which are rolled, deleted or
+   compacted later are kept. Of the active segment only the log and the transaction index are
+   linked: the process changes the other two indexes in place, and recovery rebuilds them.
+2. The directory is scanned again, and partitions whose segments or small files have changed are
+   linked again. A log only grows, and every file has its own inode number. So if two consecutive
+   scans are equal, nothing changed between them, and that is the instant. If the process writes
+   too quickly for that, one scan is accepted during which no transaction changed; it reads the
+   groups' offsets before the logs that they refer to.
+3. Files that the process changes in place are replaced by copies, of the size in the scan.
 
-What is left is what a kill at that instant would have left, without `.kafka_cleanshutdown`: opening
-it recovers it, from recovery points that were written before.
+The result is what a kill at that instant would leave, without `.kafka_cleanshutdown`. Opening it
+recovers it, from recovery points that were written earlier.
 """
 
 from collections.abc import Mapping
@@ -36,22 +36,22 @@ INSTANT_TRIES = 20
 TRIES = 400
 
 TOP: Final = ""
-"""The directory itself among its folders."""
+"""The key of the directory itself in a `Look`."""
 
 TRANSACTIONS = "__transaction_state-"
 OFFSETS = "__consumer_offsets-"
 GROWING = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
 
 Seen = tuple[int, int]
-"""A file's number and size."""
+"""A file's inode number and size in bytes."""
 
 Look = dict[str, dict[str, Seen]]
-"""The files of each folder, the directory's own under `TOP`."""
+"""One scan: the files of each folder by name, the directory's own files under `TOP`."""
 
 
 @dataclass(slots=True)
 class Pins:
-    """Second names, in `target`, of the files in `source`."""
+    """Hard links in `target` to the files in `source`."""
 
     file_system: FileSystem
     source: str
@@ -59,7 +59,10 @@ class Pins:
     _pinned: Look = field(default_factory=dict)
 
     def take(self) -> Look:
-        """Names the files, and returns what they were at one instant; raises `RefusalError`."""
+        """Links the files, and returns their state at one instant.
+
+        Raises `RefusalError` if they change too quickly, and `UserError` if links are impossible.
+        """
         make_durable_directory(self.file_system, self.target)
         before: Look | None = None
         for number in range(TRIES):
@@ -76,7 +79,7 @@ class Pins:
         )
 
     def settle(self, look: Look, on_copied: OnCopied) -> None:
-        """Copies what does not stay shared; all of it is durable afterwards."""
+        """Copies the files that may not stay shared; everything is durable on return."""
         total = sum(size for files in look.values() for _, size in files.values())
         done = 0
         for folder, files in look.items():
@@ -97,7 +100,7 @@ class Pins:
     # Step 2
 
     def _look(self) -> tuple[Look, bool]:
-        """What is there, and whether no transaction changed meanwhile."""
+        """A scan, and whether no transaction and no top-level file changed during it."""
         names = self.file_system.list(self.source)
         folders = sorted(filter(is_taken, names), key=_order)
         first = {one: self._files(one) for one in folders if one.startswith(TRANSACTIONS)}
@@ -126,7 +129,7 @@ class Pins:
     # Step 1
 
     def _pin(self, look: Look) -> bool:
-        """Names what has changed since; whether anything had."""
+        """Links the folders that have changed since they were linked; whether any had."""
         changed = [
             folder
             for folder in {**look, **self._pinned}
@@ -151,7 +154,7 @@ class Pins:
                     self.file_system.remove(join(place, name))
 
     def _link(self, folder: str, files: Mapping[str, Seen]) -> bool:
-        """Whether all of it was still there, and is what was seen."""
+        """Links the files of a folder; whether all were still the files of the scan."""
         source, place = _at(self.source, folder), _at(self.target, folder)
         self.file_system.make_directory(place)
         for name, (number, _) in files.items():
@@ -163,8 +166,8 @@ class Pins:
                 if error.errno not in CANNOT_LINK:
                     raise
                 raise UserError(
-                    f"{self.source} is in use, and its files cannot have second names in "
-                    f"{place}: {error.strerror}; stop the process first"
+                    f"{self.source} is in use, and its files cannot be linked to {place}: "
+                    f"{error.strerror}; stop the process first"
                 ) from error
             status = self.file_system.status(join(place, name))
             if status is None or status.number != number:
@@ -174,7 +177,7 @@ class Pins:
     # Step 3
 
     def _sync(self, path: str) -> None:
-        """An ended segment may not have been flushed yet."""
+        """Syncs a linked file: the writing process may not have flushed it yet."""
         file = self.file_system.open(path)
         try:
             file.sync()
@@ -187,12 +190,12 @@ def _at(directory: str, folder: str) -> str:
 
 
 def _order(folder: str) -> tuple[bool, bool, str]:
-    """Transactions first, then groups' offsets."""
+    """Sort key: transactions first, then groups' offsets."""
     return (not folder.startswith(TRANSACTIONS), not folder.startswith(OFFSETS), folder)
 
 
 def _active(names: list[str]) -> int | None:
-    """The base offset of the last segment."""
+    """The base offset of the active segment; `None` without segments."""
     return max(
         (
             found.offset
@@ -215,7 +218,7 @@ def _is_rebuilt(name: str, active: int | None) -> bool:
 
 
 def _lasting(files: Mapping[str, Seen]) -> dict[str, Seen]:
-    """Without the sizes of what grows in its place."""
+    """The files without the sizes of those that only grow, for comparison."""
     active = _active(list(files))
 
     def kept(name: str, seen: Seen) -> Seen:

@@ -1,8 +1,8 @@
-"""Which files of a log directory a second directory shares, and which it gets copies of.
+"""Decides which files of a log directory are hard-linked into a copy of it, and which are copied.
 
-The `.log` of an ended segment is shared, by a hard link: Kafka appends to the last segment only,
-and Ottla takes a copy of its own before it changes a log file that has another name (`LogFile`,
-`log repair`). All else is copied: it is small, or grows, or is changed in place, as indexes are.
+The `.log` file of an inactive segment is linked: Kafka appends to the active segment only, and
+Ottla copies a log file with several links before it changes it (`LogFile`, `log repair`). All other
+files are copied: they are small, or grow, or are changed in place, as indexes are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _NOT_TAKEN = (LOCK, OWNER, SNAPSHOT_NOTE)
 
 @dataclass(frozen=True, slots=True)
 class SizedFile:
-    """A file by its name, or by its path below the directory."""
+    """A file name, or a path relative to the directory, with the size in bytes."""
 
     name: str
     size: int
@@ -34,7 +34,7 @@ class SizedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """Paths are relative to the directory; `folders` do not hold it itself."""
+    """The folders and files of a copy; paths are relative to the directory."""
 
     folders: tuple[str, ...]
     linked: tuple[SizedFile, ...]
@@ -42,18 +42,18 @@ class CopyPlan:
 
     @property
     def size(self) -> int:
-        """Of all files."""
+        """The total size of all files in bytes."""
         return sum(one.size for one in (*self.linked, *self.copied))
 
 
 def is_taken(folder: str) -> bool:
-    """Whether a directory here is a partition's, and not one of a topic that was deleted."""
+    """Whether a folder is a partition's, and not being deleted."""
     parsed = parse_directory_name(folder)
     return parsed is not None and parsed.state is not DirectoryState.DELETE
 
 
 def plan_copy(files: Sequence[SizedFile], folders: Mapping[str, Sequence[SizedFile]]) -> CopyPlan:
-    """What becomes of the files of a directory, and of those of the partitions in it."""
+    """Plans the copy of a directory's files, and of the files of its partitions by folder."""
     linked: list[SizedFile] = []
     copied = [one for one in files if is_lasting(one.name)]
     for folder, inside in sorted(folders.items()):
@@ -69,7 +69,7 @@ def plan_copy(files: Sequence[SizedFile], folders: Mapping[str, Sequence[SizedFi
 
 
 def ended_logs(names: Iterable[str]) -> set[str]:
-    """The logs of all segments but the last."""
+    """The `.log` files of all segments but the active one."""
     logs = [
         (parsed.offset, name)
         for name in names
@@ -81,7 +81,7 @@ def ended_logs(names: Iterable[str]) -> set[str]:
 
 
 def is_lasting(name: str) -> bool:
-    """Whether a file is neither a process's own, nor one that the next start removes."""
+    """Whether a file belongs in a copy: no process's lock or note, and no temporary file."""
     parsed = parse_file_name(name)
     if parsed is not None:
         return parsed.suffix not in (FileSuffix.DELETED, FileSuffix.CLEANED)

@@ -1,8 +1,9 @@
-"""The snapshots of a log directory: creates, lists, restores, branches and deletes them. They are
-stored beside it, in `DIR.snapshots`, each a log directory that was stopped cleanly; one of a
-directory that is being written is recovered before it has its name. What is not whole has a name
-that begins with a dot: a snapshot gets its name last, by a rename, and loses it first. So a crash
-leaves a snapshot or none; the next `create` removes what is left over. Kafka has none.
+"""The snapshots of a log directory: creates, lists, restores, branches and deletes them.
+
+They are stored beside it, in `DIR.snapshots`. Each is a cleanly shut down log directory; a snapshot
+of a directory in use is recovered before it is published. Incomplete snapshots have a name that
+begins with a dot: a snapshot gets its name last, by a rename, and loses it first. So a crash leaves
+a complete snapshot or none, and the next `create` removes the leftovers. Kafka has no snapshots.
 """
 
 import itertools
@@ -44,7 +45,7 @@ _DELETING = ".deleting-"
 STOP_FIRST = "stop it first"
 
 Change = Callable[[str], None]
-"""Given the path of a directory that has not got its name yet, to change what is in it."""
+"""Changes the files of a new directory before it is published; called with its temporary path."""
 
 
 def change_nothing(path: str) -> None:
@@ -53,7 +54,10 @@ def change_nothing(path: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`own_size` is what deleting it would free: what has no other name."""
+    """A snapshot; sizes are in bytes.
+
+    `own_size` is the size of files without other hard links, which a deletion frees.
+    """
 
     name: str
     path: str
@@ -62,11 +66,11 @@ class Snapshot:
     size: int
     own_size: int
     is_clean: bool
-    """Whether it was closed in order since a process opened it, if one did."""
+    """Whether the last process that opened it, if any, shut it down cleanly."""
 
 
 class Snapshots:
-    """Those of one log directory. `place` is where they lie."""
+    """The snapshots of one log directory, stored in the directory `place`."""
 
     def __init__(self, file_system: FileSystem, directory: str, place: str | None = None) -> None:
         self._file_system = file_system
@@ -84,18 +88,21 @@ class Snapshots:
         return self.path_of(name)
 
     def free_name(self, name: str) -> str:
-        """The name, or with a number after it where there are such snapshots."""
+        """The name, with a number appended if it is taken."""
         taken = set(self._names())
         numbered = (f"{name}-{number}" for number in itertools.count(2))
         return next(one for one in itertools.chain((name,), numbered) if one not in taken)
 
     def find_all(self) -> list[Snapshot]:
-        """The oldest first."""
+        """All snapshots, oldest first."""
         found = [self._look_at(name) for name in self._names()]
         return sorted(found, key=lambda one: (one.created_ms, one.name))
 
     def create(self, name: str, *, now_ms: int, on_copied: OnCopied) -> Snapshot:
-        """Raises `UncleanStopError`, `RefusalError` for a name that is taken, and `UserError`."""
+        """Creates a snapshot of a directory that is not in use.
+
+        Raises `UncleanStopError`, `RefusalError` for a taken name, and `UserError`.
+        """
         with held(self._file_system, self.directory, STOP_FIRST):
             check_clean(self._file_system, self.directory)
             with self._making(name, now_ms) as making:
@@ -105,10 +112,10 @@ class Snapshots:
     def create_beside(
         self, name: str, *, now_ms: int, on_copied: OnCopied, recover: Change
     ) -> Snapshot:
-        """The same while another process writes the directory, as it is at one instant.
+        """Creates a snapshot of a directory in use, as of one instant.
 
-        `recover` opens what a kill would have left, and stops it cleanly. Raises `RefusalError`,
-        and `UserError`.
+        `recover` opens the copied directory, which is as after a kill, and shuts it down cleanly.
+        Raises `RefusalError` and `UserError`.
         """
         with self._making(name, now_ms) as making:
             pins = Pins(self._file_system, self.directory, making)
@@ -119,7 +126,7 @@ class Snapshots:
 
     @contextmanager
     def _making(self, name: str, now_ms: int) -> Iterator[str]:
-        """The path at which a snapshot is made; afterwards it has its name."""
+        """Yields a temporary path for a new snapshot, and renames it to its name afterwards."""
         check_name(name)
         self._check_free(name)
         with self._alone():
@@ -133,17 +140,19 @@ class Snapshots:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds a lock, so that no other process makes a snapshot meanwhile."""
+        """Holds the lock against other processes that create snapshots; raises `UserError`."""
         lock = self._file_system.lock(join(self.place, LOCK))
         if lock is None:
-            raise UserError(f"{self.place}: another process makes a snapshot; wait for it")
+            raise UserError(
+                f"{self.place}: another process is creating a snapshot; wait until it has finished"
+            )
         try:
             yield
         finally:
             lock.release()
 
     def delete(self, name: str) -> None:
-        """Raises `UnknownNameError`, and `UserError` while a process has it open."""
+        """Deletes a snapshot; raises `UnknownNameError`, and `UserError` if it is in use."""
         path = self.find(name)
         with held(self._file_system, path, STOP_FIRST):
             deleting = self.path_of(_DELETING + name)
@@ -161,7 +170,11 @@ class Snapshots:
         on_copied: OnCopied,
         change: Change = change_nothing,
     ) -> str:
-        """Makes an independent log directory from a snapshot; returns its path."""
+        """Copies a snapshot to a new, independent log directory; returns its path.
+
+        `change` may change the copy before it gets its name. Raises `UnknownNameError`,
+        `UncleanStopError`, `RefusalError` if `target` is not empty, and `UserError`.
+        """
         path = self.find(name)
         target = self._file_system.canonical(target)
         self._check_absent(target)
@@ -186,10 +199,10 @@ class Snapshots:
         on_copied: OnCopied,
         change: Change = change_nothing,
     ) -> Snapshot | None:
-        """Puts a snapshot's content in the directory's place; what was there is snapshot `kept`.
+        """Replaces the directory by a copy of a snapshot; its old content becomes snapshot `kept`.
 
-        `None` when the directory was not there. Raises `UserError` while a process has it open,
-        and where the two cannot change places in one step.
+        Returns `kept`, or `None` if there was no directory. Raises `UserError` if the directory or
+        the snapshot is in use, or if the file system cannot exchange two directories atomically.
         """
         path = self.find(name)
         if self._file_system.status(join(self.directory, META_PROPERTIES)) is None:
@@ -207,8 +220,8 @@ class Snapshots:
                 self._remove_leftovers()
                 copy_log_directory(self._file_system, path, making, on_copied)
                 change(making)
-            # Named before the exchange: afterwards it is what was in the directory, which no
-            # crash may leave under a name that the next `create` removes.
+            # Renamed before the exchange: afterwards it is the directory's old content, which a
+            # crash must not leave under a temporary name, as the next `create` removes those.
             self._file_system.rename(making, self.path_of(kept))
             self._file_system.sync_directory(self.place)
             self._exchange(self.path_of(kept))
@@ -219,7 +232,7 @@ class Snapshots:
 
     @contextmanager
     def _removed_on_error(self, path: str) -> Iterator[None]:
-        """A full disk is not to stay full of what was not finished."""
+        """Removes an incomplete directory on an error, so that a full disk is freed again."""
         try:
             yield
         except Exception:
@@ -233,7 +246,7 @@ class Snapshots:
         except OSError as error:
             remove_tree(self._file_system, path)
             raise UserError(
-                f"{self.directory} cannot be exchanged in one step: {error.strerror}; "
+                f"{self.directory} cannot be exchanged atomically: {error.strerror}; "
                 "use ottla snapshot branch, and serve the new directory"
             ) from error
         self._file_system.sync_directory(parent_directory(self.directory))
@@ -297,27 +310,26 @@ class Snapshots:
         make_durable_directory(self._file_system, self.place)
         if self._file_system.status(self.path_of(name)) is not None:
             raise RefusalError(
-                f"there is a snapshot {name} in {self.place} already; choose another name, "
-                "or delete it"
+                f"snapshot {name} in {self.place} already exists; choose another name, or delete it"
             )
 
     def _check_absent(self, target: str) -> None:
         status = self._file_system.status(target)
         if status is not None and (not status.is_directory or self._file_system.list(target)):
-            raise RefusalError(f"{target} is there already; name a directory that is not")
+            raise RefusalError(f"{target} already exists; name a new directory")
         make_durable_directory(self._file_system, parent_directory(target))
 
     def _remove_leftovers(self) -> None:
-        """Of what a crash cut off; the caller makes snapshots alone."""
+        """Removes what a crash has left; the caller holds the lock."""
         for name in self._file_system.list(self.place):
             if name.startswith((_MAKING, _DELETING)):
                 remove_tree(self._file_system, join(self.place, name))
 
 
 def check_name(name: str) -> None:
-    """Raises `UserError`."""
+    """Raises `UserError` unless `name` is a valid name of a snapshot."""
     if _NAME.fullmatch(name) is None:
         raise UserError(
-            f"{name!r} is no name of a snapshot; it has letters, digits, '.', '_' and '-', and "
-            "begins with a letter, a digit or '_'"
+            f"{name!r} is not a valid name of a snapshot; use letters, digits, '.', '_' and '-', "
+            "beginning with a letter, a digit or '_'"
         )

@@ -128,7 +128,7 @@ def test_without_a_loss_a_start_says_that_the_file_is_missing(
 ) -> None:
     assert offsets(disk) == list(range(END))
     start(disk)
-    assert f"{FILE} is missing or damaged, though Kafka" in caplog.text
+    assert f"{FILE} is missing or damaged, and Kafka" in caplog.text
     assert "lost" not in caplog.text
     assert check(disk, DIRECTORY).is_sound
 
@@ -138,7 +138,7 @@ def test_of_a_compacted_log_only_the_missing_file_is_named(
 ) -> None:
     lose_segment(disk, GONE)
     open_directory(disk, COMPACTED).close()
-    assert f"{FILE} is missing or damaged, though Kafka" in caplog.text
+    assert f"{FILE} is missing or damaged, and Kafka" in caplog.text
     assert "are lost" not in caplog.text
 
 

@@ -65,7 +65,7 @@ def log() -> LogFile:
 def test_an_offset_too_far_for_an_index_is_named_with_its_place(log: LogFile) -> None:
     error = OffsetOverflowError(log, 7, 90, 2**31 + 8)
     assert (error.path, error.position, error.base_offset, error.log) == ("0.log", 90, 7, log)
-    assert "offset 2147483656 lies too far" in str(error)
+    assert "offset 2147483656 is too far" in str(error)
 
 
 def test_a_gap_before_the_last_batch_is_named(

@@ -37,7 +37,7 @@ def test_a_file_system_without_links_has_its_files_copied(tmp_path: Path) -> Non
 
 def test_a_directory_is_held_by_one_and_clean_once_it_was_closed() -> None:
     files = disk("/d")
-    with pytest.raises(UserError, match="holds no log"), held(files, "/d", "stop it"):
+    with pytest.raises(UserError, match="is not a data directory"), held(files, "/d", "stop it"):
         pass
     broker = open_broker(files)
     with pytest.raises(UserError, match="in use"), held(files, "/d", "stop it"):

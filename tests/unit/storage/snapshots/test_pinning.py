@@ -186,7 +186,7 @@ def test_two_snapshots_are_not_made_at_once() -> None:
     snapshots = Snapshots(file_system, "/d")
 
     def recover_and_make_another(path: str) -> None:
-        with pytest.raises(UserError, match="another process makes a snapshot"):
+        with pytest.raises(UserError, match="another process is creating a snapshot"):
             snapshots.create_beside("t", now_ms=NOW_MS, on_copied=lambda *_: None, recover=print)
         recover(file_system)(path)
 
