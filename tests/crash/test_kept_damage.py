@@ -83,7 +83,7 @@ def test_an_epoch_that_one_batch_alone_has_is_not_served() -> None:
     files, _ = stopped_log()
     files[SECOND + ".log"] = changed(files[SECOND + ".log"], 121 + 13)
     log, _ = reopened(files)
-    with pytest.raises(CorruptionError, match="has another leader epoch than 65537 for them"):
+    with pytest.raises(CorruptionError, match="its leader epoch 65537 contradicts"):
         log.reader.read(8, 1000, Isolation.HIGH_WATERMARK)
     assert [one.epoch for one in log.epochs.entries] == [0, 1, 2]
 

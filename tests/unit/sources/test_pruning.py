@@ -32,7 +32,7 @@ class TimelessLog(LogSource):
     def offsets_for_times(
         self, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        raise UserError("kept in message format v0")
+        raise UserError("has message format v0")
 
 
 def left(*wanted: Any, log: LogSource | None = None) -> dict[str, tuple[int, int]]:

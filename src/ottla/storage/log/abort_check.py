@@ -1,13 +1,14 @@
-"""Checks that the transaction indexes of a log written by another program name every abort.
+"""Checks that the transaction indexes of a log have every abort, if they have no checksums.
 
-If an index was lost, or has lost entries, aborted records pass for committed ones. What Ottla has
-written has a checksum (`integrity`); for what Apache Kafka has written only the abort markers in
-the log show them. So such a log is scanned once, header by header, in slices, and missing entries
-are added. Until then consumers of committed records get what has been checked (`AbortCheck.bound`).
-Kafka does not check. Format page: docs/format/transaction-index.md. A crash leaves the old index or
-the new one; the scan then begins again, since the integrity file records last that it is done.
-After compaction a marker may be there without an entry, and an entry without a marker: only an
-abort marker of a producer whose records are still there must have one.
+If an index is missing or has lost entries, aborted records look committed. An index that Ottla
+wrote has a checksum (`integrity`); one that Kafka wrote can only be compared with the abort markers
+in the log. Such a log is scanned once, header by header, in slices, and missing entries are added.
+Until the scan ends, `read_committed` consumers read up to `AbortCheck.bound`. Kafka does not check.
+
+Format page: docs/format/transaction-index.md. A crash leaves the old index or the new one, and the
+scan begins again, since the integrity file records its end last. After compaction there may be
+markers without an entry, and entries without a marker: only an abort marker of a producer whose
+records still exist needs an entry.
 """
 
 import logging
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLICE_COUNT = 256
-"""So many headers lie in a few chunks, and are read in less than a millisecond."""
+"""Headers per slice, which take less than a millisecond if batches are small."""
 
 SLICE_SIZE = 1 << 19
-"""Where batches are large each header is a read of its own, and the disk may be asked for it."""
+"""Bytes per slice: each header of a large batch is a separate read, perhaps from the disk."""
 
 OFFSETS_SHOWN = 3
 
@@ -43,7 +44,7 @@ OFFSETS_SHOWN = 3
 def missing_aborts(
     indexed: Iterable[AbortedTransaction], aborted: Iterable[AbortedTransaction]
 ) -> list[AbortedTransaction]:
-    """What the markers say was aborted and no entry names, or not from its beginning on."""
+    """The `aborted` transactions without an entry in `indexed`, or whose entry begins too late."""
     known = {(one.producer_id, one.last_offset): one.first_offset for one in indexed}
     return [
         one
@@ -53,7 +54,7 @@ def missing_aborts(
 
 
 def offsets_text(aborted: Iterable[AbortedTransaction]) -> str:
-    """For people: the offsets of the first few."""
+    """The offsets of the first transactions, and how many more there are, for messages."""
     every = [f"{one.first_offset} to {one.last_offset}" for one in aborted]
     more = len(every) - OFFSETS_SHOWN
     shown = ", ".join(every[:OFFSETS_SHOWN])
@@ -61,9 +62,9 @@ def offsets_text(aborted: Iterable[AbortedTransaction]) -> str:
 
 
 class AbortCheck:
-    """The walk over one log, as far as it went when it was loaded; `advance` continues with it.
+    """The scan of one log, up to its end at loading; `advance` continues it.
 
-    `bound` is the offset before which no abort can be unknown, and it ascends.
+    All aborts before the offset `bound` are known. `bound` only moves forward.
     """
 
     def __init__(
@@ -83,23 +84,23 @@ class AbortCheck:
         self._lacks_some = False
         self.bound = segments.first.base_offset
         self.is_complete = True
-        """Whether every batch could be read."""
+        """Whether every batch so far could be read."""
 
     @property
     def is_done(self) -> bool:
         return self._segment is None
 
     def finish(self) -> None:
-        """Walks to the end at once."""
+        """Scans to the end at once; raises `OSError`."""
         while self._segment is not None:
             self.advance()
 
     def advance(self) -> None:
-        """Reads some headers, to the end of a segment at most; raises `OSError`."""
+        """Scans one slice, at most to the end of a segment; raises `OSError`."""
         segment = self._segment
         if segment is None:
             return
-        if segment.log.is_closed:  # retention took it
+        if segment.log.is_closed:  # deleted by retention
             self._tail.aborted.clear()
             self._lacks_some = False
             self._go_on()
@@ -113,8 +114,8 @@ class AbortCheck:
         except (CorruptionError, InvalidBatchError) as error:
             self.is_complete = False
             logger.error(
-                "%s at byte %d: %s; which transactions were aborted after it is not known, and "
-                "%s is believed; see ottla log check",
+                "%s at byte %d: %s; which transactions were aborted after it is unknown, and %s is "
+                "used unchecked; see ottla log check",
                 segment.log.path, self._position, error, segment.transaction_index.path,
             )  # fmt: skip
             is_at_end = self._lacks_some = True
@@ -126,7 +127,7 @@ class AbortCheck:
             self._move_bound(self._tail.next_offset)
 
     def _walk(self, segment: "Segment") -> bool:
-        """Takes the next headers; returns whether the segment has no more."""
+        """Scans the next slice of headers; returns whether the segment has no more."""
         tail, begin = self._tail, self._position
         for number, (position, header) in enumerate(scan.headers(segment.log, begin)):
             self._position = position
@@ -140,7 +141,7 @@ class AbortCheck:
                 tail.take(batch)
             elif header.record_count:
                 tail.take(header)
-            else:  # all its records were compacted away
+            else:  # compaction removed all its records
                 tail.next_offset = header.last_offset + 1
             self._position = position + header.size
         return True
@@ -168,7 +169,7 @@ class AbortCheck:
             return
         index = segment.transaction_index
         logger.warning(
-            "%s lacks aborted transactions whose markers are in %s (offsets %s): they are added",
+            "%s lacks aborted transactions with markers in %s (offsets %s); they are added",
             index.path, segment.log.path, offsets_text(missing),
         )  # fmt: skip
         content = index_text([*index.entries, *missing])
@@ -176,7 +177,7 @@ class AbortCheck:
         replace_file(self._file_system, index.path, content)
 
     def _go_on(self) -> None:
-        """To the next segment; the last one is where the walk ends."""
+        """Moves to the next segment; the scan ends after the last."""
         current = self._segment
         assert current is not None
         following = (
@@ -194,7 +195,7 @@ class AbortCheck:
 
 
 def index_text(transactions: Iterable[AbortedTransaction]) -> bytes:
-    """An index of transactions, of which the last one of two that end at one offset counts."""
+    """The content of a transaction index; of two entries with one end offset the last is used."""
     by_end: Mapping[int, AbortedTransaction] = {one.last_offset: one for one in transactions}
     return b"".join(
         ENTRY.pack(

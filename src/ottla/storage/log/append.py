@@ -1,13 +1,14 @@
-"""Validates batches before they enter the log, and corrects them in the cheapest way.
+"""Validates batches before they are appended, and assigns their offsets at the lowest cost.
 
-A v2 batch that may stay as it is gets its base offset and leader epoch patched in place: neither is
-covered by the CRC, so nothing is recomputed and no record is touched. It is rewritten only when
-`compression.type` asks for another codec, or the topic for another message format (`conversion`);
-LogAppendTime rewrites the header. The records are walked, so that nothing is stored that a reader
-cannot read past (`record.walk`); what that takes too long for is a `LongPreparation`. Kafka's
-counterpart: `LogValidator` and `UnifiedLog.analyzeAndValidateRecords`.
+Base offset and leader epoch of a v2 batch are patched in place: the CRC covers neither, so nothing
+is recomputed and no record is touched. A batch is rewritten only if `compression.type` sets another
+codec, or the topic another message format (`conversion`); LogAppendTime rewrites the header. The
+records are walked, so that no record is stored that readers cannot parse (`record.walk`). Work that
+would take too long raises `LongPreparationError`. Kafka's counterparts: `LogValidator` and
+`UnifiedLog.analyzeAndValidateRecords`.
 
-Different from Kafka: what does not unpack is an INVALID_RECORD, not an unknown error of the server.
+Different from Kafka: records that cannot be decompressed are refused with INVALID_RECORD, not with
+UNKNOWN_SERVER_ERROR.
 """
 
 from collections.abc import Iterator
@@ -60,21 +61,21 @@ from ottla.storage.log.producer_state import CLIENT, REPLICATION, AppendOrigin
 NO_TIMESTAMP: Final = -1
 
 INLINE_SIZE: Final = 1 << 20
-"""What is unpacked at once; gzip takes 2 to 4 ms for it."""
+"""Bytes that may be decompressed without deferring; gzip takes 2 to 4 ms for them."""
 
 WALK_SIZE: Final = 4 << 20
-"""What is walked at once: of the smallest records it takes 3 ms."""
+"""Bytes that may be walked without deferring; the smallest records take 3 ms."""
 
 INLINE_COUNT: Final = 500
-"""How many records are read one by one at once."""
+"""Records that may be read one by one without deferring."""
 
 NOT_OF_CLIENTS = CONTROL_BIT | DELETE_HORIZON_BIT | LOG_APPEND_TIME_BIT
-"""What only brokers say of a batch."""
+"""Attributes that only brokers may set."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordError:
-    """Why one record of a batch is refused; `index` counts from the batch's first."""
+    """Why one record is refused; `index` is its position in the batch, from 0."""
 
     index: int
     message: str
@@ -90,9 +91,10 @@ class InvalidRecordsError(ApiError):
 
 @dataclass(slots=True, init=False)
 class AppendInfo:
-    """The result of an append. Offsets are the log's; `log_append_time_ms` is -1 under CreateTime.
+    """The result of an append.
 
-    `size` is what it added in bytes, 0 for a retry. Not frozen, since one is made for every append.
+    `log_append_time_ms` is -1 under CreateTime. `size` is the number of bytes added: 0 for a retry,
+    which has the offsets of the first attempt. Not frozen, for speed: each append needs one.
     """
 
     first_offset: int
@@ -115,18 +117,14 @@ class AppendInfo:
         self.log_start_offset = log_start_offset
         self.size = size
 
-    @property
-    def is_duplicate(self) -> bool:
-        return self.size == 0
-
 
 def check_batches(
     records: Buffer | RecordBatch, config: TopicConfig, origin: AppendOrigin
 ) -> list[Batch]:
     """Splits a message set and checks each batch; raises `ApiError` with Kafka's code.
 
-    Checked: magic, sizes, CRC, counts against offsets, `max.message.bytes`, `segment.bytes`, and
-    what only coordinators may send.
+    The checks: magic, sizes, CRC, `max.message.bytes` and `segment.bytes`. For clients also record
+    counts against offsets, producer fields, and attributes that only brokers may set.
     """
     batches: list[Batch] = [records] if isinstance(records, RecordBatch) else _split(records)
     if not batches:
@@ -175,7 +173,7 @@ def _check_client_batch(batch: Batch) -> None:
     if batch.record_count <= 0 or batch.record_count != batch.last_offset_delta + 1:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
-            f"The batch states {batch.record_count} records and "
+            f"The batch header has {batch.record_count} records but "
             f"{batch.last_offset_delta + 1} offsets.",
         )
     if batch.producer_id < 0:
@@ -183,12 +181,12 @@ def _check_client_batch(batch: Batch) -> None:
     if batch.base_sequence < 0:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
-            f"Producer {batch.producer_id} sent the sequence number {batch.base_sequence}.",
+            f"Producer {batch.producer_id} sent sequence number {batch.base_sequence}.",
         )
     if batch.producer_epoch < 0:
         raise ApiError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"Producer {batch.producer_id} sent the epoch {batch.producer_epoch}.",
+            f"Producer {batch.producer_id} sent epoch {batch.producer_epoch}.",
         )
 
 
@@ -199,22 +197,22 @@ def _unwelcome(attributes: int) -> ApiError:
         return ApiError(ErrorCode.INVALID_RECORD, "Clients may not set a delete horizon.")
     return InvalidRecordsError(
         ErrorCode.INVALID_TIMESTAMP,
-        "Clients may not say that a timestamp is the broker's.",
-        [RecordError(0, "a client's timestamp is of type CreateTime")],
+        "Clients may not send timestamps of type LogAppendTime.",
+        [RecordError(0, "a client must send timestamps of type CreateTime")],
     )
 
 
 def _check_several(batches: list[Batch]) -> None:
     if any(batch.producer_id >= 0 for batch in batches):
         raise ApiError(
-            ErrorCode.INVALID_RECORD, "A producer with an id may send one batch at a time."
+            ErrorCode.INVALID_RECORD, "A producer with an id may send one batch per partition."
         )
     if len({batch.magic for batch in batches}) > 1:
-        raise ApiError(ErrorCode.INVALID_RECORD, "The batches are of different formats.")
+        raise ApiError(ErrorCode.INVALID_RECORD, "The batches have different message formats.")
 
 
 def _check_format(batches: list[Batch], magic: int) -> None:
-    """Refuses batches of producers with an id in the old formats: only v2 has fields for the id."""
+    """Refuses batches of producers with an id: the old formats have no fields for the id."""
     if any(one.producer_id >= 0 or one.is_transactional for one in batches):
         raise ApiError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -224,7 +222,7 @@ def _check_format(batches: list[Batch], magic: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecords:
-    """Records that may enter the log, but for their offsets."""
+    """Validated and rewritten records that only need their offsets."""
 
     records: Buffer
     batches: list[Batch]
@@ -233,7 +231,7 @@ class PreparedRecords:
 class LongPreparationError(Exception):
     """Preparing these records would block other work for too long.
 
-    `prepare` does it in any thread: it looks at nothing but what it was given.
+    `prepare` may be called in any thread: it uses no state of the log.
     """
 
     def __init__(self, records: Buffer, batches: list[Batch], target: AppendTarget) -> None:
@@ -243,17 +241,17 @@ class LongPreparationError(Exception):
         self._target = AppendTarget(target.config, 0, target.leader_epoch, target.now_ms)
 
     def prepare(self) -> PreparedRecords:
-        """Raises `ApiError`."""
+        """Validates and rewrites the records; raises `ApiError`."""
         return PreparedRecords(*prepare_append(self._records, self._batches, self._target))
 
 
 def prepare_append(
     records: Buffer, batches: list[Batch], target: AppendTarget
 ) -> tuple[Buffer, list[Batch]]:
-    """Gives checked batches their offsets, epoch and time, in place where `records` allows it.
+    """Gives checked batches their offsets, epoch and time, in place if `records` is writable.
 
-    Returns the bytes to be written, and the batches as they are in them. Raises `ApiError`, and
-    `LongPreparationError` where the target lets it be done elsewhere.
+    Returns the bytes to write, and the batches as views of them. Raises `ApiError`, and
+    `LongPreparationError` if the target allows deferring.
     """
     config = target.config
     if batches[0].magic < 2 or config.magic < 2:
@@ -282,7 +280,7 @@ def prepare_append(
             ):
                 continue
             found = _walk(batch, target)
-            # The form in which well-behaved clients send batches; most of them send null keys.
+            # Batches of most clients need no correction; null keys are common.
             if found != 0 and (found != HAS_NULL_KEY or config.is_compacted):
                 _judge(batch, target, found)
     except _TakesLongError:
@@ -292,7 +290,7 @@ def prepare_append(
 
 
 def stamp_batches(batches: list[Batch], target: AppendTarget) -> None:
-    """Gives prepared batches their places in the log."""
+    """Writes offsets, leader epoch and, for LogAppendTime, the time into prepared v2 batches."""
     append_time_ms = target.now_ms if target.config.is_append_time else None
     base_offset = target.base_offset
     for batch in batches:
@@ -319,7 +317,7 @@ class _TakesLongError(Exception):
 
 
 def _walk(batch: RecordBatch, target: AppendTarget) -> Found:
-    """What is found in the records of a v2 batch."""
+    """Walks the records of a v2 batch; see `record.walk` for the result."""
     if target.may_defer and (batch.size > WALK_SIZE or batch.record_count > AT_ONCE_COUNT):
         raise _TakesLongError
     payload = _unpack(batch, target) if batch.attributes & CODEC_MASK else batch.payload
@@ -330,13 +328,13 @@ def _walk(batch: RecordBatch, target: AppendTarget) -> Found:
 
 
 def _judge(batch: RecordBatch, target: AppendTarget, found: Found) -> None:
-    """Refuses the batch, or repairs its largest timestamp as Kafka does."""
+    """Raises `ApiError` for a bad batch, or corrects its largest timestamp as Kafka does."""
     config = target.config
     flags, value = (found, 0) if isinstance(found, int) else found
     if flags < 0:
         raise InvalidRecordsError(
             ErrorCode.INVALID_TIMESTAMP if flags == WRONG_TIMESTAMP else ErrorCode.INVALID_RECORD,
-            f"Record {value} of {batch.record_count} is garbled: {REASONS[flags]}.",
+            f"Record {value} of {batch.record_count} is malformed: {REASONS[flags]}.",
             [RecordError(value, REASONS[flags])],
         )
     if flags & IS_OUT_OF_RANGE or (flags & HAS_NULL_KEY and config.is_compacted):
@@ -361,18 +359,18 @@ def _unpack(batch: RecordBatch, target: AppendTarget) -> Buffer:
 
 
 def _time_bounds(config: TopicConfig, now_ms: int) -> tuple[int, int]:
-    """`message.timestamp.before/after.max.ms` as times, for CreateTime."""
+    """The earliest and latest CreateTime that `message.timestamp.before/after.max.ms` allow."""
     before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
     return max(now_ms - before, ANY_TIME[0]), min(now_ms + after, INT64_MAX)
 
 
 def _check_each(batches: list[Batch], config: TopicConfig, now_ms: int) -> None:
-    """Raises `InvalidRecordsError` for timestamps out of range, and for keys that lack."""
+    """Raises `InvalidRecordsError` for timestamps out of range, and for missing keys."""
     if config.checks_timestamps:
         earliest_ms, latest_ms = _time_bounds(config, now_ms)
         _refuse(
             ErrorCode.INVALID_TIMESTAMP,
-            "carry timestamps outside message.timestamp.before.max.ms and "
+            "have timestamps outside message.timestamp.before.max.ms and "
             "message.timestamp.after.max.ms",
             [
                 RecordError(index, f"timestamp {one.timestamp_ms} is out of range at {now_ms}")
@@ -384,9 +382,9 @@ def _check_each(batches: list[Batch], config: TopicConfig, now_ms: int) -> None:
     if config.is_compacted:
         _refuse(
             ErrorCode.INVALID_RECORD,
-            "lack a key, which a compacted topic needs",
+            "have no key, which a compacted topic requires",
             [
-                RecordError(index, "a compacted topic needs a key")
+                RecordError(index, "a compacted topic requires a key")
                 for index, one in _records(batches, config)
                 if one.key is None
             ],
@@ -394,7 +392,7 @@ def _check_each(batches: list[Batch], config: TopicConfig, now_ms: int) -> None:
 
 
 def _records(batches: list[Batch], config: TopicConfig) -> Iterator[tuple[int, Record]]:
-    """The records with their places in their batches."""
+    """The records, each with its index in its batch."""
     for batch in batches:
         if not batch.is_control:
             yield from enumerate(records_of(batch, config))

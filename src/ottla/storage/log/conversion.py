@@ -1,12 +1,12 @@
-"""Batches rewritten before they enter the log: in another codec, or another message format.
+"""Rewrites batches before they are appended: in another codec, or another message format.
 
-A topic's `message.format.version` decides in which format its log is kept; what comes in another
-one is converted, up or down. Of a set of the old formats that is right already, only offsets and
-times are patched. Kafka's counterpart: `LogValidator`.
+A topic's `message.format.version` decides the format of its log; batches in another format are
+converted, up or down. A message set that has the right old format already only gets its offsets
+and times patched. Kafka's counterpart: `LogValidator`.
 
-Different from Kafka: zstd and headers, for which the old formats have no place, are refused with a
-code that says so, not as an unknown error of the server. Several wrappers in one set, beside single
-messages or not, are taken as Kafka took them before 2.4, for the clients of that time.
+Different from Kafka: zstd and headers, which the old formats do not support, are refused with an
+error code of their own, not with UNKNOWN_SERVER_ERROR. A message set with several wrappers is
+accepted, as in Kafka before 2.4, for the clients of that time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,19 +34,19 @@ TARGET_COMPRESSION = {
 }
 
 DEFAULT_LZ4_LEVEL: Final = 9
-"""As in Kafka the default means the fast way of compressing, which has no levels."""
+"""As in Kafka, the default level means LZ4's fast mode, which has no levels."""
 
 
 @dataclass(slots=True, init=False)
 class AppendTarget:
-    """Where batches go and under which rules. Not frozen, since one is made for every append."""
+    """The offsets, epoch, time and settings for an append. Not frozen, for speed."""
 
     config: TopicConfig
     base_offset: int
     leader_epoch: int
     now_ms: int
     may_defer: bool
-    """Whether what takes long may be left to another thread (`LongPreparationError`)."""
+    """Whether long work may be left to another thread, by `LongPreparationError`."""
 
     def __init__(
         self,
@@ -68,13 +68,14 @@ def records_of(batch: Batch, config: TopicConfig) -> Iterator[Record]:
     try:
         yield from read_records(batch, limit=unpacked_limit(batch, config))
     except InvalidBatchError as error:
-        # As Kafka's: a producer sends again what was damaged on its way, which this was not.
+        # As in Kafka: a producer retries after CORRUPT_MESSAGE, but here the CRC was right, so a
+        # retry would not help.
         code = ErrorCode.INVALID_RECORD if batch.magic == 2 else ErrorCode.CORRUPT_MESSAGE
         raise ApiError(code, f"Damaged records: {error}.") from error
 
 
 def unpacked_limit(batch: Batch, config: TopicConfig) -> int:
-    """What the records of a batch may unpack to."""
+    """The size in bytes to which the records of a batch may be decompressed."""
     return limit_of(
         batch.size, config.ottla_decompressed_max_bytes, config.ottla_decompressed_max_ratio
     )
@@ -87,14 +88,15 @@ def is_writable(records: Buffer) -> bool:
 
 
 def recompress(batches: list[Batch], target: AppendTarget) -> Buffer:
-    """v2 batches in the topic's codec, each by itself; what is in it already stays."""
+    """Rewrites each v2 batch in the topic's codec; raises `ApiError`."""
     return _limited(bytearray().join(_as_record_batch([one], target) for one in batches), target)
 
 
 def convert(records: Buffer, batches: list[Batch], target: AppendTarget) -> Buffer:
-    """Converts a set that arrives in an old format, or goes into a log of an old format.
+    """Converts a message set that is in an old format, or for a log in an old format.
 
-    An old format is complete with offsets and times; v2 batches are still to be stamped.
+    Results in an old format have their offsets and times; v2 batches must still be stamped. Raises
+    `ApiError`.
     """
     magic = target.config.magic
     if batches[0].magic < 2:
@@ -119,7 +121,7 @@ def convert(records: Buffer, batches: list[Batch], target: AppendTarget) -> Buff
 
 
 def _check_messages(batches: list[Batch], config: TopicConfig) -> None:
-    """What Kafka looks for in every message of an old set."""
+    """Checks that wrappers only hold messages of their own format, as Kafka does."""
     for batch in batches:
         assert isinstance(batch, LegacyBatch)
         if batch.compression is Compression.NONE:
@@ -136,11 +138,9 @@ def _check_messages(batches: list[Batch], config: TopicConfig) -> None:
 
 
 def _may_stay(batches: list[Batch], target: AppendTarget) -> bool:
-    """Whether the messages can be kept as they came, but for offsets and times.
-
-    A v0 wrapper never can, since the offsets inside are absolute; of v1's some clients do not count
-    from 0 inside. Reading them all also finds what is no message.
-    """
+    """Whether only offsets and times of the messages must be patched."""
+    # Not in a v0 wrapper, whose inner offsets are absolute, nor in a v1 wrapper whose inner
+    # offsets do not count from 0, as some clients send. Reading all records also validates them.
     counts_from_0 = True
     for batch in batches:
         assert isinstance(batch, LegacyBatch)
@@ -161,7 +161,7 @@ def _messages(batch: LegacyBatch, config: TopicConfig) -> Iterable[LegacyBatch]:
 
 
 def _patch(batches: list[Batch], target: AppendTarget) -> None:
-    """Gives entries their offsets, and v1 its times: a wrapper's is the largest inside."""
+    """Patches offsets, and the time of v1 entries; a wrapper has the largest of its messages."""
     next_offset = target.base_offset
     append_time_ms = _append_time_ms(target)
     for batch in batches:
@@ -182,7 +182,7 @@ def _message_set_builder(
     if compression is Compression.ZSTD:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Message format v{target.config.magic} has no zstd.",
+            f"Message format v{target.config.magic} does not support zstd.",
         )
     return MessageSetBuilder(
         base_offset,
@@ -198,13 +198,13 @@ def _add_messages(builder: MessageSetBuilder, batch: Batch, config: TopicConfig)
         if record.headers:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-                f"Message format v{builder.magic} has no record headers.",
+                f"Message format v{builder.magic} does not support record headers.",
             )
         builder.append(record.key, record.value, record.timestamp_ms)
 
 
 def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
-    """One v2 batch with the records of all."""
+    """Builds one v2 batch from the records of all batches."""
     first, config = batches[0], target.config
     compression = _compression(batches, config)
     builder = RecordBatchBuilder(
@@ -223,7 +223,7 @@ def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
             elif not -INT64_MAX - 1 <= record.timestamp_ms - first_ms <= INT64_MAX:
                 raise ApiError(
                     ErrorCode.INVALID_TIMESTAMP,
-                    f"The timestamps {first_ms} and {record.timestamp_ms} lie too far apart for "
+                    f"The timestamps {first_ms} and {record.timestamp_ms} are too far apart for "
                     "one batch.",
                 )
             builder.append(record.key, record.value, record.timestamp_ms, record.headers)
@@ -231,7 +231,7 @@ def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
 
 
 def _limited(records: Buffer, target: AppendTarget) -> Buffer:
-    """Checks the size limits again, now for the rewritten batches."""
+    """Checks the size limits again for rewritten batches; raises `ApiError`."""
     config = target.config
     for batch in iter_batches(records):
         if batch.size > config.max_message_bytes:
@@ -249,7 +249,7 @@ def too_large(batch: Batch, config: TopicConfig) -> ApiError:
 
 
 def check_total(size: int, config: TopicConfig) -> None:
-    """Raises `ApiError` for a set that no segment would hold."""
+    """Raises `ApiError` for a message set that is larger than a segment."""
     if size > config.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -262,14 +262,14 @@ def _append_time_ms(target: AppendTarget) -> int | None:
 
 
 def _compression(batches: list[Batch], config: TopicConfig) -> Compression:
-    """The topic's codec, or else what its producer took: that of the last wrapper of a set."""
+    """The topic's codec, or that of the last compressed batch of the producer."""
     taken = [one.compression for one in batches if one.compression is not Compression.NONE]
     default = taken[-1] if taken else Compression.NONE
     return TARGET_COMPRESSION.get(config.compression_type, default)
 
 
 def _level(compression: Compression, config: TopicConfig) -> int | None:
-    """The topic's level, where the topic and not the producer names the codec."""
+    """The topic's compression level; `None` for the default, or if the producer sets the codec."""
     if config.compression_type == "producer":
         return None
     match compression:

@@ -1,9 +1,9 @@
 """A deleted segment: its files are renamed to `.deleted` at once, and removed after a delay.
 
-The wait (`file.delete.delay.ms`) lets readers finish that have the log's file open, in this process
-(an answer that is being sent from it) and in others. A crash leaves `.deleted` files, which the
-next start removes; between two renames of one segment it leaves indexes without a log, which the
-next start removes too. Kafka's counterpart: `LocalLog.deleteSegmentFiles`.
+The delay (`file.delete.delay.ms`) lets readers finish that have the log file open, such as a
+response that is being sent from it. A crash leaves `.deleted` files or, between two renames,
+indexes without a log; the next start removes both. Kafka's counterpart:
+`LocalLog.deleteSegmentFiles`.
 """
 
 from ottla.base.files import FileSystem, remove_if_present
@@ -11,22 +11,22 @@ from ottla.storage.files.filenames import FileKind, FileSuffix
 from ottla.storage.segment.segment import Segment
 
 DELETED = FileSuffix.DELETED.value
-# The last one few segments have.
+# The transaction index is last, as few segments have one.
 INDEX_ENDINGS = tuple(
     kind.value for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 )
 
 
 class DeletedSegment:
-    """A segment that has left its log; its log file is still open."""
+    """A segment that was removed from its log; its log file stays open until `close`."""
 
     __slots__ = ("_file_system", "_segment", "paths")
 
     def __init__(self, file_system: FileSystem, segment: Segment, snapshot: str | None) -> None:
-        """Renames the files, the log first: what is left then is never read.
+        """Renames the files, the log first: indexes without a log are never read.
 
-        `snapshot` is the producer snapshot of the segment's start, if there is one. The caller
-        makes the renames durable. Raises `OSError`.
+        `snapshot` is the path of the producer snapshot at the segment's start, if there is one. The
+        caller makes the renames durable. Raises `OSError`.
         """
         self._file_system = file_system
         self._segment = segment
@@ -51,14 +51,11 @@ class DeletedSegment:
         return self.paths[0]
 
     def remove(self) -> None:
-        """Removes the files, whose readers keep what they have open; raises `OSError`.
-
-        What is gone already, perhaps with its directory, needs no removal.
-        """
+        """Removes the files that still exist; raises `OSError`. Open descriptors stay valid."""
         self.close()
         for path in self.paths:
             remove_if_present(self._file_system, path)
 
     def close(self) -> None:
-        """Closes the log's file; the names stay for the next start to remove."""
+        """Closes the log file; the next start removes the `.deleted` files."""
         self._segment.log.close()

@@ -1,8 +1,8 @@
-"""Leader epochs out of the batches: as they are appended, and where their file lacks them.
+"""Takes leader epochs from batches: on append, and in recovery if their file lacks them.
 
-A crash can leave the file older than the log's start or without entries that the log still has: it
-is cut at the front before the new start is on the disk. Kafka's counterpart is the part of
-`LogSegment.recover` that fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
+The file is truncated at the front before a new log start is durable, so a crash can leave it
+without epochs that the log still has. Kafka's counterpart is the part of `LogSegment.recover` that
+fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
 """
 
 import logging
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 
 def read_epochs(file_system: FileSystem, path: str) -> LeaderEpochs:
-    """What the file says; nothing of a damaged one, since the log says it too.
+    """The epochs in the file; none if it is damaged, as they are rebuilt from the log.
 
-    Kafka takes the whole directory offline.
+    Kafka takes the whole directory offline then.
     """
     try:
         return LeaderEpochs.read(file_system, path)
@@ -36,11 +36,11 @@ def read_epochs(file_system: FileSystem, path: str) -> LeaderEpochs:
 def check_epochs(
     epochs: LeaderEpochs, segments: Segments, *, start_offset: int, end_offset: int
 ) -> None:
-    """Holds each epoch's first offset, and the batches at the segments' edges, against each other.
+    """Compares the epochs with the batches at the start of each epoch and of each segment.
 
-    Where they differ, all headers are read. A single batch that differs from the file is what is
-    wrong, and is refused when it is read (`header_check`); otherwise the file is rebuilt. Kafka
-    believes the file.
+    If any differs, all headers are read. If then a single batch differs from the file, that batch
+    is damaged, and reads of it are refused (`header_check`); if more differ, the file is rebuilt.
+    Kafka does not check the file.
     """
     if all(_agrees(epochs, batch) for batch in _batches_at_edges(epochs, segments, start_offset)):
         return
@@ -52,17 +52,17 @@ def check_epochs(
         wrong = [batch for batch in batches if not _agrees(epochs, batch)]
     for batch in wrong:
         segment = segments.from_offset(batch.base_offset)[0]
-        # Even where recovery has looked at all else.
+        # So that `header_check` checks the batch even after recovery has checked the segment.
         segment.forget_checks(size=segment.log.size)
         logger.error(
-            "%s: offset %d has leader epoch %d, but %s says %s; its batch is not served",
+            "%s: offset %d has leader epoch %d, but %s has %s; its batch is not served",
             segment.log.path, batch.base_offset, batch.partition_leader_epoch,
             epochs.path, epochs.epoch_for_offset(batch.base_offset),
         )  # fmt: skip
 
 
 def _agrees(epochs: LeaderEpochs, batch: Batch) -> bool:
-    """Of offsets before the first entry nothing is known."""
+    """Whether a batch has the epoch of the file; true before the first entry."""
     epoch = batch.partition_leader_epoch
     if batch.magic < 2:
         return True
@@ -76,7 +76,7 @@ def _agrees(epochs: LeaderEpochs, batch: Batch) -> bool:
 def _batches_at_edges(
     epochs: LeaderEpochs, segments: Segments, start_offset: int
 ) -> Iterator[Batch]:
-    """The first batch of each segment, the log's last, and those on both sides of a new epoch."""
+    """The first batch of each segment, the last batch, and the two batches at each new epoch."""
     for segment in segments.values:
         first = scan.header_at(segment.log, 0)
         if first is not None and first.last_offset >= start_offset:
@@ -96,16 +96,17 @@ def _batches_at_edges(
 
 @dataclass(slots=True)
 class _Run:
-    """Batches of one epoch, one after the other."""
+    """Consecutive batches of one epoch."""
 
     entry: EpochEntry
     batch_count: int = 1
 
 
 def epochs_of(batches: Iterable[Batch]) -> list[EpochEntry]:
-    """The epochs that batches say.
+    """The epochs of batches, without those that only a damaged batch can have.
 
-    One between two of another epoch, or before one of an earlier, is not believed.
+    The epoch of a single batch is dropped if the next epoch is not larger. An epoch that is not
+    larger than the one before is dropped too.
     """
     runs: list[_Run] = []
     for batch in batches:
@@ -125,10 +126,10 @@ def epochs_of(batches: Iterable[Batch]) -> list[EpochEntry]:
 
 
 def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
-    """Notes the epochs of batches that are appended.
+    """Records the epochs of appended batches.
 
-    As in Kafka one of an old format, which has none, makes all be forgotten: what comes before says
-    nothing of what is there now.
+    As in Kafka, a batch of an old format, which has no epoch, clears all epochs: those before it
+    say nothing about later offsets.
     """
     latest = epochs.latest_epoch
     for batch in batches:
@@ -143,10 +144,10 @@ def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
 
 
 class StoredEpochs:
-    """Takes the epochs of a segment's stored batches that the file does not know.
+    """Adds the epochs of a segment's stored batches that the file lacks.
 
-    `following` is the batch after the segment. Kafka may have lost entries; `is_complete` where
-    only this module has written: each is then on the disk before its first batch is.
+    `following` is the first batch after the segment. `is_complete` says that only Ottla has written
+    the file: each entry was then durable before the first batch of its epoch.
     """
 
     def __init__(self, epochs: LeaderEpochs, following: Batch | None, *, is_complete: bool) -> None:
@@ -163,16 +164,17 @@ class StoredEpochs:
             return
         if latest is not None:
             logger.warning(
-                "%s: offset %d has leader epoch %d, which %s does not know; it is added",
+                "%s: offset %d has leader epoch %d, which %s lacks; it is added",
                 path, batch.base_offset, epoch, LEADER_EPOCHS,
             )  # fmt: skip
         self._epochs.assign(epoch, batch.base_offset)
 
     def _has_changed(self, batch: RecordBatch) -> bool:
-        """Whether it is the batch that is wrong: no sound batch after one has a lower epoch.
+        """Whether the batch's epoch is damaged, rather than missing from the file.
 
-        Nor does a later epoch than that of the file begin with the very last batch, unless the
-        file's own last one does: then it may be the file that is wrong.
+        It is damaged if the next sound batch has a lower epoch. In the last batch, an epoch that a
+        complete file lacks is damaged too, unless the file's last epoch begins at that batch: then
+        the file may be damaged.
         """
         after = _next_sound(batch, self._following)
         if after is not None:
@@ -196,9 +198,9 @@ def _next_sound(batch: RecordBatch, following: Batch | None) -> Batch | None:
 def complete_epochs(
     epochs: LeaderEpochs, segments: Segments, *, start_offset: int, end_offset: int
 ) -> None:
-    """Adds the epochs of the batches from the log's start to the first known epoch.
+    """Adds the epochs of the batches between the log's start and the first known epoch.
 
-    Costs one look at the batch before that epoch: in the old formats batches have none.
+    Only the batch before that epoch is read if it is of an old format, which has no epochs.
     """
     known = epochs.entries
     unknown_until = min(known[0].start_offset, end_offset) if known else end_offset
@@ -214,7 +216,7 @@ def _has_epoch(segments: Segments, offset: int) -> bool:
 
 
 def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator[Batch]:
-    """The headers of the batches that reach into a range of offsets."""
+    """The headers of the batches that overlap with a range of offsets, up to the first damage."""
     for segment in segments.from_offset(start_offset):
         if segment.base_offset >= end_offset:
             return
@@ -224,8 +226,8 @@ def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator
             ):
                 if header.last_offset >= start_offset:
                     yield header
-                # Asked of the last offset: the first one of an old wrapper is not in its header.
+                # By the last offset, as an old wrapper's header does not have its first offset.
                 if header.last_offset >= end_offset - 1:
                     return
         except CorruptionError as error:
-            logger.warning("%s; the leader epochs after it are not known", error)
+            logger.warning("%s; the leader epochs after it are unknown", error)

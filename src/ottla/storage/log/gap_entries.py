@@ -1,8 +1,8 @@
-"""Index entries for offsets that lie in a gap between a segment's batches.
+"""Logs index entries for offsets in a gap between a segment's batches.
 
-No entry names an offset that compaction took out with its batch. Where one does, either a batch's
-base offset has changed on the disk, which no checksum covers, or the entry has. Nothing can show
-which; so nothing is refused or rebuilt, but it is named. Kafka does not look.
+Compaction leaves no index entries for offsets that it removed. If there is one, either a batch's
+base offset, which no checksum covers, or the entry is damaged. Nothing shows which, so nothing is
+refused or rebuilt. Kafka does not check.
 """
 
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class GapEntries:
-    """For one walk over a segment, which asks of its gaps in ascending order."""
+    """The check for one walk over a segment, called for its gaps in ascending order."""
 
     __slots__ = ("_cursors", "_segment")
 
@@ -28,28 +28,28 @@ class GapEntries:
         self._segment = segment
         self._cursors: list[_Cursor] | None = None
 
-    def name_those(self, first_offset: int, next_offset: int, position: int) -> None:
-        """Names an entry for an offset of a gap, before the batch at a position."""
+    def check_gap(self, first_offset: int, next_offset: int, position: int) -> None:
+        """Logs the first entry for an offset of a gap that ends before the batch at `position`."""
         segment = self._segment
         if segment.trust is Trust.OURS:
-            # Indexes that were made from the log say what it says.
+            # Indexes that were built from the log agree with it.
             return
         if self._cursors is None:
             indexes = segment.offset_index, segment.time_index
             self._cursors = [_Cursor(index, first_offset) for index in indexes]
         for cursor in self._cursors:
-            offset = cursor.first_behind(first_offset)
+            offset = cursor.first_from(first_offset)
             if offset is not None and offset < next_offset:
                 logger.error(
                     "%s at byte %d: offsets %d to %d are missing, but %s has an entry for %d; "
-                    "one of the two has changed on the disk",
+                    "one of the two is damaged",
                     segment.log.path, position, first_offset, next_offset - 1,
                     cursor.path, offset,
                 )  # fmt: skip
 
 
 class _Cursor:
-    """Goes over the offsets of an index, from the first that lies at an offset or after it."""
+    """A position in an index that only moves forward."""
 
     __slots__ = ("_column", "_index", "_number")
 
@@ -62,7 +62,8 @@ class _Cursor:
     def path(self) -> str:
         return self._index.path
 
-    def first_behind(self, offset: int) -> int | None:
+    def first_from(self, offset: int) -> int | None:
+        """The first indexed offset at or after `offset`."""
         while self._number < self._index.entry_count:
             found = self._offset(self._number)
             if found >= offset:

@@ -1,10 +1,10 @@
-"""Checks that the headers of stored batches follow each other, before the batches are read.
+"""Checks that the headers of stored batches are consistent, before the batches are read.
 
-No checksum covers a batch's base offset, length, leader epoch and magic. But offsets ascend,
-batches fill their file, and the epochs are in a file of their own: so a header that changed on the
-disk contradicts its neighbours. What a process has found in a segment it looks at once, read by
-read, and only as far as it reads; what it has written or recovered itself it need not look at.
-Kafka serves such batches as they are. docs/durability.md lists what cannot be detected.
+The CRC of a batch does not cover its base offset, length, leader epoch and magic. But offsets
+ascend, batches fill their file, and the epochs are also in a file of their own, so a damaged header
+contradicts its neighbours. Each batch that this process has found on the disk is checked once, when
+it is first read; batches that it has written or recovered are not checked. Kafka serves such
+batches unchecked. docs/durability.md lists what cannot be detected.
 """
 
 import logging
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place that a header states for its batch."""
+    """The position, offsets and epoch in the header of a batch."""
 
     position: int
     size: int
     base_offset: int
     last_offset: int
     epoch: int | None
-    """`None` in the formats that have none."""
+    """`None` in the old formats, which have no epochs."""
 
     @property
     def end(self) -> int:
@@ -56,9 +56,10 @@ class HeaderCheck:
     def sound_part(
         self, found: FileSlice | None, segment: Segment, offset: int
     ) -> FileSlice | None:
-        """What was found for an offset, up to the first header that cannot be.
+        """The slice found for an offset, cut before the first damaged header.
 
-        Raises `CorruptionError` when that is the very first.
+        Raises `CorruptionError` if the first header is damaged, or if damage may be the reason why
+        nothing was found.
         """
         unchecked = segment.unchecked_size
         position, size = (found.position, found.size) if found else (unchecked, 0)
@@ -69,7 +70,7 @@ class HeaderCheck:
         if known is not None and known >= end:
             return found
         if known is None:
-            # Damage may be the reason why nothing was found.
+            # If nothing was found, the whole search range is checked for the damage that caused it.
             start = _start_before(segment, offset)
             wanted = start if found is None else position
         else:
@@ -88,20 +89,20 @@ class HeaderCheck:
             return found
         if found is None or walk.sound_end <= position:
             raise error
-        logger.error("%s; what lies before it can be read", error)
+        logger.error("%s; batches before it are served", error)
         return _cut(found, walk.sound_end)
 
     def check(self, segment: Segment, offset: int, position: int, end: int) -> None:
-        """Raises `CorruptionError` unless all batches between two positions can be where they are.
+        """Raises `CorruptionError` if a header between two positions is damaged.
 
-        `position` is where a search for `offset` begins.
+        A search for `offset` begins at `position`.
         """
         if not segment.unchecked_size:
             return
         log = segment.log
         found = self.sound_part(log.slice(position, end - position), segment, offset)
         if found is not None and found.size < end - position:
-            # Again, of what could not be read.
+            # The check of the part that was cut off raises its error.
             self.sound_part(log.slice(position + found.size, 1), segment, offset)
 
     def _limit_of(self, segment: Segment) -> int:
@@ -116,7 +117,7 @@ class HeaderCheck:
 
 
 def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:
-    """Remembers what was found sound up to `end`; returns what is wrong before it."""
+    """Runs a walk up to `end` and records the checked range; returns the error that ended it."""
     segment = walk.segment
     error: CorruptionError | None = None
     try:
@@ -137,10 +138,9 @@ def _cut(found: FileSlice | None, end: int) -> FileSlice | None:
 
 
 def checked_end(segment: Segment, known_end: int | None) -> int:
-    """The offset after a segment's last batch, once what follows its last index entry is compared
-    with its neighbours, and with the end that a clean stop has recorded.
+    """The offset after a segment's last batch, with the batches after the last index entry checked.
 
-    Raises `CorruptionError`.
+    `known_end` is the end recorded at a clean shutdown, if any. Raises `CorruptionError`.
     """
     size = segment.log.written_size
     if size == 0:
@@ -155,25 +155,25 @@ def checked_end(segment: Segment, known_end: int | None) -> int:
     if known_end is not None and end != known_end:
         if walk.gap and end - walk.gap == known_end:
             raise walk.error(last, f"the log ended at offset {known_end}")
-        # One of the two is wrong; the batch has a checksum.
+        # Either the batch or the recorded end is damaged; the batch's CRC decides.
         scan.sound_batch(segment.log, last.position)
     return end
 
 
 def _start_before(segment: Segment, offset: int) -> int:
-    """The position of a batch before the one from which a search for an offset begins.
+    """The position of a batch before the one at which a search for an offset begins.
 
-    Only the batch before shows whether a batch is where it says.
+    A batch's base offset can only be checked against the batch before it.
     """
     found = scan.header_at(segment.log, start) if (start := segment.search_start(offset)) else None
     return 0 if found is None else segment.search_start(found.last_offset - 1)
 
 
 class Walk:
-    """From header to header of a segment: `sound_start` and `sound_end` bound what is sound.
+    """Checks the headers of a segment one by one; `sound_start` and `sound_end` bound the result.
 
-    Where it begins, unless that is the segment's start or was known before, nothing shows
-    whether the first batch is where it belongs: only those after it are checked.
+    The first batch of the walk has no batch before it to compare with. It is not counted as
+    checked, unless it is the segment's first or was checked earlier (`is_known`).
     """
 
     def __init__(
@@ -189,18 +189,18 @@ class Walk:
         self.gap = 0
         self._follows = False
         self.is_known = is_known
-        # Before the first byte there is nothing to contradict it.
+        # -1 also includes position 0: the segment's first batch has none before it.
         self.sound_start = start if start else -1
         self.sound_end = start
         self._gap_entries = GapEntries(segment)
         self.offset = MAX_OFFSET
-        """What is searched for: one that is skipped may have held it."""
+        """The offset that is searched for; a damaged batch before `wanted` may hold it."""
         self._passed: CorruptionError | None = None
 
     def run(self, wanted: int, end: int) -> None:
-        """Looks at the batches that begin before `end`, and at one more after them.
+        """Checks the batches that begin before position `end`, and one more.
 
-        Raises `CorruptionError` where one at `wanted` or after it cannot be.
+        Raises `CorruptionError` for a damaged header at or after position `wanted`.
         """
         try:
             for place in places(self._log, self._start):
@@ -209,13 +209,14 @@ class Walk:
                     return
         except CorruptionError:
             if self._follows and self.before is not None:
-                # It lies where it should, but where it ends only its checksum can show.
+                # The last batch begins where it should, and its CRC shows whether its length is
+                # right.
                 scan.sound_batch(self._log, self.before.position)
                 self.sound_end = self.before.end
             raise
         last = self.before
         if last is not None and last.last_offset + 1 < self._limit:
-            self._gap_entries.name_those(last.last_offset + 1, self._limit, last.end)
+            self._gap_entries.check_gap(last.last_offset + 1, self._limit, last.end)
         self.sound_end = self._log.written_size
 
     def _take(self, place: Place, wanted: int) -> None:
@@ -228,7 +229,7 @@ class Walk:
             self.gap = place.base_offset - self._base_offset if is_first else 0
             self._follows = is_first and self.gap == 0
             if self.gap:
-                self._gap_entries.name_those(self._base_offset, place.base_offset, place.position)
+                self._gap_entries.check_gap(self._base_offset, place.base_offset, place.position)
             if not is_first and not self.is_known:
                 self.sound_start = place.end
         elif place.base_offset > before.last_offset:
@@ -236,13 +237,13 @@ class Walk:
             self._follows = self.gap == 0
             self._passed = None
             if self.gap:
-                # Most batches follow each other: for them not even the indexes are opened.
-                self._gap_entries.name_those(
+                # Only here, so that the indexes are not opened for segments without gaps.
+                self._gap_entries.check_gap(
                     before.last_offset + 1, place.base_offset, place.position
                 )
             self.sound_end = place.position
         else:
-            error = self.error(place, f"offset {before.last_offset} lies before it")
+            error = self.error(place, f"it follows offset {before.last_offset}")
             if place.position >= wanted:
                 raise error
             self._passed = error
@@ -251,7 +252,7 @@ class Walk:
         if place.epoch is not None and not self._epochs.agree(place):
             if place.position >= wanted:
                 self.before = None
-                reason = f"{self._epochs.path} has another leader epoch than {place.epoch} for them"
+                reason = f"its leader epoch {place.epoch} contradicts {self._epochs.path}"
                 raise self.error(place, reason)
             self.sound_start = self.sound_end = place.end
         self.before = place
@@ -270,7 +271,7 @@ class Walk:
 
 
 class EpochRanges:
-    """Whether batches have the epochs that their log's file gives to their offsets."""
+    """Compares the epochs of batches with the log's leader epoch file; true without a file."""
 
     __slots__ = ("_epoch", "_epochs", "_from", "_until")
 
@@ -287,26 +288,27 @@ class EpochRanges:
         if self._epochs is None:
             return True
         if place.base_offset < self._from or place.last_offset >= self._until:
-            # By its end: a log may start in the middle of a batch, and its first epoch does too.
+            # By its last offset: the log, and so its first epoch, may start inside a batch.
             self._epoch, self._from, self._until = self._epochs.range_of(place.last_offset)
             if place.base_offset < self._from and self._epochs.earliest_epoch != self._epoch:
                 return False
-        # Nothing is known of what lies before the first entry.
+        # Epochs of offsets before the first entry are unknown.
         return self._epoch is None or place.epoch == self._epoch
 
 
 def places(log: LogFile, position: int) -> Iterator[Place]:
-    """Where the headers say that the batches from `position` are, to the end of the file.
+    """The places of the batches from `position` to the end of the file, by their headers.
 
-    Raises `CorruptionError` for what is no header of a batch that ends within the file.
+    Raises `CorruptionError` for an invalid header, or a batch that ends after the file.
     """
     for found, header in scan.headers(log, position, allow_torn_tail=False):
         yield _place_of(log, found, header)
 
 
 def _place_of(log: LogFile, position: int, header: Batch) -> Place:
-    """An old batch is read whole: its checksum covers the magic, which alone distinguishes it from
-    a new one, and the first offset may be packed."""
+    """The place of one batch; raises `CorruptionError`."""
+    # A batch of an old format is read whole: its CRC covers the magic, which alone distinguishes
+    # it from v2, and its first offset may be compressed.
     if header.magic >= 2:
         first, epoch = header.base_offset, header.partition_leader_epoch
         return Place(position, header.size, first, header.last_offset, epoch)

@@ -1,12 +1,12 @@
-"""Which leader epoch begins at which offset of a partition. Format: docs/format/leader-epochs.md
+"""The start offset of each leader epoch of a partition.
 
-Followers and consumers ask it where an epoch ended, to find where their log left the leader's
-(KIP-101, KIP-279). Every change is on the disk before the call returns, but for an epoch that has
-no batch yet (`begin`), so that no batch of an epoch is ever in the log without the epoch's entry.
-A crash leaves the old file or the new one, whole; either may name epochs beyond the log's end or
-before its start, which recovery truncates away. Kafka's counterparts: `LeaderEpochFileCache`,
-`LeaderEpochCheckpointFile`. Kafka writes truncations later, from another thread; they are rare
-enough here to be written at once.
+Format page: docs/format/leader-epochs.md. Followers and consumers ask for the end of an epoch, to
+find where their log diverged from the leader's (KIP-101, KIP-279). Every change is durable before
+the call returns, except for an epoch without batches (`begin`), so the log never has a batch whose
+epoch has no entry. A crash leaves the complete old or new file; either may have epochs after the
+log's end or before its start, which recovery truncates. Kafka's counterparts:
+`LeaderEpochFileCache`, `LeaderEpochCheckpointFile`. Kafka writes truncations later, in another
+thread; here they are rare enough to be written at once.
 """
 
 from bisect import bisect_left, bisect_right
@@ -35,11 +35,11 @@ class LeaderEpochs:
     def __init__(
         self, file_system: FileSystem, path: str, entries: Iterable[EpochEntry] = ()
     ) -> None:
-        """Takes the entries as they are in the file, or will be at the next change."""
+        """Takes entries that are in the file, or are written with the next change."""
         self._file_system = file_system
         self._path = path
         self.is_ahead = False
-        """The last epoch has no batch, and is not in the file."""
+        """Whether the last epoch has no batch, and is not in the file."""
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
         for entry in entries:
@@ -47,9 +47,9 @@ class LeaderEpochs:
 
     @classmethod
     def read(cls, file_system: FileSystem, path: str) -> "LeaderEpochs":
-        """What the file holds; nothing when it is missing or empty. Raises `CorruptionError`.
+        """Reads the file; a missing or empty file has no epochs. Raises `CorruptionError`.
 
-        Also where an entry does not ascend; in Kafka it puts the ones before it out.
+        Entries out of order are an error; in Kafka such an entry replaces the ones before it.
         """
         try:
             content = read_file(file_system, path)
@@ -78,7 +78,7 @@ class LeaderEpochs:
 
     @property
     def earliest_start_offset(self) -> int | None:
-        """Where the log starts by its epochs, or would, were it not for lost files."""
+        """The first offset with a known epoch, which is the log start unless files are lost."""
         return self._start_offsets[0] if self._start_offsets else None
 
     @property
@@ -86,10 +86,10 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Notes that a batch of an epoch begins at an offset; returns whether that was new.
+        """Records that a batch of an epoch begins at an offset; returns whether the epoch is new.
 
-        Called for every batch, so the common case is one comparison. Entries that the new one
-        contradicts go: they are of a history that this log has left.
+        Called for every batch, so the common case is one comparison. Entries that contradict the
+        new one are removed: they are from a log history that was truncated.
         """
         changed = self._assign(epoch, start_offset)
         if changed or self.is_ahead:
@@ -97,15 +97,15 @@ class LeaderEpochs:
         return changed
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """As `assign` for an epoch that has no batch yet: the first one has it written.
+        """As `assign` for an epoch without batches; it is written with the first batch.
 
-        A broker that takes over a thousand partitions need not sync a thousand files before it
-        leads them. What a crash forgets is an epoch in which nothing was written.
+        So a broker that takes over a thousand partitions does not sync a thousand files first. A
+        crash only loses an epoch in which nothing was written.
         """
         self.is_ahead |= self._assign(epoch, start_offset)
 
     def assign_all(self, entries: Iterable[EpochEntry]) -> None:
-        """As `assign` for each, with one write."""
+        """As `assign` for each entry, with one write."""
         changes = [self._assign(entry.epoch, entry.start_offset) for entry in entries]
         if any(changes):
             self._write()
@@ -119,10 +119,11 @@ class LeaderEpochs:
         self._write()
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
-        """The largest epoch up to the one asked for, and the offset at which it ended.
+        """The largest known epoch up to `epoch`, and its end offset.
 
-        An epoch before the first known one is answered with itself and the first start offset: its
-        records are gone. `None` is Kafka's (-1, -1): the epoch is later than any known one.
+        For an epoch before the first known one, the result is that epoch and the first start
+        offset, as its records are deleted. `None`, Kafka's (-1, -1), for an epoch later than any
+        known one.
         """
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
@@ -132,12 +133,12 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else epoch, self._start_offsets[index]
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that an offset was written in; `None` before the first known one."""
+        """The epoch in which an offset was written; `None` before the first known epoch."""
         index = bisect_right(self._start_offsets, offset)
         return self._epochs[index - 1] if index else None
 
     def range_of(self, offset: int) -> tuple[int | None, int, int]:
-        """The epoch that an offset was written in, and from where until before where it goes."""
+        """The epoch in which an offset was written, with its start and end offsets."""
         index = bisect_right(self._start_offsets, offset)
         until = self._start_offsets[index] if index < len(self._start_offsets) else 1 << 63
         if index == 0:
@@ -145,16 +146,16 @@ class LeaderEpochs:
         return self._epochs[index - 1], self._start_offsets[index - 1], until
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Removes the epochs that begin at or after an offset, which is the log's new end."""
+        """Removes the epochs that begin at or after the log's new end."""
         index = bisect_left(self._start_offsets, end_offset)
         if index < len(self._epochs):
             del self._epochs[index:], self._start_offsets[index:]
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Removes the epochs that end at or before an offset, which is the log's new start.
+        """Removes the epochs that end at or before the log's new start.
 
-        The epoch that the offset lies in then begins at it.
+        The epoch of the new start begins there afterwards.
         """
         index = bisect_right(self._start_offsets, start_offset) - 1
         if index < 0 or (index == 0 and self._start_offsets[0] == start_offset):
@@ -164,7 +165,7 @@ class LeaderEpochs:
         self._write()
 
     def clear(self) -> None:
-        """Forgets every epoch: of a log that starts again, or that goes back to an old format."""
+        """Removes all epochs, when the log is emptied or goes back to an old message format."""
         self._epochs.clear()
         self._start_offsets.clear()
         self._write()
@@ -205,7 +206,7 @@ def parse_epoch_entry(lines: CheckpointLines, words: list[str]) -> EpochEntry:
 
 
 def start_by_epochs(file_system: FileSystem, directory: str) -> int:
-    """Where the log of a directory starts by its epochs, which are cut before the start moves."""
+    """The log start by the epoch file, which is truncated before the start moves; 0 if unknown."""
     try:
         epochs = LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS))
     except CorruptionError:

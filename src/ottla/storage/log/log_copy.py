@@ -1,11 +1,11 @@
-"""Copying a log, a little at a time, into an empty one that is to take its place.
+"""Copies a log in small steps into an empty one that will replace it.
 
-Batches come over byte for byte with their offsets. What a log knows beside its batches (where it
-starts, its leader epochs, producers whose batches are deleted) comes over in the last moment. A
-crash leaves a log like any other; `LogCopy.resume` cuts off what the source has lost since.
+Batches are copied byte for byte with their offsets. The rest of the log's state (log start, leader
+epochs, producers whose batches are deleted) is copied at the end. A crash leaves an ordinary log;
+`LogCopy.resume` truncates what the source no longer has.
 
-Kafka's counterparts: `ReplicaAlterLogDirsThread`, `LocalLeaderEndPoint`. There producers are known
-in the copy only by the batches that were copied.
+Kafka's counterparts: `ReplicaAlterLogDirsThread`, `LocalLeaderEndPoint`. In Kafka, the copy only
+knows the producers of the copied batches.
 """
 
 from itertools import islice
@@ -18,7 +18,7 @@ MAX_BATCHES = 250
 
 
 def start_of_copy(source: PartitionLog) -> int:
-    """Where the batch begins that holds the log's first offset. Raises `StorageError`."""
+    """The base offset of the batch with the log's first offset. Raises `StorageError`."""
     start = source.log_start_offset
     data = source.reader.read(start, 1, Isolation.HIGH_WATERMARK)
     if data.records is None:
@@ -28,7 +28,7 @@ def start_of_copy(source: PartitionLog) -> int:
 
 
 class LogCopy:
-    """Brings `target` up to `source`. All methods raise `StorageError`."""
+    """Copies `source` to `target`. All methods raise `StorageError`."""
 
     def __init__(self, source: PartitionLog, target: PartitionLog) -> None:
         self.source = source
@@ -37,19 +37,19 @@ class LogCopy:
 
     @property
     def lag(self) -> int:
-        """How many offsets the copy lacks."""
+        """The number of offsets by which the copy is behind."""
         return max(0, self.source.log_end_offset - self.target.log_end_offset)
 
     @property
     def has_more(self) -> bool:
-        """Whether there is something to copy that readers may see."""
+        """Whether there are records below the high watermark to copy."""
         return self.target.log_end_offset < self.source.high_watermark
 
     def resume(self, now_ms: int) -> None:
-        """Makes a copy from before a restart one of what the source is now.
+        """Truncates a copy from before a restart to what the source still has.
 
-        A power failure takes what was not flushed, of each on its own, and the source may have been
-        given other records since in place of what it lost: so this comes before the first append.
+        After a power failure the two may have lost different records. Call this before the source's
+        first append, which may reuse lost offsets.
         """
         if self.target.segments.first.base_offset > start_of_copy(self.source):
             self._restart(now_ms)
@@ -59,8 +59,8 @@ class LogCopy:
     def step(self, max_size: int, now_ms: int) -> int:
         """Copies whole batches of up to `max_size` bytes, at least one; returns their size.
 
-        Of small batches only some are copied, since each costs its time. 0 means that all is copied
-        that readers may see. Raises `ApiError` for a damaged batch.
+        At most MAX_BATCHES are copied, since small batches take time too. Returns 0 once all
+        records below the high watermark are copied. Raises `ApiError` for a damaged batch.
         """
         source, target = self.source, self.target
         if self._cut_count != source.offsets.cut_count or self._is_overtaken():
@@ -71,7 +71,7 @@ class LogCopy:
         limit = min(max_size, target.config.segment_bytes)
         data = source.reader.read(offset, limit, Isolation.HIGH_WATERMARK)
         if data.records is None:
-            # Compaction has taken the records at the source's end.
+            # Compaction has removed the records at the source's end.
             target.writer.skip_to(source.high_watermark, now_ms=now_ms)
             return 0
         with source.health.guarding():
@@ -88,7 +88,7 @@ class LogCopy:
         self.target.maintenance.take_over(self.source)
 
     def _is_overtaken(self) -> bool:
-        """Whether what comes next in the copy is gone from the source."""
+        """Whether the source has deleted records that the copy needs next."""
         end = self.target.log_end_offset
         return end < self.source.log_start_offset and end < start_of_copy(self.source)
 

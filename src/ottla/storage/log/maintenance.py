@@ -1,12 +1,12 @@
 """Operations on a log's files other than appends and reads: flush, truncate, delete, rename, close.
 
-A background flush is an fsync in three steps, so that the slow one needs no lock: plan, carry out,
-finish. The recovery point moves only in the last, after every fsync of the plan has succeeded; a
-crash in between leaves it where it was, and recovery checks more than it had to.
+A background flush has three steps, plan, carry out and finish, so that the slow one needs no lock.
+The recovery point moves only in the last step, after every fsync of the plan has succeeded. After a
+crash in between, recovery checks more than necessary.
 
-A log is cut at its end when it diverged, and at its start when records may go. A crash between two
-steps leaves a log that recovery brings to one end: segments after a cut are removed from the last
-to the first, so what remains is always a prefix.
+A log is truncated at its end when it has diverged, and at its start when records are deleted. At
+its end, segments are removed from the last to the first, so a crash in between always leaves a
+prefix of the log.
 
 Kafka's counterparts: `UnifiedLog.flush`, `truncateTo`, `truncateFullyAndStartAt`,
 `maybeIncrementLogStartOffset`, `deleteSegments`, `renameDir`, `close`.
@@ -34,7 +34,7 @@ from ottla.storage.segment.segment_facts import segment_facts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushPlan:
-    """Files that hold everything from the recovery point up to `until_offset`."""
+    """The files to sync so that everything before `until_offset` is durable."""
 
     owner: "LogMaintenance"
     directory: str
@@ -44,10 +44,10 @@ class FlushPlan:
     paths: tuple[str, ...]
 
     def carry_out(self, file_system: FileSystem) -> None:
-        """Syncs the files; may run beside appends, in another thread. Raises `OSError`.
+        """Syncs the files; may run in another thread during appends. Raises `OSError`.
 
-        Each file is opened again: the log may close or delete its own meanwhile, and what is gone
-        needs no sync.
+        Each file is opened again, as the log may close its own meanwhile. Deleted files are
+        skipped.
         """
         for path in self.paths:
             with contextlib.suppress(FileNotFoundError):
@@ -57,7 +57,7 @@ class FlushPlan:
 
 
 class LogMaintenance:
-    """`on_cut` is called when the log was cut and its recovery point went back."""
+    """`on_cut` is called after a truncation at the log's end, which may move the recovery point."""
 
     def __init__(self, log: LogState, writer: LogWriter, on_cut: Callable[[], None]) -> None:
         self._log = log
@@ -72,22 +72,21 @@ class LogMaintenance:
         self._writer.settings_changed()
         is_flushed = log.offsets.recovery_point >= log.segments.active.base_offset
         if config.is_compacted and not is_flushed and log.health.failure is None:
-            # Recovery will no longer know it by the policy.
+            # Recovery needs it once the policy no longer says that the log had no gaps.
             with log.health.guarding(changes_files=True):
                 log.integrity.record_gap_checkpoint()
 
     # Flushed
 
     def plan_flush(self, until_offset: int) -> FlushPlan | None:
-        """What must be synced for `until_offset` to be safe; `None` when it is already."""
+        """The flush that makes everything before `until_offset` durable; `None` if it is."""
         log = self._log
         recovery_point = log.offsets.recovery_point
         if until_offset <= recovery_point:
             return None
         paths = [
             path
-            # The one of the last flushed record too: if it has been ended since, its indexes
-            # changed.
+            # From the last flushed record's segment: a roll since has changed its indexes.
             for segment in log.segments.from_offset(recovery_point - 1)
             if segment.base_offset < until_offset
             for path in segment.files()
@@ -105,13 +104,13 @@ class LogMaintenance:
     def due_flush(
         self, monotonic_ms: float, *, is_short_of_files: bool = False
     ) -> FlushPlan | None:
-        """The flush that a roll or `flush.ms` has made due, if any.
+        """The flush that a roll or `flush.ms` has made due, or `None`.
 
-        Where too many files are open, whatever was written is due: without it they may not be
+        With `is_short_of_files`, all written records are due, since unsynced files may not be
         closed.
         """
         log = self._log
-        # The log may have been cut since it rolled.
+        # The log may have been truncated since it rolled.
         rolled_until = min(log.rolled_until, log.log_end_offset)
         if rolled_until > log.offsets.recovery_point:
             return self.plan_flush(rolled_until)
@@ -122,28 +121,29 @@ class LogMaintenance:
         return None
 
     def finish_flush(self, plan: FlushPlan, monotonic_ms: float) -> None:
-        """Moves the recovery point, unless the log was cut since: what is there now may be new."""
+        """Moves the recovery point after `plan` was carried out."""
+        # Not if the log was truncated since: other records may have the synced offsets now.
         log = self._log
         if log.offsets.cut_count == plan.cut_count:
             log.offsets.flushed(plan.until_offset)
             active = log.segments.active
             for segment in log.segments.from_offset(plan.flushed_from):
-                # What the active segment has taken since is not on the disk yet.
+                # Later appends to the active segment are not synced.
                 if segment is not active or log.log_end_offset == plan.until_offset:
                     segment.synced()
         log.last_flush_ms = monotonic_ms
 
-    # Cut at its end
+    # Truncation at the end
 
     def truncate_to(self, offset: int, *, now_ms: int) -> bool:
-        """Removes every batch that reaches `offset` or beyond; returns whether there was any.
+        """Removes every batch that ends at `offset` or later; returns whether there was any.
 
         Raises `StorageError`.
         """
         log = self._log
         self._writer.write_out()
         if offset >= log.log_end_offset:
-            # A leader that appended nothing has left its epoch at the end, and no other log has it.
+            # An epoch at the end belongs to a leader without appends; no other replica has it.
             with log.health.guarding(changes_files=True):
                 log.epochs.truncate_from_end(offset)
             return False
@@ -152,11 +152,12 @@ class LogMaintenance:
             return True
         with log.health.guarding(changes_files=True):
             self._remove([one for one in log.segments.values if one.base_offset > offset])
-            # A later segment that came back after a cut one would make one log of two histories.
+            # Before the truncation: a removed segment that a crash brings back must not follow a
+            # truncated one, as it belongs to another history.
             log.sync_directory()
             log.segments.active.truncate_to(offset)
-            # The indexes too: rolled from here, the segment would end below the recovery point,
-            # and nothing would compare with it what a power failure puts back into them.
+            # Also the indexes: if the segment rolls here, it ends before the recovery point, and
+            # recovery would not check the entries that a power failure may bring back.
             log.segments.active.sync()
             end = log.segments.active.next_offset()
             log.epochs.truncate_from_end(end)
@@ -184,7 +185,7 @@ class LogMaintenance:
             log.epochs.clear()
             for snapshot in list(log.snapshots.offsets):
                 log.snapshots.remove(snapshot)
-            # Last, or what is still there of the old log would be taken for the new one's.
+            # After the removal, so that a crash in between leaves no old files in the new log.
             log.segments.add(log.open_segment(offset, now_ms, create=True))
             log.producers.clear(offset)
             log.offsets.restarted(offset)
@@ -192,11 +193,9 @@ class LogMaintenance:
             self._keep_cut()
 
     def _keep_cut(self) -> None:
-        """Makes what was removed stay removed, before anything is written in its place.
-
-        A producer snapshot of the old history would be taken for one of the new, and a recovery
-        point from before the cut would vouch for batches that were never flushed.
-        """
+        """Makes the removals and the recovery point durable, before anything new is appended."""
+        # Otherwise, after a crash, an old producer snapshot would apply to the new history, and
+        # the old recovery point would cover new batches that were never flushed.
         self._log.sync_directory()
         self._on_cut()
 
@@ -206,20 +205,21 @@ class LogMaintenance:
             self._log.segments.remove([segment])
             segment.delete()
 
-    # Cut at its start
+    # Deletion at the start
 
     def delete_records_before(self, offset: int) -> int:
-        """Moves the log's start up to `offset` (-1: the high watermark); returns where it is now.
+        """Moves the log start up to `offset` (-1: the high watermark); returns the log start.
 
-        Readers see it at once; files go when retention comes by. Raises
-        `ApiError(OFFSET_OUT_OF_RANGE)` beyond the high watermark.
+        Readers see it at once; retention deletes the files later. Raises
+        `ApiError(OFFSET_OUT_OF_RANGE)` for an offset after the high watermark.
         """
         log = self._log
         wanted = log.high_watermark if offset == -1 else offset
         if not 0 <= wanted <= log.high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{log.name}: {wanted} lies beyond the high watermark {log.high_watermark}.",
+                f"{log.name}: offset {wanted} is not between 0 and the high watermark "
+                f"{log.high_watermark}.",
             )
         if wanted > log.log_start_offset:
             with log.health.guarding(changes_files=True):
@@ -232,13 +232,13 @@ class LogMaintenance:
     def delete_segments_below_start(
         self, *, max_count: int | None = None, durably: bool = True
     ) -> list[DeletedSegment]:
-        """Takes segments that lie wholly below the log's start out of it, the oldest first.
+        """Removes segments that end at or before the log start from the log, oldest first.
 
-        The log's start must be on the disk already (the caller's checkpoint), or a crash would
-        bring a start back that has no file. Never the active segment. The caller removes the files,
-        later. With `durably=False` the caller has more to delete and the renames are not synced
-        yet: the start stays in the checkpoint until then, and hides what a crash would bring back.
-        Raises `StorageError`.
+        At most `max_count` are removed, and never the active one. The log start must be durable in
+        the caller's checkpoint, or a crash would bring back a start without files. The caller
+        removes the returned files later. With `durably=False`, for a caller that deletes more, the
+        renames are not synced: until they are, the checkpoint keeps the start, and so hides
+        segments that a crash brings back. Raises `StorageError`.
         """
         log = self._log
         with log.health.guarding(changes_files=True):
@@ -248,7 +248,8 @@ class LogMaintenance:
             log.segments.remove_oldest(len(gone))
             log.integrity.removed_before(log.segments.first.base_offset)
             deleted = [self._put_aside(one) for one in gone]
-            # The next checkpoint leaves out a start that the first file's name says.
+            # A checkpoint omits a log start that is the first segment's base offset, but must not
+            # before the renames are synced.
             log.offsets.is_front_unsynced = True
             if durably:
                 log.sync_directory()
@@ -256,40 +257,45 @@ class LogMaintenance:
         return deleted
 
     def _put_aside(self, segment: Segment, *, is_replaced: bool = False) -> DeletedSegment:
-        """The producer snapshot of its start stays where another segment begins there."""
+        """Renames a segment's files to `.deleted`."""
+        # The producer snapshot at its start is kept if the segment that replaces it needs it.
         log = self._log
         snapshot = None if is_replaced else log.snapshots.retire(segment.base_offset)
         return DeletedSegment(log.file_system, segment, snapshot)
 
-    # Compacted; the caller has `guarding` and the order of steps (`compaction/replacement.py`)
+    # Compaction; the caller guards and orders these steps (`compaction/replacement.py`)
 
     def leave_gaps_below(self, replaced: Collection[int]) -> None:
-        """Lets compaction have the segments up to the last of some, all of which are flushed."""
+        """Records that there may be gaps up to the end of the last replaced segment, durably.
+
+        `replaced` are the base offsets of the segments. All of them must be flushed.
+        """
         log = self._log
         end = log.segments.values[log.segments.floor_index(max(replaced)) + 1].base_offset
         assert end <= log.offsets.recovery_point, "an unflushed segment is compacted"
-        # Before there is a gap: a reader that finds one goes by it (`KnownLosses`).
+        # Before there is a gap, as readers take a gap that is not recorded for a loss
+        # (`KnownLosses`).
         log.integrity.open_gaps(end, replaced)
 
     def retire(self, base_offsets: Collection[int], by: Collection[int]) -> list[DeletedSegment]:
-        """Takes segments out of the log; others, which begin at `by`, replace them."""
+        """Removes the segments `base_offsets`, which the segments `by` replace; returns them."""
         log = self._log
         gone = [one for one in log.segments.values if one.base_offset in base_offsets]
         log.segments.remove(gone)
         return [self._put_aside(one, is_replaced=one.base_offset in by) for one in gone]
 
     def adopt(self, base_offset: int, now_ms: int) -> None:
-        """Takes a segment into the log whose files are in its directory under their own names."""
+        """Adds a segment to the log whose files are in its directory under their final names."""
         log = self._log
         segment = log.open_segment(base_offset, now_ms)
         log.segments.add(segment)
         facts = segment_facts(log.file_system, segment.log, segment.transaction_index.path)
         log.integrity.placed(base_offset, facts)
 
-    # Copied, and moved to another directory
+    # Copying, and moving to another directory
 
     def take_over(self, source: LogState) -> None:
-        """Copies the rest of the source's state to a copy that has reached the source's end.
+        """Takes the rest of the state of `source`, whose batches this log has all copied.
 
         Raises `StorageError`.
         """
@@ -313,10 +319,7 @@ class LogMaintenance:
         log.snapshots.take(log.producers)
 
     def renamed(self, directory: str) -> None:
-        """Records that the directory was renamed: what is opened from now on is found there.
-
-        A flush that was planned before counts for nothing, for it looked under the old name.
-        """
+        """Records that the directory was renamed, so that files are opened under the new name."""
         log = self._log
         log.directory = directory
         for segment in log.segments.values:
@@ -330,9 +333,10 @@ class LogMaintenance:
         log.epochs.renamed(join(directory, LEADER_EPOCHS))
         log.snapshots.renamed(directory)
         log.integrity.renamed(directory)
+        # A flush that was planned earlier is void, as it skips files that are not found.
         log.offsets.cut_count += 1
 
-    # Checked for aborts without an entry
+    # Aborts without an index entry
 
     def begin_abort_check(self) -> None:
         log = self._log
@@ -342,7 +346,7 @@ class LogMaintenance:
         self.check_aborts()
 
     def check_aborts(self, *, at_once: bool = False) -> None:
-        """Continues with the walk that finds aborts without an entry, a slice or to the end."""
+        """Continues the scan for aborts without an entry, by one slice or to the end."""
         log = self._log
         check = log.abort_check
         if check is None:
@@ -357,10 +361,10 @@ class LogMaintenance:
                 if check.is_complete:
                     log.integrity.indexed_aborts()
 
-    # Closed
+    # Closing
 
     def close(self) -> None:
-        """Takes a producer snapshot, trims, flushes and closes; for a clean stop.
+        """Takes a producer snapshot, trims, flushes and closes, for a clean shutdown.
 
         Raises `StorageError`.
         """
@@ -371,12 +375,12 @@ class LogMaintenance:
             active = log.segments.active
             active.become_inactive()
             log.integrity.ended(active.base_offset, active.transaction_index.path)
-            # After a clean stop nothing is recovered, so the indexes must be durable as well.
+            # After a clean shutdown nothing is recovered, so the indexes must be durable too.
             self._writer.sync()
             self.abandon()
 
     def let_go_of_files(self) -> None:
-        """Closes what need not be open for now; the next use opens it again."""
+        """Closes files that are not in use; the next use opens them again."""
         for segment in self._log.segments.values:
             segment.let_go_at_once()
 
@@ -387,7 +391,7 @@ class LogMaintenance:
 
 
 def copied_entries(producers: ProducerState) -> list[ProducerEntry]:
-    """Returns copies of the producer entries, for use by another log."""
+    """Copies of the producer entries, for use by another log."""
     return [
         dataclasses.replace(entry, batches=entry.batches.copy())
         for entry in producers.entries.values()

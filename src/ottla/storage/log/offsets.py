@@ -1,4 +1,4 @@
-"""The five offsets of a log, and the order that always holds between them.
+"""The five offsets of a log, and the order that they keep.
 
 Kafka's counterpart: the fields of `UnifiedLog` and `LocalLog`.
 """
@@ -7,10 +7,10 @@ Kafka's counterpart: the fields of `UnifiedLog` and `LocalLog`.
 class LogOffsets:
     """`log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`, always.
 
-    `log_start_offset` is the first offset that readers may ask for, `log_end_offset` the next one
-    to be written, `high_watermark` the end of what consumers may see, and `last_stable_offset` the
-    end of what is decided by transactions. `recovery_point` is the first offset not yet known to
-    be on the disk.
+    `log_start_offset` is the first readable offset and `log_end_offset` the next offset to be
+    written. Consumers read up to `high_watermark`, with `read_committed` up to
+    `last_stable_offset`, where the first undecided transaction begins. `recovery_point` is the
+    first offset that may not be durable.
     """
 
     __slots__ = (
@@ -30,9 +30,9 @@ class LogOffsets:
         self.first_unstable_offset: int | None = None
         self.recovery_point = recovery_point
         self.cut_count = 0
-        """How often the log was cut at its end: what was known of its offsets is void then."""
+        """How often the log was truncated at its end, which makes earlier knowledge of it void."""
         self.is_front_unsynced = False
-        """Whether a crash could bring segments back that have left below the log's start."""
+        """Whether a crash could bring back segments that were deleted before the log start."""
         self.check()
 
     @property
@@ -43,10 +43,8 @@ class LogOffsets:
         return max(unstable, self.log_start_offset)
 
     def check(self) -> None:
-        """Asserts the order; called after every change.
-
-        `last_stable_offset` keeps to it by how it is computed.
-        """
+        """Asserts the order; called after every change."""
+        # `last_stable_offset` is in order by its definition.
         assert 0 <= self.log_start_offset <= self.high_watermark <= self.log_end_offset
 
     def appended(self, log_end_offset: int) -> None:
@@ -54,7 +52,7 @@ class LogOffsets:
         self.log_end_offset = log_end_offset
 
     def move_high_watermark(self, offset: int) -> None:
-        """Forward only; clipped to the log's end."""
+        """Moves the high watermark forward, at most to the log's end; never back."""
         end = self.log_end_offset
         clipped = offset if offset < end else end
         if clipped > self.high_watermark:
@@ -68,12 +66,12 @@ class LogOffsets:
         self.check()
 
     def flushed(self, offset: int) -> None:
-        """Only an fsync that succeeded may call this."""
+        """Moves the recovery point forward; call it only after a successful fsync."""
         assert offset <= self.log_end_offset
         self.recovery_point = max(self.recovery_point, offset)
 
     def truncated(self, log_end_offset: int) -> None:
-        """The log was cut at its end: nothing may point beyond its new end."""
+        """Moves all offsets back to the log's new end after a truncation."""
         self.cut_count += 1
         self.log_end_offset = log_end_offset
         self.high_watermark = min(self.high_watermark, log_end_offset)
@@ -82,7 +80,7 @@ class LogOffsets:
         self.check()
 
     def restarted(self, offset: int) -> None:
-        """The log was emptied and continues at `offset`."""
+        """Sets all offsets after the log was emptied and continues at `offset`."""
         self.cut_count += 1
         self.log_start_offset = self.high_watermark = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)

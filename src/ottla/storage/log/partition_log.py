@@ -1,6 +1,8 @@
-"""One partition's log: its state, and the three classes that work on it. Format pages:
-docs/format/README.md lists the files of a partition. What a crash can leave is described where each
-file is written; `recovery` repairs it. Kafka's counterparts: `UnifiedLog`, `LocalLog`.
+"""One partition's log: its state, and the three classes that work on it.
+
+Format pages: docs/format/README.md lists the files of a partition. The module that writes a file
+describes what a crash can leave of it; `recovery` repairs it. Kafka's counterparts: `UnifiedLog`,
+`LocalLog`.
 """
 
 from collections.abc import Callable
@@ -15,9 +17,10 @@ from ottla.storage.segment.segment_facts import known_losses
 
 
 class PartitionLog(LogState):
-    """`on_cut` is called when the log was cut and its recovery point went back.
+    """An open log with its `reader`, `writer` and `maintenance`.
 
-    With a `high_watermark` the log is replicated: readers see no more until others have it.
+    `on_cut` is called after a truncation at the log's end. With a `high_watermark` the log is
+    replicated: readers see no later records until other replicas have them.
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class PartitionLog(LogState):
         self.writer = LogWriter(self, random_below)
         self.maintenance = LogMaintenance(self, self.writer, on_cut)
         self.is_replicated = high_watermark is not None
-        # A single broker is its own only replica: what was recovered is replicated.
+        # Without other replicas, all recovered records are committed.
         self.writer.move_high_watermark(
             self.log_end_offset if high_watermark is None else high_watermark
         )
@@ -42,5 +45,5 @@ class PartitionLog(LogState):
             self.maintenance.begin_abort_check()
 
     def losses(self, cleaned_until: int) -> KnownLosses:
-        """What is known to be lost of a log that compaction has looked at up to an offset."""
+        """The known lost offsets; the cleaner has compacted the log up to `cleaned_until`."""
         return known_losses(self.integrity.now(), self.segments.values, cleaned_until)

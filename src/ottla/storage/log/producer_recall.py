@@ -1,9 +1,9 @@
-"""The last batches of a producer, looked for in the log when a retry asks for one of them.
+"""Finds a producer's last batches in the log, for a retry after a restart.
 
-A snapshot holds one batch of each producer (Kafka's format), but a client may have five on their
-way when the broker stops. Nothing is read at the start: the first retry that cannot be answered
-walks the headers before the batch that is known, from the newest to the oldest. Kafka asks no log:
-there, replicas that were not restarted remember, and without them such a retry fails.
+A snapshot has one batch of each producer (Kafka's format), but a client may have five in flight
+when the broker stops. Nothing is read at start: the first retry that the snapshot cannot answer
+reads the headers before the known batch, newest first. Kafka does not search the log: replicas that
+were not restarted remember the batches, and without them such a retry fails.
 """
 
 import logging
@@ -25,14 +25,14 @@ from ottla.storage.segment.segments import Segments
 logger = logging.getLogger(__name__)
 
 HEADERS_TO_READ: Final = 1_000
-"""How many batches of all producers may lie between five of one: 1 to 4 ms to walk."""
+"""The most headers of all producers that are read for one retry, in 1 to 4 ms."""
 
 WINDOW_SIZE: Final = 64 * 1024
-"""Bytes of log that are stepped back at once, if no batch is larger."""
+"""Bytes of log in one backward step, unless a batch is larger."""
 
 
 def recall_batches(entry: ProducerEntry, segments: Segments, log_start_offset: int) -> None:
-    """Completes what is remembered of a producer's epoch, up to five batches."""
+    """Adds earlier batches of the producer's epoch to an entry, up to five in all."""
     if not entry.batches:
         return
     oldest = BatchMetadata(*entry.batches[0])
@@ -47,15 +47,15 @@ def recall_batches(entry: ProducerEntry, segments: Segments, log_start_offset: i
             break
     known = list(entry.batches)
     entry.batches.clear()
-    entry.batches.extend([*found, *known])  # It drops the oldest.
+    entry.batches.extend([*found, *known])  # The deque drops the oldest.
 
 
 Window = tuple[Segment, int, int]
-"""Where in a segment to walk, from one position to another."""
+"""A segment, and the start and end position of a walk in it."""
 
 
 def _windows(segments: Segments, offset: int, log_start_offset: int) -> Iterator[Window]:
-    """Yields windows of the log before an offset, the nearest first."""
+    """Windows of the log before an offset, the nearest first."""
     for segment in reversed(segments.values[: segments.floor_index(offset) + 1]):
         found = segment.translate(offset)
         end = found.position if found else segment.log.written_size
@@ -72,7 +72,7 @@ def _windows(segments: Segments, offset: int, log_start_offset: int) -> Iterator
 def _batches_of(
     entry: ProducerEntry, window: Window, before_offset: int
 ) -> tuple[Sequence[Remembered], int]:
-    """The producer's batches of its epoch in a window, and how many batches there were in all."""
+    """The producer's batches of its epoch in a window, and the number of headers read."""
     segment, start, end = window
     own: list[Remembered] = []
     count = 0
@@ -80,7 +80,7 @@ def _batches_of(
         for position, header in scan.headers(segment.log, start, end):
             count += 1
             if count > HEADERS_TO_READ:
-                break  # The index has hardly any entries.
+                break  # The index has so few entries that the window is too large.
             if header.producer_id == entry.producer_id and _is_retried(entry, header):
                 batch = scan.batch_of(segment.log, position)
                 batch.check()
@@ -94,7 +94,7 @@ def _batches_of(
                         )
                     )
     except (CorruptionError, InvalidBatchError) as error:
-        logger.warning("%s: retries of what lies here are not known: %s", segment.log.path, error)
+        logger.warning("%s: retries of batches in it are unknown: %s", segment.log.path, error)
         return own, HEADERS_TO_READ
     return own, count
 

@@ -1,4 +1,4 @@
-"""Producer state out of the log itself: from the newest snapshot, batch by batch.
+"""Rebuilds producer state from the newest snapshot and the batches after it.
 
 Kafka's counterpart: `UnifiedLog.rebuildProducerState` and `LogSegment.updateProducerState`.
 """
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def replay_batch(state: ProducerState, batch: Batch, segment: Segment | None = None) -> None:
-    """Takes one stored batch into the state, and an aborted transaction into a segment's index."""
+    """Adds a stored batch to the state, and an aborted transaction to the segment's index."""
     if batch.producer_id >= 0:
         completed = take_batch(state, batch)
         if completed is not None:
@@ -47,16 +47,15 @@ def rebuild_producers(
     log_start_offset: int,
     until_offset: int,
 ) -> None:
-    """Makes `state` that of `until_offset`; snapshots outside the log are removed.
-
-    Those before the log's start too: their segments are gone or going, so that a later recovery
-    would not have them, and it must come to the same state. (Kafka drops one *at* the start too.)
-    """
+    """Makes `state` the state at `until_offset`; removes snapshots outside the log."""
+    # Snapshots before the log start are deleted with their segments. They are not used here
+    # either, so that a later recovery comes to the same state. Kafka also removes a snapshot at
+    # the log start.
     snapshots.remove_outside(log_start_offset, until_offset)
     snapshots.load_newest(state, log_start_offset=log_start_offset)
     if state.map_end_offset < until_offset:
         for segment in segments.from_offset(state.map_end_offset):
-            # What comes after may be damaged still: recovery goes from the first to the last.
+            # Later segments may still be damaged: recovery handles segments in order.
             if segment.base_offset < until_offset:
                 _replay_segment(state, segment, until_offset)
     state.map_end_offset = max(state.map_end_offset, until_offset)
@@ -73,7 +72,7 @@ def _replay_segment(state: ProducerState, segment: Segment, until_offset: int) -
             position += batch.size
     except InvalidBatchError as error:
         logger.error(
-            "%s at byte %d: %s; what its producers did after it is not known",
+            "%s at byte %d: %s; the state of its producers after it is unknown",
             segment.log.path, position, error,
         )  # fmt: skip
     finally:

@@ -1,8 +1,8 @@
 """The state of a log's producers: sequence numbers, epochs, and open transactions.
 
-Format page: docs/format/producer-snapshot.md. State lives in memory and in `.snapshot` files; a
-crash can leave a snapshot missing, torn or newer than the log, and `recovery` goes back to the
-newest valid one at or below the log's end and replays from there. Kafka's counterparts:
+Format page: docs/format/producer-snapshot.md. The state is kept in memory and in `.snapshot` files.
+A crash can leave a snapshot missing, torn or newer than the log; `recovery` loads the newest valid
+snapshot up to the log's end and replays the log from there. Kafka's counterparts:
 `ProducerStateManager`, `ProducerStateEntry`, `ProducerAppendInfo` (KIP-98, KIP-360).
 """
 
@@ -28,11 +28,11 @@ NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
 BEFORE_START = -math.inf
-"""In `quiet_since_ms`: not heard of since the log was opened."""
+"""In `quiet_since_ms`: no batch since the log was opened."""
 
 
 class AppendOrigin(Enum):
-    """The kind of writer, which decides what is checked (Kafka: `AppendOrigin`)."""
+    """The kind of writer, which decides the checks (Kafka: `AppendOrigin`)."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -40,7 +40,7 @@ class AppendOrigin(Enum):
 
 
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
-"""Looking up an enum's member takes as long as all that is asked of most batches."""
+"""Constants, as looking up a member of an enum takes as long as the checks of most batches."""
 
 
 class BatchMetadata(NamedTuple):
@@ -61,7 +61,7 @@ class BatchMetadata(NamedTuple):
 
 
 Remembered = tuple[int, int, int, int]
-"""What `BatchMetadata` has, without its names: one is made for every batch."""
+"""The fields of `BatchMetadata` as a plain tuple, for speed: each batch needs one."""
 
 
 def _no_batches() -> deque[Remembered]:
@@ -72,9 +72,9 @@ def _no_batches() -> deque[Remembered]:
 class ProducerEntry:
     """One producer's state. `transaction_first_offset` is `None` outside a transaction.
 
-    `quiet_since_ms` is when a look first found nothing new, on the monotonic clock; `None` when
-    something came since the last look. `is_partial`: a snapshot named one batch, and the log may
-    hold others that the client waits for.
+    `quiet_since_ms` is the monotonic time at which `is_silent` first found no new batch; `None`
+    after a new batch. `is_partial` says that the entry comes from a snapshot, which has one batch,
+    and that the log may have earlier ones that the client may retry.
     """
 
     producer_id: int
@@ -104,7 +104,7 @@ class ProducerEntry:
         return next(same, None)
 
     def is_silent(self, at: Timestamps, limit_ms: int) -> bool:
-        """Whether nothing was heard for `limit_ms`; each look counts from the one before."""
+        """Whether no batch came for `limit_ms`, counted from the first call after a batch."""
         if self.quiet_since_ms is None:
             self.quiet_since_ms = at.monotonic_ms
         elif self.quiet_since_ms == BEFORE_START:
@@ -129,11 +129,11 @@ class CompletedTransaction:
 
 
 Recall = Callable[[ProducerEntry], None]
-"""Completes an entry out of the log (`producer_recall`)."""
+"""Adds earlier batches to an entry from the log (`producer_recall`)."""
 
 
 class ProducerState:
-    """All producers of one log, up to `map_end_offset` (the next offset to be taken in)."""
+    """All producers of one log, as of `map_end_offset`, the offset of the next batch."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -149,16 +149,17 @@ class ProducerState:
     def admit(
         self, batch: Batch, origin: AppendOrigin, recall: Recall | None = None
     ) -> BatchMetadata | None:
-        """The remembered batch that this one repeats (a client's retry), or `None` for a new one.
+        """The remembered batch that this batch repeats, or `None` if it is not a client's retry.
 
-        A retry is known by epoch and sequence numbers alone, as in Kafka, also after a marker that
-        kept the epoch. Raises `ApiError` when a new one may not follow what the producer has sent.
+        A retry is recognized by epoch and sequence numbers alone, as in Kafka, also after a marker
+        that kept the epoch. Raises `ApiError` if a new batch is out of sequence, has an old epoch
+        or does not fit the producer's transaction.
         """
         entry = self.entries.get(batch.producer_id)
         if entry is None:
             return None
         batches = entry.batches
-        if (  # plainly the next one, as nearly all are: not in a call of its own
+        if (  # the common case of the next batch in sequence, without another call
             batches
             and batch.base_sequence == batches[-1][0] + 1
             and batch.producer_epoch == entry.epoch
@@ -183,7 +184,7 @@ class ProducerState:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"Producer {batch.producer_id} sent epoch {batch.producer_epoch}, "
-                f"but epoch {entry.epoch} was seen.",
+                f"but its latest epoch is {entry.epoch}.",
             )
         if batch.is_control:
             return None
@@ -192,7 +193,8 @@ class ProducerState:
         if entry.transaction_first_offset is not None and not batch.is_transactional:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"Producer {batch.producer_id} is in a transaction; its batch says it is not.",
+                f"Producer {batch.producer_id} has an open transaction, but its batch is not "
+                "transactional.",
             )
         return None
 
@@ -202,21 +204,21 @@ class ProducerState:
         if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
             raise ApiError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"Coordinator epoch {marker.coordinator_epoch} is older than "
-                f"{entry.coordinator_epoch}, which was seen.",
+                f"Coordinator epoch {marker.coordinator_epoch} is older than the latest, "
+                f"{entry.coordinator_epoch}.",
             )
 
-    # Taking in what was appended
+    # Updates after an append
 
     def take_data(self, batch: Batch) -> None:
-        """Remembers a data batch that is now in the log."""
+        """Adds an appended data batch to its producer's state."""
         entry = self.entries.get(batch.producer_id) or self._entry(batch.producer_id)
         if batch.producer_epoch != entry.epoch:
             entry.change_epoch(batch.producer_epoch)
         delta, timestamp_ms = batch.last_offset_delta, batch.max_timestamp_ms
         last_sequence = batch.base_sequence + delta
         if not delta <= last_sequence <= INT32_MAX:
-            last_sequence = batch.last_sequence  # None at all, or wrapped.
+            last_sequence = batch.last_sequence  # without a sequence, or wrapped
         entry.batches.append((last_sequence, batch.base_offset + delta, delta, timestamp_ms))
         entry.last_timestamp_ms = timestamp_ms
         entry.quiet_since_ms = None
@@ -227,10 +229,10 @@ class ProducerState:
     def take_marker(
         self, batch: Batch, marker: EndTransactionMarker, offset: int
     ) -> CompletedTransaction | None:
-        """Remembers a marker; returns the transaction it ends, `None` when it was empty.
+        """Adds a marker; returns the transaction that it ends, `None` if that was empty.
 
-        The transaction stays open until `complete`, so that the last stable offset recorded in
-        the transaction index is the one that held before it.
+        The transaction stays open until `complete`, so that the caller can first record
+        `last_stable_offset_after` in the transaction index.
         """
         entry = self._entry(batch.producer_id)
         entry.change_epoch(batch.producer_epoch)
@@ -248,7 +250,7 @@ class ProducerState:
         )
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """Where the last stable offset goes when this transaction ends."""
+        """The last stable offset once this transaction has ended."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -267,23 +269,23 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset whose transaction is undecided below the high watermark."""
+        """The first offset of any transaction without a marker below the high watermark."""
         if not self._ongoing and not self._unreplicated:
             return None
         return min((*self._ongoing, *self._unreplicated))
 
-    # Forgetting
+    # Expiration and reset
 
     def opened(self) -> None:
-        """The log begins to serve, with what its files say."""
+        """Marks all producers as silent since before the log was opened."""
         for entry in self.entries.values():
             entry.quiet_since_ms = BEFORE_START
 
     def expire(self, at: Timestamps, expiration_ms: int) -> None:
-        """Forgets producers inactive for `producer.id.expiration.ms`, unless in a transaction.
+        """Removes producers inactive for `expiration_ms`, unless they have an open transaction.
 
-        Different from Kafka, which goes by the records' own times: a clock that is set, or a client
-        that loads what is years old, would have it forget a producer whose retry is on its way.
+        Different from Kafka, which uses record timestamps: after a clock change, or for a client
+        that loads old data, Kafka forgets producers that are still active.
         """
         gone = [
             entry.producer_id
@@ -294,7 +296,7 @@ class ProducerState:
             del self.entries[producer_id]
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Drops what lies wholly below the log's start (Kafka: `onLogStartOffsetIncremented`)."""
+        """Drops ended transactions before the log start (Kafka: `onLogStartOffsetIncremented`)."""
         self._unreplicated = {
             first: last for first, last in self._unreplicated.items() if last >= log_start_offset
         }
@@ -307,7 +309,7 @@ class ProducerState:
         self.map_end_offset = map_end_offset
 
     def load(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
-        """Takes over what a snapshot holds."""
+        """Replaces the state by the entries of a snapshot at `map_end_offset`."""
         self.clear(map_end_offset)
         for entry in entries:
             self.entries[entry.producer_id] = entry
@@ -325,11 +327,11 @@ class ProducerState:
 
 
 def take_batch(state: ProducerState, batch: Batch) -> CompletedTransaction | None:
-    """Takes in a stored batch of a producer; returns the transaction that it ends, if any."""
+    """Adds a stored batch of a producer to the state; returns the transaction that it ends."""
     if not batch.attributes & CONTROL_BIT:
         state.take_data(batch)
         return None
-    # A control batch whose marker compaction has removed stands for a transaction wholly gone.
+    # Compaction removes a marker, but not its batch, once all records of the transaction are gone.
     marker = parse_end_transaction_marker(batch)
     return None if marker is None else state.take_marker(batch, marker, batch.base_offset)
 
@@ -339,7 +341,7 @@ def _first_offset(entry: ProducerEntry) -> int:
 
 
 def _find_in_log(entry: ProducerEntry, batch: Batch, recall: Recall | None) -> BatchMetadata | None:
-    """Looks before what a snapshot names, once."""
+    """Searches the log for batches before the one in the snapshot, once per entry."""
     entry.is_partial = False
     if recall is None or len(entry.batches) == BATCHES_TO_RETAIN:
         return None
@@ -356,5 +358,5 @@ def _check_sequence(entry: ProducerEntry, batch: Batch) -> None:
     if first != expected:
         raise ApiError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Producer {batch.producer_id} sent sequence {first}; {expected} was next.",
+            f"Producer {batch.producer_id} sent sequence number {first} instead of {expected}.",
         )

@@ -1,4 +1,4 @@
-"""Reads from one partition's log: the walk of a fetch request through storage. Changes nothing.
+"""Reads one partition's log for fetch and offset requests; changes nothing.
 
 Kafka's counterparts: `UnifiedLog.read`, `fetchOffsetByTimestamp`, `legacyFetchOffsetsBefore`.
 """
@@ -31,7 +31,7 @@ KNOWN_WITHOUT_TIMES: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, EARLIEST_LOC
 
 
 class Isolation(Enum):
-    """Up to where a reader may see (Kafka: `FetchIsolation`)."""
+    """The offset up to which a reader may read (Kafka: `FetchIsolation`)."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -40,10 +40,10 @@ class Isolation(Enum):
 
 @dataclass(slots=True)
 class FetchData:
-    """What a read found: whole batches as a slice of a file, and where the log stood.
+    """The result of a read: batches as a slice of a file, and the log's offsets.
 
-    `aborted` is `None` unless only committed records were wanted. Not frozen: one is made for
-    every partition of a fetch.
+    `aborted` is `None` except for `Isolation.LAST_STABLE`. Not frozen, for speed: each partition of
+    a fetch needs one.
     """
 
     records: FileSlice | None
@@ -55,7 +55,7 @@ class FetchData:
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """An answer to "which offset at this time": -1 where Kafka says "none"."""
+    """The result of a search by timestamp; a field is -1 where Kafka has none."""
 
     offset: int
     timestamp_ms: int
@@ -63,7 +63,7 @@ class FoundOffset:
 
 
 class LogReader:
-    """All methods raise `StorageError`, and `CorruptionError` where damage hides the answer."""
+    """All methods raise `StorageError`, and `CorruptionError` for damage at the read position."""
 
     def __init__(self, log: LogState) -> None:
         self._log = log
@@ -74,12 +74,14 @@ class LogReader:
     def read(
         self, offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool = True
     ) -> FetchData:
-        """Whole batches from the one that holds `offset`, as a slice that a socket can send.
+        """Reads from the batch that holds `offset`, up to `max_size` bytes and the isolation's end.
 
-        Raises `ApiError(OFFSET_OUT_OF_RANGE)` before the log's start or after its end.
+        The records are a slice of a file that a socket can send, or `None`. With
+        `min_one_message` the first batch is whole even if it is larger than `max_size`. Raises
+        `ApiError(OFFSET_OUT_OF_RANGE)` for an offset outside the log.
         """
         health, offsets = self._log.health, self._offsets
-        # `guarding`, written out: every fetch comes by, for each of its partitions.
+        # `guarding` inlined, as every fetch runs this for each of its partitions.
         if health.failure is not None:
             raise health.failure
         if not offsets.log_start_offset <= offset <= offsets.log_end_offset:
@@ -108,7 +110,7 @@ class LogReader:
         )
 
     def bound(self, isolation: Isolation) -> int:
-        """The end of what such a reader may see."""
+        """The offset up to which a reader with this isolation may read."""
         match isolation:
             case Isolation.HIGH_WATERMARK:
                 return self._offsets.high_watermark
@@ -133,7 +135,7 @@ class LogReader:
         return None
 
     def _max_position(self, segment: Segment, bound: int) -> int:
-        """Where in a segment the readable bytes end."""
+        """The position in a segment at which the readable bytes end."""
         offsets = self._offsets
         is_end = bound == offsets.log_end_offset or (
             bound == offsets.high_watermark and not self._log.is_replicated
@@ -144,7 +146,7 @@ class LogReader:
         return found.position if found else segment.log.written_size
 
     def _end_of(self, found: FileSlice, offset: int, bound: int) -> int:
-        """An offset at or after the end of what was found, as near as the index says.
+        """The first indexed offset at or after the end of the slice, at most `bound`.
 
         Kafka: `LocalLog.addAbortedTransactions`.
         """
@@ -166,7 +168,7 @@ class LogReader:
         return aborted
 
     def last_batch(self) -> Batch | None:
-        """The last batch, whole; `None` when there is none."""
+        """The last batch with its payload; `None` without one."""
         with self._log.health.guarding():
             for segment in reversed(self._segments.values):
                 start = segment.search_start(segment.next_offset())
@@ -175,17 +177,17 @@ class LogReader:
                     return scan.batch_of(segment.log, last[0])
         return None
 
-    # Times
+    # Timestamps
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after a time; for the sentinels -2 to -6 what Kafka defines.
+        """The first record at or after a timestamp; -1 to -6 have the meanings of ListOffsets.
 
-        Raises `ApiError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for a time in a log of format v0.
+        Raises `ApiError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for a timestamp in a log of format v0.
         """
         log = self._log
         if log.config.magic == 0 and timestamp_ms not in KNOWN_WITHOUT_TIMES:
             code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-            raise ApiError(code, f"{log.name} is kept in message format v0, without times.")
+            raise ApiError(code, f"{log.name} has message format v0, without timestamps.")
         with log.health.guarding():
             match timestamp_ms:
                 case -2 | -4:
@@ -195,16 +197,16 @@ class LogReader:
                 case -3:
                     return self._find_max_timestamp()
                 case -5 | -6:
-                    # Nothing is tiered, and nothing waits for it.
+                    # Tiered storage is not supported, so nothing is tiered or pending upload.
                     return FoundOffset(-1, NO_TIMESTAMP, -1)
             return self._find_time(timestamp_ms)
 
     def _find_time(self, timestamp_ms: int) -> FoundOffset | None:
-        """As Kafka, looks into one segment only: the first whose largest timestamp is late enough.
+        """Searches the first segment whose largest timestamp is late enough, as Kafka does.
 
-        There the record may be before the log's start, and then the answer is none, though a later
-        segment has one: until retention takes that segment. A segment without records is as late
-        as its file (`LogSegment.largestTimestamp`), and so hides all after it.
+        Later segments are not searched. So the result is `None` if the record in that segment is
+        before the log start, until retention deletes the segment. A segment without records has its
+        file's modification time (`LogSegment.largestTimestamp`), and so may hide later segments.
         """
         for segment in self._segments.values:
             if segment.largest_timestamp_ms() >= timestamp_ms:
@@ -237,7 +239,7 @@ class LogReader:
         return FoundOffset(offset, timestamp_ms, -1 if epoch is None else epoch)
 
     def offsets_before(self, timestamp_ms: int) -> list[int]:
-        """Where segments begin that were last written before a time, newest first."""
+        """The base offsets of segments whose records are all at or before a time, newest first."""
         start = self._offsets.log_start_offset
         if timestamp_ms == EARLIEST_TIMESTAMP:
             return [start]

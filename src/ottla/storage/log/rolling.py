@@ -1,4 +1,4 @@
-"""When the active segment is full: a decision on values, without files.
+"""Decides when the active segment is full, from values alone.
 
 Kafka's counterpart: `LogSegment.shouldRoll` and `RollParams`.
 """
@@ -11,23 +11,25 @@ from ottla.config.setting import INT32_MAX
 
 
 class RollReason(Enum):
+    """Why a new segment is needed."""
+
     SIZE = "segment.bytes would be exceeded"
     TIME = "segment.ms has passed since the first batch"
     OFFSET_INDEX_FULL = "the offset index is full"
     TIME_INDEX_FULL = "the time index is full"
-    RELATIVE_OFFSET = "the offset lies too far from the base offset"
+    RELATIVE_OFFSET = "the offset is too far from the base offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollLimits:
-    """What the topic's settings allow; `segment_ms` has its jitter already taken off."""
+    """The limits in the topic's settings; `segment_ms` has its jitter subtracted."""
 
     segment_bytes: int
     segment_ms: int
 
 
 class RollCandidate(Protocol):
-    """What is asked of the active segment."""
+    """The facts needed about the active segment."""
 
     base_offset: int
 
@@ -48,9 +50,9 @@ def roll_reason(
     append_size: int,
     append_last_offset: int,
 ) -> RollReason | None:
-    """Why a new segment must be made before this append; `None` when it fits.
+    """Why this append needs a new segment; `None` if it fits into the active one.
 
-    `waited_ms` is the segment's age by `time_waited_ms`.
+    `waited_ms` is the segment's age by `time_waited_ms`, `append_size` is in bytes.
     """
     size = active.size
     if size > limits.segment_bytes - append_size:
@@ -69,9 +71,9 @@ def roll_reason(
 def time_waited_ms(
     now_ms: int, created_ms: int, first_timestamp_ms: int, append_timestamp_ms: int
 ) -> int:
-    """A segment's age: by its records' own time where they carry one, else by the clock.
+    """A segment's age by its records' timestamps, or by the clock if its first batch has none.
 
-    `first_timestamp_ms` and `append_timestamp_ms` are -1 where there is none. Kafka:
+    `first_timestamp_ms` and `append_timestamp_ms` are -1 without a timestamp. Kafka:
     `LogSegment.timeWaitedForRoll`.
     """
     if first_timestamp_ms >= 0:

@@ -1,7 +1,7 @@
-"""The `.snapshot` files of one log: taken at rolls and stops, read back newest first.
+"""The `.snapshot` files of one log: written at rolls and shutdowns, read newest first.
 
 Format page: docs/format/producer-snapshot.md. A crash can leave a torn file, which `load_newest`
-removes and passes over. Kafka's counterpart: the file half of `ProducerStateManager`.
+removes. Kafka's counterpart: the file part of `ProducerStateManager`.
 """
 
 import logging
@@ -28,9 +28,9 @@ HASH_TABLE_MIN_SIZE = 16
 
 
 class SnapshotFiles:
-    """The offsets that have a snapshot; replay starts at the newest.
+    """The snapshot files of a directory, by offset.
 
-    `checksums` are those that are known, by offset, to which others are added.
+    `checksums` are the recorded CRCs by offset; this class adds and removes entries.
     """
 
     def __init__(
@@ -56,31 +56,29 @@ class SnapshotFiles:
         return join(self._directory, producer_snapshot_file_name(offset))
 
     def paths(self, from_offset: int, until_offset: int) -> list[str]:
-        """Those that a flush from the one offset to the other has to make durable.
-
-        The first offset is one of them: a roll right after a flush takes its snapshot there.
-        """
+        """The paths of the snapshots that a flush between two offsets makes durable."""
+        # Both bounds are included: a roll right after a flush takes a snapshot at `from_offset`.
         return [self.path(one) for one in self.offsets if from_offset <= one <= until_offset]
 
     def take(self, state: ProducerState, *, durably: bool = True) -> None:
-        """Writes the state at its end, unless a snapshot says as much already.
+        """Writes a snapshot of the state, unless there is one at its offset or later.
 
-        Where a log begins there is nothing to say. One that is not written durably, and lost, costs
-        the next recovery a replay from the one before (KAFKA-15046).
+        None is written at the log start, where the state is empty. If a snapshot that was not
+        written durably is lost, the next recovery replays from an earlier one (KAFKA-15046).
         """
         offset = state.map_end_offset
         newest = self.offsets[-1] if self.offsets else self._known_without
         if newest >= offset:
             return
         entries = [snapshot_entry(state.entries[key]) for key in hash_table_order(state.entries)]
-        self._checksums.pop(offset, None)  # so that the newest is the last
+        self._checksums.pop(offset, None)  # keeps the newest last
         self._checksums[offset] = write_snapshot(
             self._file_system, self.path(offset), entries, durably=durably
         )
         self.offsets.append(offset)
 
     def load_newest(self, state: ProducerState, *, log_start_offset: int) -> None:
-        """Fills the state from the newest readable snapshot; leaves it empty without one."""
+        """Loads the newest valid snapshot and removes damaged ones; without one, clears `state`."""
         while self.offsets:
             offset = self.offsets[-1]
             try:
@@ -88,7 +86,7 @@ class SnapshotFiles:
                     self._file_system, self.path(offset), self._checksums.get(offset)
                 )
             except CorruptionError as error:
-                logger.warning("%s; it is removed and an older one used", error)
+                logger.warning("%s; it is removed, and an older snapshot is used", error)
                 self.remove(offset)
                 continue
             self._checksums[offset] = checksum
@@ -103,7 +101,7 @@ class SnapshotFiles:
         self._checksums.pop(offset, None)
 
     def retire(self, offset: int) -> str | None:
-        """Forgets a snapshot that somebody else removes; its path, or `None` if there is none."""
+        """Forgets a snapshot whose file the caller removes; its path, or `None` without one."""
         index = bisect_left(self.offsets, offset)
         if self.offsets[index : index + 1] != [offset]:
             return None
@@ -112,12 +110,15 @@ class SnapshotFiles:
         return self.path(offset)
 
     def remove_outside(self, first_offset: int, last_offset: int) -> None:
-        """Removes snapshots that no longer lie within the log."""
+        """Removes snapshots before `first_offset` or after `last_offset`."""
         for offset in [one for one in self.offsets if not first_offset <= one <= last_offset]:
             self.remove(offset)
 
     def remove_strays(self, base_offsets: set[int]) -> None:
-        """Keeps those of a segment's start, and one newer than all of them (the last stop's)."""
+        """Removes snapshots that are at no segment's start, except the newest of the log.
+
+        That one is kept if it is after the last base offset: the last shutdown wrote it.
+        """
         strays = [one for one in self.offsets if one not in base_offsets]
         newest = strays.pop() if strays and strays[-1] > max(base_offsets, default=-1) else None
         for offset in strays:
@@ -126,9 +127,9 @@ class SnapshotFiles:
 
 
 def hash_table_order(producer_ids: dict[int, ProducerEntry]) -> list[int]:
-    """The order in which Java's `HashMap` would list the ids, which Kafka's snapshots show.
+    """The iteration order of Java's `HashMap`, which Kafka's snapshots have.
 
-    Ids that share a bucket keep the order in which they were first seen.
+    Ids in one bucket keep the order in which they were added.
     """
     size = HASH_TABLE_MIN_SIZE
     while len(producer_ids) > size * 3 // 4:

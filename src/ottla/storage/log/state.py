@@ -1,7 +1,7 @@
 """The state of one partition's log while it is open.
 
-`LogWriter`, `LogReader` and `LogMaintenance` work on it; everybody else only reads it. Kafka's
-counterpart: the fields of `UnifiedLog` and `LocalLog`.
+Only `LogWriter` and `LogMaintenance` change it. Kafka's counterpart: the fields of `UnifiedLog` and
+`LocalLog`.
 """
 
 from ottla.base.files import FileSystem, base_name
@@ -20,7 +20,7 @@ from ottla.storage.segment.segments import Segments
 
 @dataclass(slots=True, kw_only=True)
 class RecoveredLog:
-    """A log whose files agree with each other, as `recovery` leaves it."""
+    """The result of recovery: a log whose files are consistent."""
 
     file_system: FileSystem
     directory: str
@@ -36,7 +36,7 @@ class RecoveredLog:
 
 
 class LogState:
-    """Of these only `directory`, `config` and `health` are ever replaced by others."""
+    """The parts of an open log; of the objects, only `config` and `health` are replaced later."""
 
     def __init__(self, recovered: RecoveredLog, health: DirectoryHealth) -> None:
         self.file_system = recovered.file_system
@@ -53,16 +53,16 @@ class LogState:
             log_end_offset=recovered.log_end_offset,
             recovery_point=recovered.recovery_point,
         )
-        # What was ended before a crash may not be on the disk yet.
+        # Segments that were rolled before a crash may not be flushed.
         self.rolled_until = recovered.segments.active.base_offset
         self.last_flush_ms = 0.0
         self.roll_count = 0
-        """Segments that were ended since the log was opened."""
+        """The number of rolls since the log was opened."""
         self.is_replicated = False
-        """Whether other brokers have a part in what is committed: then write-outs do not move the
-        high watermark."""
+        """Whether other replicas decide what is committed: then `write_out` does not move the high
+        watermark."""
         self.abort_check: AbortCheck | None = None
-        """Set while it is not known whether the transaction indexes are complete."""
+        """Set until the transaction indexes have been checked for missing entries."""
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class LogState:
 
     @property
     def size(self) -> int:
-        """Bytes in all segments."""
+        """The total size of all segments in bytes."""
         return sum(segment.log.size for segment in self.segments.values)
 
     @property
@@ -100,7 +100,7 @@ class LogState:
         return {segment.base_offset: segment.log.path for segment in self.segments.values}
 
     def open_segment(self, base_offset: int, now_ms: int, *, create: bool = False) -> Segment:
-        """A segment of this directory; the caller adds it to the log."""
+        """Opens a segment of this directory; the caller adds it to the log."""
         return Segment(
             self.file_system,
             self.directory,

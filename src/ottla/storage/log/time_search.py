@@ -1,8 +1,8 @@
-"""The first record at or after a time in one segment: from the time index on, batch by batch.
+"""Finds the first record at or after a timestamp in one segment.
 
-Neither the index nor a search that steps from header to header is believed: of the batches that a
-search passes over the checksum is looked at, which covers the largest timestamp, and their place
-(`header_check`). Kafka's counterpart: `LogSegment.findOffsetByTimestamp`.
+The search starts at the time index entry and goes from header to header. The CRC of each skipped
+batch, which covers the largest timestamp, and its header (`header_check`) are checked. Kafka's
+counterpart: `LogSegment.findOffsetByTimestamp`.
 """
 
 from collections.abc import Iterator
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 def find_timestamp(
     segment: "Segment", timestamp_ms: int, from_offset: int, headers: "HeaderCheck"
 ) -> Record | None:
-    """The first record at or after `from_offset` whose timestamp is that or later.
+    """The first record at or after `from_offset` with at least that timestamp; `None` without one.
 
-    Raises `CorruptionError` where damage could hide it, or has changed where it says it is.
+    Raises `CorruptionError` for damage in the searched batches, and `ApiError` if the segment was
+    deleted meanwhile.
     """
     start_offset = max(segment.search_start_offset(timestamp_ms), from_offset)
     position = segment.search_start(start_offset)
     record, end = _first_after(segment, position, timestamp_ms, from_offset)
     if segment.log.is_closed:
-        # Taken by retention, or by a deletion, while others had their turn: ask again.
+        # The segment was deleted while other requests had their turn; the client retries.
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     headers.check(segment, start_offset, position, end)
     return record
@@ -42,7 +43,7 @@ def find_timestamp(
 def _first_after(
     segment: "Segment", position: int, timestamp_ms: int, from_offset: int
 ) -> tuple[Record | None, int]:
-    """The record, and how far it was searched for from a position on."""
+    """The record, and the position up to which it was searched for."""
     log = segment.log
     for found, header in scan.headers(log, position):
         if header.last_offset < from_offset:

@@ -1,9 +1,8 @@
-"""What became of the transactions near a log's end, from the batches themselves.
+"""Finds the open and aborted transactions near a log's end, from its batches.
 
-A directory that a broker is using, or was using when it died, may lack the last entries of its
-transaction indexes; only what lies before the recovery point is sure. So a reader of one replays
-the batches from the newest snapshot at or before that point. Kafka's counterpart:
-`UnifiedLog.rebuildProducerState`, as far as it concerns transactions.
+If a directory is in use, or its broker has crashed, its transaction indexes are only complete up to
+the recovery point. So readers replay the batches from the newest producer snapshot up to that
+point. Kafka's counterpart: the transactions in `UnifiedLog.rebuildProducerState`.
 """
 
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 
 @dataclass(slots=True, kw_only=True)
 class OpenTransaction:
-    """One whose marker is not in the log yet; `last_timestamp_ms` is its last batch's."""
+    """A transaction without a marker; `last_timestamp_ms` is the timestamp of its last batch."""
 
     producer_id: int
     producer_epoch: int
@@ -27,7 +26,7 @@ class OpenTransaction:
 
 
 class TransactionTail:
-    """Transactions as they stand before `next_offset`; `take` moves it on."""
+    """The transactions as of `next_offset`, which `take` advances."""
 
     def __init__(self, next_offset: int, open_ones: Iterable[OpenTransaction] = ()) -> None:
         self.next_offset = next_offset
@@ -40,7 +39,7 @@ class TransactionTail:
         newest: tuple[int, list[ProducerSnapshotEntry]] | None,
         log_start_offset: int,
     ) -> "TransactionTail":
-        """Begins with a snapshot and its offset, or at the log's start."""
+        """Begins with a producer snapshot and its offset, or at the log start without one."""
         if newest is None:
             return cls(log_start_offset)
         offset, entries = newest
@@ -59,23 +58,23 @@ class TransactionTail:
         )
 
     def copy(self) -> "TransactionTail":
-        """The same, to be moved on without this one."""
+        """An independent copy."""
         tail = TransactionTail(self.next_offset, map(replace, self._open.values()))
         tail.aborted = list(self.aborted)
         return tail
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:
-        """The oldest first."""
+        """The open transactions, oldest first."""
         return sorted(self._open.values(), key=lambda one: one.first_offset)
 
     @property
     def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """The first offset of the oldest open transaction; `None` without one."""
         return min((one.first_offset for one in self._open.values()), default=None)
 
     def take(self, batch: Batch) -> None:
-        """Takes the next batch of the log; of a data batch the header is enough."""
+        """Adds the next batch of the log; a data batch may lack its payload."""
         self.next_offset = batch.last_offset + 1
         if not batch.is_transactional:
             return
@@ -113,7 +112,7 @@ class TransactionTail:
 def overlapping(
     aborted: Iterable[AbortedTransaction], from_offset: int, until_offset: int
 ) -> list[AbortedTransaction]:
-    """Those that overlap with a range, each once, in the order in which they ended."""
+    """The transactions that overlap with a range, without duplicates, ordered by their end."""
     found = {
         (one.last_offset, one.producer_id): one
         for one in aborted

@@ -1,8 +1,8 @@
 """Appends to one partition's log: how a produce request flows through storage.
 
-Batches are checked and given their offsets, the active segment is rolled when it is full, and the
-bytes wait in its `LogFile` until `write_out`. Only that lets readers see them: it moves the high
-watermark, unless other brokers have replicas (`LogState.is_replicated`). `flush` makes them
+Batches are checked and given their offsets, the active segment is rolled if it is full, and the
+bytes are queued in its `LogFile` until `write_out`. That makes them visible to readers: it moves
+the high watermark, unless the log has other replicas (`LogState.is_replicated`). `flush` makes them
 durable. Kafka's counterparts: `UnifiedLog.append`, `roll` and `flush`.
 """
 
@@ -57,12 +57,12 @@ class LogWriter:
     ) -> AppendInfo:
         """Gives the batches their offsets and appends them; `records` may be changed in place.
 
-        `records` must stay as it is until `write_out`. Raises `ApiError` with the code that the
-        producer is to see, `StorageError`, and with `may_defer` `LongPreparationError`; a refused
-        append leaves the log as it was.
+        The caller must not change `records` before `write_out`. Raises `ApiError` with the code for
+        the producer, `StorageError`, and with `may_defer` `LongPreparationError`; a refused append
+        does not change the log.
         """
         log = self._log
-        # `guarding`, written out here and in `write_out`: every produced batch comes by.
+        # `guarding` inlined here and in `write_out`, as every produced batch runs this.
         if log.health.failure is not None:
             raise log.health.failure
         try:
@@ -87,9 +87,10 @@ class LogWriter:
             raise log.health.fail(error) from error
 
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendInfo:
-        """Appends batches that carry their offsets already (Kafka: `appendAsFollower`).
+        """Appends batches that already have their offsets (Kafka: `appendAsFollower`).
 
-        Raises `ApiError` when an offset would go backwards, and `StorageError`.
+        Raises `ApiError` for an offset before the log's end or an invalid batch, and
+        `StorageError`.
         """
         log = self._log
         with log.health.guarding():
@@ -109,10 +110,8 @@ class LogWriter:
             return self._append(records, batches, now_ms)
 
     def skip_to(self, offset: int, *, now_ms: int) -> None:
-        """Ends the log at a later offset, of which a source has no records; raises `StorageError`.
-
-        Compaction takes records from a source's end, which its copies then cannot reach.
-        """
+        """Moves the log's end to a later offset, without records; raises `StorageError`."""
+        # For a copy of a log from whose end compaction has removed the records.
         self.roll(now_ms, base_offset=offset)
         self._offsets.appended(offset)
         self.write_out()
@@ -121,7 +120,7 @@ class LogWriter:
         recall_batches(entry, self._segments, self._offsets.log_start_offset)
 
     def _duplicate(self, seen: BatchMetadata) -> AppendInfo:
-        """Answers a retry with the offsets of the first append; nothing is written."""
+        """The result for a retry, with the offsets of the first append; nothing is written."""
         return AppendInfo(
             seen.first_offset,
             seen.last_offset,
@@ -136,7 +135,7 @@ class LogWriter:
         last_offset = batches[-1].last_offset
         largest = _largest_timestamp(batches, last_offset)
         size = len(records)
-        # What must be opened is opened here: a shortage refuses the append before it has begun.
+        # Files are opened first, so that a lack of descriptors refuses the append with no change.
         segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
         if not segment.log.is_unsynced:
             segment.log.keep_open()
@@ -178,24 +177,24 @@ class LogWriter:
     def _segment_for(
         self, size: int, first_offset: int, last_offset: int, timestamp_ms: int, now_ms: int
     ) -> Segment:
-        """The active segment, or a new one when this append would be too much for it."""
+        """The active segment, or a new one if this append does not fit."""
         active = self._segments.active
         waited_ms = time_waited_ms(
             now_ms, active.created_ms, active.first_timestamp_ms, timestamp_ms
         )
         if roll_reason(active, self._roll_limits, waited_ms, size, last_offset) is None:
             return active
-        # Kafka begins a follower's segment with its first batch. Here it begins where the one
-        # before ends, also before a gap, unless that is too far from the batch for an index.
+        # In Kafka a follower's new segment has the base offset of its first batch. Here it has the
+        # end offset of the segment before, unless a gap makes that too far away for an index.
         is_near = last_offset - self._offsets.log_end_offset <= INT32_MAX
         return self.roll(now_ms, base_offset=None if is_near else first_offset)
 
     def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
-        """Ends the active segment and starts one at `base_offset` (the log's end by default).
+        """Starts a new active segment at `base_offset` (the log's end by default).
 
-        The ended segment is not flushed here, but is from now on due to be
-        (`LogMaintenance.due_flush`), unless a gap comes after it, which must not be taken for a
-        hole (`integrity`). Raises `StorageError`.
+        The old segment is not flushed, but due for a flush (`LogMaintenance.due_flush`). Before a
+        gap it is flushed, so that the gap is not taken for a hole (`integrity`). Raises
+        `StorageError`.
         """
         with self._log.health.guarding():
             return self._roll(now_ms, base_offset)
@@ -207,16 +206,16 @@ class LogWriter:
         assert start >= offsets.log_end_offset
         if start == active.base_offset:
             # KAFKA-6388: an index without room for one entry makes an empty segment look full.
-            # Kafka removes it and makes a new one; a crash between would forget where the log is.
+            # Kafka replaces the segment; a crash in between would lose the log's end offset.
             assert active.size == 0, "a segment that holds records cannot be replaced"
             return active
         self._producers.map_end_offset = start
-        # An fsync here would hold up every client; the flush that is due now covers the snapshot.
+        # An fsync here would block every client; the flush that is now due syncs the snapshot.
         log.snapshots.take(self._producers, durably=False)
         active.log.write_out()
         active.become_inactive()
-        # The log has the markers, but to look for them at each start would take a walk over all of
-        # it; and compaction takes out what an index could be rebuilt from.
+        # Records the index's checksum, as recovery cannot always rebuild the index: that takes a
+        # scan of the whole log, and compaction removes the batches that it needs.
         log.integrity.ended(active.base_offset, active.transaction_index.path, active.log.size)
         if start > offsets.log_end_offset:
             self.sync()
@@ -231,11 +230,12 @@ class LogWriter:
         return segment
 
     def settings_changed(self) -> None:
-        """Applies new settings to when the active segment is full."""
+        """Applies new settings to the limits of the active segment."""
         self._roll_limits = self._new_roll_limits()
 
     def _new_roll_limits(self) -> RollLimits:
-        """Each segment draws its own jitter, so that logs created together roll apart."""
+        """The limits for one segment."""
+        # Each segment has its own jitter, so that logs created together roll at different times.
         config = self._log.config
         jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
         return RollLimits(
@@ -243,10 +243,10 @@ class LogWriter:
             segment_ms=config.segment_ms - (self._random_below(jitter_ms) if jitter_ms else 0),
         )
 
-    # To the operating system, and to the disk
+    # Writing and flushing
 
     def write_out(self) -> None:
-        """Hands pending appends to the operating system, and lets readers see them."""
+        """Writes pending appends and makes them visible to readers; raises `StorageError`."""
         log = self._log
         health = log.health
         if health.failure is not None:
@@ -257,21 +257,21 @@ class LogWriter:
             raise health.fail(error, is_half_done=True) from error
         if log.is_replicated:
             return
-        # `move_high_watermark`, written out here: every round comes by for each of its partitions.
+        # `move_high_watermark` inlined, as every round runs this for each of its partitions.
         offsets, producers = self._offsets, self._producers
         offsets.move_high_watermark(offsets.log_end_offset)
         producers.high_watermark_moved(offsets.high_watermark)
         offsets.first_unstable_offset = producers.first_unstable_offset
 
     def move_high_watermark(self, offset: int) -> None:
-        """Lets readers see what is before an offset; it goes forward only, up to the log's end."""
+        """Moves the high watermark forward, at most to the log's end; never back."""
         offsets, producers = self._offsets, self._producers
         offsets.move_high_watermark(offset)
         producers.high_watermark_moved(offsets.high_watermark)
         offsets.first_unstable_offset = producers.first_unstable_offset
 
     def flush(self) -> None:
-        """fsyncs all that was appended, and only then moves the recovery point.
+        """fsyncs all appends, and then moves the recovery point.
 
         Raises `StorageError`.
         """
@@ -281,9 +281,9 @@ class LogWriter:
                 self.sync()
 
     def sync(self) -> None:
-        """fsyncs what was written out after the recovery point; raises `OSError`."""
+        """fsyncs everything written after the recovery point, and moves it; raises `OSError`."""
         log, offsets = self._log, self._offsets
-        # The one of the last flushed record too: if it has been ended since, its indexes changed.
+        # From the last flushed record's segment: a roll since has changed its indexes.
         for segment in self._segments.from_offset(offsets.recovery_point - 1):
             segment.sync()
         for path in log.snapshots.paths(offsets.recovery_point, offsets.log_end_offset):
@@ -294,7 +294,7 @@ class LogWriter:
 
 def _largest_timestamp(batches: Sequence[Batch], last_offset: int) -> TimestampOffset:
     latest = batches[0]
-    if len(batches) == 1:  # As nearly always, and every produced batch comes by.
+    if len(batches) == 1:  # the common case, for speed
         return TimestampOffset(latest.max_timestamp_ms, last_offset)
     for batch in batches:
         if batch.max_timestamp_ms > latest.max_timestamp_ms:

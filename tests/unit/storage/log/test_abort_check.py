@@ -111,4 +111,4 @@ def test_damage_ends_the_look_at_its_segment_and_is_logged(
     check = check_of(log, disk)
     check.finish()
     assert not check.is_complete
-    assert "is not known" in caplog.text
+    assert "is unknown" in caplog.text

@@ -30,7 +30,7 @@ def named(
     """By which index, and for which offset, entries are named in gaps of a walk."""
     walk = GapEntries(segment)
     for first, following in gaps:
-        walk.name_those(first, following, position=7)
+        walk.check_gap(first, following, position=7)
     messages = [one.split(" has an entry for ") for one in caplog.messages]
     return [(one[0].rsplit(".", 1)[1], int(one[1].split(";")[0])) for one in messages]
 

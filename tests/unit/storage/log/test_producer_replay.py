@@ -89,4 +89,4 @@ def test_what_comes_after_damage_in_a_segment_is_not_known_and_that_is_named(
     found = rebuilt(disk, log, log.segments.values[1].base_offset)
     assert found == {7: (0, 0)}
     assert f"{path} at byte {size}" in caplog.text
-    assert "what its producers did after it is not known" in caplog.text
+    assert "the state of its producers after it is unknown" in caplog.text

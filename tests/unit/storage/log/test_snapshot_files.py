@@ -44,7 +44,7 @@ def test_the_newest_that_can_be_read_is_loaded(
     assert loaded.map_end_offset == 5
     assert {key: one.epoch for key, one in loaded.entries.items()} == {5: 3}
     assert disk.status(files.path(9)) is None
-    assert "it is removed and an older one used" in caplog.text
+    assert "it is removed, and an older snapshot is used" in caplog.text
 
 
 def test_a_whole_one_of_another_log_is_passed_over(disk: FakeFileSystem) -> None:

@@ -181,7 +181,7 @@ def test_producers_are_known_again_after_a_crash() -> None:
         append(log, b"x" * 60, producer_id=7, producer_epoch=0, base_sequence=sequence)
     again = open_log(file_system.crash(CrashMode.KEEP))
     retry = append(again, b"x" * 60, producer_id=7, producer_epoch=0, base_sequence=11)
-    assert (retry.first_offset, retry.is_duplicate) == (11, True)
+    assert (retry.first_offset, retry.size) == (11, 0)
     assert append(again, b"y", producer_id=7, producer_epoch=0, base_sequence=12).first_offset == 12
 
 
