@@ -1,7 +1,7 @@
 """Compaction: keeps only the last record of each key.
 
-One function, `compaction.compact`, turns a plan into `.cleaned` files; `replacement` puts these
-files in place of the segments they were made from. May import `record` and the rest of `storage`;
-knows no broker and no thread. Start at `compaction.py`, then `verdict.py`. Kafka's counterparts:
-`Cleaner`, `LogCleanerManager`, `SkimpyOffsetMap`.
+One function, `compaction.compact`, turns a plan into `.cleaned` files; `replacement` replaces the
+source segments by these files. This package uses no broker and no threads. Start at
+`compaction.py`, then `verdict.py`. Kafka's counterparts: `Cleaner`, `LogCleanerManager`,
+`SkimpyOffsetMap`.
 """

@@ -43,7 +43,8 @@ class LogView:
     log_end_offset: int
     last_stable_offset: int
     flushed_until: int
-    """A segment that may be lost in part would leave a gap that compaction might have made."""
+    """The recovery point. If an unflushed segment lost its end, the hole would look like a gap of
+    compaction."""
     cleaned_until: int | None
     """The checkpointed first dirty offset."""
 
@@ -52,10 +53,10 @@ class LogView:
 class Cleanable:
     """Offsets from `first_dirty_offset` to `end_offset` could be compacted now.
 
-    `end_offset` is where a segment begins; `bound` is why it is not later. `ratio` is the dirty
-    share of what would be read. `forced_ms`: when a record will have waited longer than
-    `max.compaction.lag.ms`, `None` while none waits; `overdue_ms`: for how long one has.
-    `is_checkpoint_wrong`: it did not fit the log.
+    `end_offset` is the base offset of a segment; `bound` is the reason why it is not later. `ratio`
+    is the dirty share of the bytes to read. `forced_ms` is the time at which a record has waited
+    for `max.compaction.lag.ms`, `None` if no record waits; `overdue_ms` is the time since then.
+    `is_checkpoint_wrong` says that the cleaner's checkpoint does not match the log.
     """
 
     first_dirty_offset: int
@@ -128,8 +129,9 @@ def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
 
 
 def _first_dirty_offset(log: LogView) -> tuple[int, bool]:
-    """Returns the first dirty offset, and whether the checkpoint does not match the log; then the
-    whole log is dirty.
+    """The first dirty offset, and whether the checkpoint does not match the log.
+
+    If it does not, the whole log is dirty.
     """
     cleaned_until = log.cleaned_until
     if cleaned_until is None:

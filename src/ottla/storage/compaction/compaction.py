@@ -36,14 +36,14 @@ from ottla.storage.files.filenames import log_file_name
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 MAX_GROUP_ROWS = 65_536
-"""Records that a key filter is given at once, about."""
+"""The approximate number of records in one call of a key filter."""
 
 MAX_GROUP_SIZE = 4 << 20
-"""Bytes that a key filter is given at once, about; they are in memory until they are written."""
+"""The approximate bytes in one call of a key filter; kept in memory until they are written."""
 
 
 class StoppedError(OttlaError):
-    """Compaction was asked to stop; what it has written is gone."""
+    """Compaction was stopped by `Surroundings.check`; its files are removed."""
 
 
 class DamagedSegmentError(CorruptionError):
@@ -56,11 +56,12 @@ class DamagedSegmentError(CorruptionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """All that a pass must know; it can be sent to another process.
+    """The input of a pass, as values that can be sent to another process.
 
     `sources` reach from the log's first segment to `end_offset`, where the uncleanable part begins.
-    `aborted` are the aborted transactions of that range. `old_horizon_ms`: tombstones of formats v0
-    and v1 go from segments that were last written before. `map_bytes` is the memory for keys.
+    `aborted` are the aborted transactions of that range. Tombstones of formats v0 and v1 are
+    removed from segments that were last modified before `old_horizon_ms`. `map_bytes` is the memory
+    for keys.
     """
 
     directory: str
@@ -78,7 +79,7 @@ class CompactionPlan:
     aborted: tuple[AbortedTransaction, ...] = ()
 
     def with_ends(self) -> Iterator[tuple[SegmentSource, int]]:
-        """Returns each source with the base offset of the next."""
+        """Each source with its end, the base offset of the next source."""
         ends = [*(one.base_offset for one in self.sources[1:]), self.end_offset]
         return zip(self.sources, ends, strict=True)
 
@@ -98,7 +99,7 @@ class CleanedGroup:
 
 @dataclass(slots=True, kw_only=True)
 class CompactionStats:
-    """Bytes and records that were read and kept in the second pass, and keys that were learnt."""
+    """Bytes and records read and kept in the second pass, and keys learnt in the first."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -116,7 +117,7 @@ class CompactionStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """The log is compacted below `end_offset` once the groups have taken their place."""
+    """The log is compacted before `end_offset` once the groups have replaced their sources."""
 
     groups: tuple[CleanedGroup, ...]
     end_offset: int
@@ -125,10 +126,10 @@ class CompactionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What an engine lends: the disk, and ways to slow down, to stop, and to keep others out.
+    """The environment of a pass: the disk, and hooks to throttle, stop and guard it.
 
-    `on_bytes` hears of bytes read and written, and may sleep. `check` raises `StoppedError`.
-    `while_making` guards the making of a file, so that a log may be deleted meanwhile.
+    `on_bytes` is called with bytes read or written, and may sleep. `check` raises `StoppedError` to
+    stop the pass. `while_making` guards the creation of files against deletion of the log.
     """
 
     file_system: FileSystem
@@ -247,10 +248,10 @@ class _Learning:
         return None
 
     def _has_room(self, batch: Batch) -> bool:
-        """A batch is taken when all its keys would fit if they were new.
+        """Whether all keys of a batch would fit if they were new.
 
-        The number of keys that really are new is not considered, so that all key filters stop at
-        the same batch.
+        The number of keys that are new is not considered, so that all key filters stop at the same
+        batch.
         """
         count = self._row_count(batch)
         if self._key_filter.size + self._pending_rows + count > self._key_filter.capacity:
@@ -275,11 +276,8 @@ class _Learning:
             self._key_filter.learn(pending, self._plan.first_dirty_offset)
 
     def _row_count(self, batch: Batch) -> int:
-        """Returns how many records are to be learnt; for a wrapper of the old formats, how many
-        offsets it covers.
-
-        The pass may begin in the middle of the first batch, and the map has room from there on.
-        """
+        """The number of records to learn; for a wrapper of the old formats, of offsets in it."""
+        # The dirty part may begin inside the first batch, and the map has room from there on.
         here = batch.last_offset + 1 - self._plan.first_dirty_offset
         if isinstance(batch, RecordBatch):
             return min(batch.record_count, here)
@@ -287,7 +285,7 @@ class _Learning:
 
 
 class Copying:
-    """The second pass, or the part of it that begins with such `transactions`."""
+    """The second pass, or a part of it that begins with the state `transactions`."""
 
     def __init__(
         self,
@@ -308,7 +306,8 @@ class Copying:
             transactions, plan.last_records, end_offset=plan.end_offset, now_ms=plan.now_ms
         )
         damaged = [one.base_offset for one in plan.sources if one.is_damaged]
-        # Records of a damaged segment stay, and would come back without the tombstones after them.
+        # A damaged segment keeps its records. Tombstones after it must be kept too, or the records
+        # that they delete would reappear.
         self._tombstones_stay_from = min(damaged, default=None)
         self._made: list[CleanedSegments] = []
 
@@ -333,7 +332,7 @@ class Copying:
         )
 
     def take_back(self) -> None:
-        """Removes what was made."""
+        """Removes the files written so far."""
         for output in self._made:
             output.remove()
 

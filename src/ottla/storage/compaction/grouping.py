@@ -1,5 +1,4 @@
-"""Groups neighbouring segments that fit into one, so that compaction does not leave many tiny
-segments.
+"""Groups adjacent segments that fit into one, so that compaction leaves fewer small segments.
 
 Kafka's counterpart: `Cleaner.groupSegmentsBySize`.
 """
@@ -12,9 +11,9 @@ from ottla.config.setting import INT32_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSource:
-    """A segment to be compacted, as it was when the plan was made; sizes in bytes.
+    """A segment to be compacted, as of the plan; sizes in bytes.
 
-    `is_damaged`: the segment could not be read, and is left unchanged.
+    If `is_damaged`, the segment could not be read, and is left unchanged.
     """
 
     base_offset: int
@@ -27,7 +26,7 @@ class SegmentSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLimits:
-    """What a compacted segment may be: bytes of its log, and of each index."""
+    """The largest log and index of a compacted segment, in bytes."""
 
     segment_bytes: int
     segment_index_bytes: int
@@ -36,9 +35,9 @@ class GroupLimits:
 def group_segments(
     sources: Sequence[SegmentSource], limits: GroupLimits, end_offset: int
 ) -> list[list[SegmentSource]]:
-    """Groups neighbours while their sizes and offset range allow it; leaves out damaged segments.
+    """Groups adjacent segments by size and offset range; leaves out damaged segments.
 
-    `end_offset` is where the last source ends.
+    The last source ends at `end_offset`.
     """
     if not sources:
         return []
@@ -58,7 +57,7 @@ def group_segments(
 
 @dataclass(slots=True)
 class _Group:
-    """The neighbours collected so far, with their total sizes."""
+    """The adjacent segments collected so far, with their total sizes."""
 
     sources: list[SegmentSource]
     size: int = 0
@@ -70,7 +69,7 @@ class _Group:
             self.size + source.size <= limits.segment_bytes
             and self.offset_index_size + source.offset_index_size <= limits.segment_index_bytes
             and self.time_index_size + source.time_index_size <= limits.segment_index_bytes
-            # An empty segment has no offsets, and would otherwise stay forever.
+            # An empty segment has no offsets to check; it would never be merged otherwise.
             and (source.size == 0 or end - 1 - self.sources[0].base_offset <= INT32_MAX)
         )
 

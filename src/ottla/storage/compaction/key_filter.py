@@ -1,8 +1,8 @@
-"""Which records compaction retains: the last of each key, tombstones until their delete horizon,
-and all after the end of the map.
+"""Decides which records compaction retains.
 
-`PlainKeyFilter` asks record by record, `vector_key_filter` many at once where numpy is installed.
-Kafka's counterpart: `Cleaner.shouldRetainRecord`.
+These are the last record of each key, tombstones until their delete horizon, and all records after
+the end of the map. `PlainKeyFilter` decides record by record, `vector_key_filter` uses numpy, and
+`compiled_key_filter` is compiled. Kafka's counterpart: `Cleaner.shouldRetainRecord`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from ottla.storage.compaction.offset_map import OffsetMap
 
 @dataclass(frozen=True, slots=True)
 class StoredRecords:
-    """Records of a v2 batch as they are stored: where in `data` each begins and ends."""
+    """Stored records of a v2 batch: `places` are their start and end positions in `data`."""
 
     data: bytes
     places: list[tuple[int, int]]
@@ -27,9 +27,9 @@ class StoredRecords:
 
 @dataclass(slots=True, kw_only=True)
 class Retained:
-    """What is retained of one batch: `count` records, all of them when it `is_whole`.
+    """The retained records of one batch: `count` of them, all records if `is_whole`.
 
-    `records` gives them, which for the old formats differ from the stored bytes; it may raise
+    `records` returns `StoredRecords` for v2, and decoded records for the old formats; it may raise
     `InvalidBatchError`.
     """
 
@@ -42,9 +42,7 @@ class Retained:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A batch whose records are to be filtered; `keeps_tombstones`: their delete horizon lies
-    ahead.
-    """
+    """A batch to filter; `keeps_tombstones` says that its delete horizon has not passed."""
 
     batch: Batch
     keeps_tombstones: bool
@@ -58,23 +56,21 @@ class KeyFilter(Protocol):
 
     @property
     def size(self) -> int:
-        """How many keys are known."""
+        """The number of learnt keys."""
 
     @property
     def capacity(self) -> int:
-        """How many keys can be known."""
+        """The largest number of keys."""
 
     def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
         """Learns the keys of the records from `start_offset`; there must be room for all."""
 
     def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
-        """Returns what is retained of each batch; records from `end_offset` on were not learnt."""
+        """The retained records of each batch; records from `end_offset` on are all retained."""
 
 
 def new_key_filter(memory_bytes: int, load_factor: float) -> KeyFilter:
-    """Returns the fastest key filter available (compiled, numpy, plain); all retain the same
-    records.
-    """
+    """The fastest available key filter (compiled, numpy, plain); all retain the same records."""
     from ottla.storage.compaction import compiled_key_filter
 
     if compiled_key_filter.IS_COMPILED:

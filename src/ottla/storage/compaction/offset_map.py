@@ -1,7 +1,8 @@
 """The last offset of each key, in a fixed amount of memory.
 
-A key is known by 16 bytes of its digest, as in Kafka; two keys of one digest would be taken for
-one, which MD5 makes as unlikely as a wrong bit in memory. Kafka's counterpart: `SkimpyOffsetMap`.
+A key is represented by its MD5 digest of 16 bytes, as in Kafka. Two keys with the same digest would
+count as one key, which is as unlikely as a flipped bit in memory. Kafka's counterpart:
+`SkimpyOffsetMap`.
 """
 
 from hashlib import md5
@@ -22,7 +23,7 @@ OFFSET = Struct(">q")
 
 
 class OffsetMapTooSmallError(OttlaError):
-    """The map is too small for the keys of even the first batch."""
+    """The map is too small for the keys of the first batch."""
 
     def __init__(self, record_count: int, capacity: int) -> None:
         self.record_count = record_count
@@ -34,12 +35,12 @@ class OffsetMapTooSmallError(OttlaError):
 
 
 def capacity_of(memory_bytes: int, load_factor: float) -> int:
-    """Returns how many keys a map of a given size in bytes can hold."""
+    """The number of keys that a map of a given size in bytes can hold."""
     return int(memory_bytes // SLOT.size * load_factor)
 
 
 class OffsetMap:
-    """Open addressing over slots of 24 bytes; nothing is ever removed."""
+    """Open addressing over slots of 24 bytes; entries are never removed."""
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         self.slot_count = max(1, memory_bytes // SLOT.size)
@@ -48,7 +49,7 @@ class OffsetMap:
         self._slots = bytearray(self.slot_count * SLOT.size)
 
     def put(self, key: Buffer, offset: int) -> None:
-        """Remembers an offset, which must not be less than the last one of the key."""
+        """Stores the last offset of a key, which must not be before the stored one."""
         assert self.size < self.slot_count
         digest = md5(key, usedforsecurity=False).digest()
         position = self._find(digest)
@@ -57,13 +58,13 @@ class OffsetMap:
         SLOT.pack_into(self._slots, position, digest, offset + 1)
 
     def get(self, key: Buffer) -> int:
-        """The last offset of a key; -1 when it has none."""
+        """The last offset of a key; -1 for an unknown key."""
         position = self._find(md5(key, usedforsecurity=False).digest())
         found: int = OFFSET.unpack_from(self._slots, position + DIGEST_SIZE)[0]
         return found - 1
 
     def _find(self, digest: bytes) -> int:
-        """Returns the slot that holds a digest, or the free slot where it belongs."""
+        """The position of the slot that holds a digest, or of the free slot for it."""
         slots = self._slots
         slot = int.from_bytes(digest[:8], "big") % self.slot_count
         while True:

@@ -1,7 +1,8 @@
 """The `.cleaned` files of one group of segments.
 
-Usually one segment; more if the retained data exceeds a segment's offset range or size. A crash
-leaves files that recovery removes. Kafka's counterpart: `UnifiedLog.createNewCleanedSegment`.
+A group usually becomes one segment, and several if the retained data exceeds a segment's offset
+range or size. A crash leaves files that recovery removes. Kafka's counterpart:
+`UnifiedLog.createNewCleanedSegment`.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +26,7 @@ class CleanedSegment(Segment):
 
 
 class CleanedSegments:
-    """Takes batches in the order of the log; `finish` makes them durable."""
+    """Writes batches, in the order of the log, to new segments; `finish` makes them durable."""
 
     def __init__(
         self,
@@ -51,9 +52,7 @@ class CleanedSegments:
         return tuple(one.base_offset for one in self._segments)
 
     def begin(self) -> None:
-        """Creates the first segment's files; there is always one segment, even if nothing is
-        retained.
-        """
+        """Creates the first segment's files; there is always one, even without retained records."""
         self._begin(self._first_base_offset)
 
     def _begin(self, base_offset: int) -> None:
@@ -70,11 +69,11 @@ class CleanedSegments:
                 create=True,
             )
             self._segments.append(segment)
-            # So that all files are created while nothing else works here.
+            # Opens the indexes, so that all files are created under the guard.
             _ = segment.offset_index, segment.time_index
 
     def append(self, content: Buffer, last_offset: int) -> None:
-        """Adds a batch; `content` must stay as it is until `write_out`."""
+        """Adds a batch; the caller must not change `content` before `write_out`."""
         segment = self._segments[-1]
         span = last_offset - segment.base_offset
         if span > INT32_MAX or segment.size + len(content) > INT32_MAX:
@@ -86,21 +85,19 @@ class CleanedSegments:
         segment.append(content, last_offset, largest)
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Records aborted transactions of which something is retained."""
+        """Records aborted transactions whose markers are retained."""
         for one in transactions:
             self._segments[-1].transaction_index.append(one)
 
     def write_out(self) -> int:
-        """Writes what was appended; returns the number of bytes."""
+        """Writes the pending appends; returns the number of bytes."""
         log = self._segments[-1].log
         size = log.size - log.written_size
         log.write_out()
         return size
 
     def finish(self, modified_ms: int) -> None:
-        """Makes everything durable, with the timestamp of the source segment, and closes the
-        files.
-        """
+        """Makes the segments durable, with the modification time of a source, and closes them."""
         self.write_out()
         self._segments[-1].become_inactive()
         for segment in self._segments:

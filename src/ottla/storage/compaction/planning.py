@@ -1,4 +1,4 @@
-"""Makes a compaction plan from a live log; carrying it out does not need the log object."""
+"""Creates a compaction plan from an open log; carrying it out does not need the log."""
 
 from collections.abc import Collection
 
@@ -31,7 +31,7 @@ def plan_compaction(
     now_ms: int,
     damaged: Collection[int] = (),
 ) -> CompactionPlan:
-    """The plan of a pass; `damaged` are base offsets of segments that could not be read."""
+    """Plans a pass; `damaged` are the base offsets of segments that could not be read."""
     segments = [one for one in log.segments.values if one.base_offset < range_.end_offset]
     assert segments, "there is nothing to compact"
     config = log.config
@@ -59,14 +59,14 @@ def plan_compaction(
 
 
 def _map_bytes(memory: MapMemory, range_: Cleanable) -> int:
-    """Limits the map to one key for every offset of the dirty range."""
+    """The size of the map in bytes, at most one key for each offset of the dirty range."""
     keys = range_.end_offset - range_.first_dirty_offset
     needed = (int(keys / memory.load_factor) + 1) * SLOT.size if memory.load_factor else 0
     return min(memory.size, needed)
 
 
 def last_records(producers: ProducerState) -> dict[int, LastRecord]:
-    """Returns the last record of each active producer (Kafka: `lastRecordsOfActiveProducers`)."""
+    """The last record of each active producer (Kafka: `lastRecordsOfActiveProducers`)."""
     return {
         producer_id: LastRecord(
             data_offset=one.last_offset if (one := entry.last_batch) else None,

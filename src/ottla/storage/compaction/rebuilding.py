@@ -1,6 +1,6 @@
-"""Rebuilds a batch that loses some of its records, or whose delete horizon is set.
+"""Rebuilds a batch without some of its records, or with a delete horizon.
 
-Offsets, sequence numbers and the last offset stay as they were: removed records leave gaps. Kafka's
+Offsets, sequence numbers and the last offset do not change: removed records leave gaps. Kafka's
 counterpart: `MemoryRecords.buildRetainedRecordsInto`.
 """
 
@@ -15,7 +15,7 @@ from ottla.storage.compaction.key_filter import StoredRecords
 
 
 def build_empty(batch: Batch) -> bytes:
-    """Returns a batch that has only its header."""
+    """A v2 batch without records."""
     assert isinstance(batch, RecordBatch)
     return build_empty_batch(batch)
 
@@ -23,7 +23,7 @@ def build_empty(batch: Batch) -> bytes:
 def build_retained(
     batch: RecordBatch, records: StoredRecords, delete_horizon_ms: int | None
 ) -> bytes:
-    """Returns a v2 batch of the retained records, compressed with the original codec."""
+    """A v2 batch of the retained records, compressed with the original codec."""
     shift = None if delete_horizon_ms is None else delete_horizon_ms - batch.base_timestamp_ms
     packed, shift, largest_delta = with_shifted_times(records.data, records.places, shift)
     builder = builder_like(
@@ -39,7 +39,7 @@ def build_retained(
 
 
 def build_retained_messages(batch: Batch, records: Sequence[Record]) -> bytes:
-    """Returns an old message, or a wrapper around the retained messages."""
+    """A message of an old format, or a wrapper around the retained messages."""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     builder = MessageSetBuilder(
         records[0].offset,

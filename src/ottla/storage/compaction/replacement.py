@@ -1,10 +1,10 @@
-"""Putting `.cleaned` files in place of the segments that they were made from.
+"""Replaces segments by the `.cleaned` files that were made from them.
 
-The order allows a crash at any point: all `.cleaned` files are renamed to `.swap`, the last first,
-and the renames are synced; then the old files are renamed to `.deleted`; then the `.swap` files
-lose their suffix. If a crash leaves a `.cleaned` file, recovery discards the `.swap` files from its
-offset on; if it leaves only `.swap` files, recovery finishes the replacement. Kafka's counterpart:
-`LocalLog.replaceSegments`.
+The order of steps allows a crash at any point. All `.cleaned` files are renamed to `.swap`, the
+last first, and the renames are synced. Then the old files are renamed to `.deleted`, and the
+`.swap` files lose their suffix. If a crash leaves a `.cleaned` file, recovery discards the `.swap`
+files from its offset on; if it leaves only `.swap` files, recovery finishes the replacement.
+Kafka's counterpart: `LocalLog.replaceSegments`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from ottla.storage.log.partition_log import PartitionLog
 
 
 def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
-    """Whether the segments that a pass was made from are still the log's, and sealed."""
+    """Whether the source segments of a pass are still in the log, and inactive."""
     sealed = {one.base_offset for one in log.segments.values[:-1]}
     return all(sealed.issuperset(group.replaced) for group in groups)
 
@@ -31,9 +31,9 @@ def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
 def replace_segments(
     log: PartitionLog, groups: Sequence[CleanedGroup], file_system: FileSystem, now_ms: int
 ) -> list[DeletedSegment]:
-    """Carries out the replacement; returns the removed segments, for reads under way.
+    """Carries out the replacement; returns the removed segments, which reads may still use.
 
-    Raises `StorageError`; the next start then finishes or undoes it.
+    Raises `StorageError`; the next start then finishes or undoes the replacement.
     """
     assert fits(log, groups)
     renaming = _Renaming(file_system, log.directory)
@@ -45,8 +45,8 @@ def replace_segments(
             for base_offset in reversed(group.cleaned):
                 renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)
                 if len(group.cleaned) > 1:
-                    # A later segment of a group must not be lost while an earlier one is kept.
-                    # Groups are independent.
+                    # After each rename, so that a crash never keeps an earlier segment of a group
+                    # without a later one. Groups are independent.
                     log.sync_directory()
         log.sync_directory()
         deleted = log.maintenance.retire(old, by=new)
@@ -58,7 +58,7 @@ def replace_segments(
 
 
 def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[CleanedGroup]) -> None:
-    """Removes the files that a pass has made."""
+    """Removes the `.cleaned` files of a pass."""
     names = set(file_system.list(directory))
     for group in groups:
         for base_offset in group.cleaned:

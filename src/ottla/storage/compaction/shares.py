@@ -1,8 +1,8 @@
-"""A pass in shares that are carried out apart: what each segment leaves, its keys, then each group.
+"""Compaction in parts that run separately, for logs with more keys than one map can hold.
 
-For logs with more keys than one machine's map takes: the caller joins the keys, and gives each
-group the offsets that it retains. The files are those that `compact` makes. This module imports
-numpy.
+The parts read each segment's transactions, read each segment's keys, and copy each group. The
+caller joins the keys and gives each group the offsets that it retains. The resulting files are the
+same as those of `compact`. This module imports numpy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from ottla.storage.compaction.vector_key_filter import Numbers, OffsetFilter, Wo
 
 
 def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> TransactionsSeen:
-    """The transactions that one source leaves open or has ended; reads headers and markers."""
+    """The transactions that one source leaves open or ends; reads only headers and markers."""
     source = plan.sources[number]
     if source.is_damaged:
         return NOTHING_SEEN
@@ -38,7 +38,7 @@ def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> 
     transactions = CleanedTransactions(plan.aborted, source.base_offset)
     try:
         for _ in reader.data_batches(transactions, is_checked=False):
-            pass  # It is the transactions that record it.
+            pass  # `transactions` records the batches
     except InvalidBatchError as error:
         raise reader.damaged(0, str(error)) from error
     return transactions.seen
@@ -47,7 +47,7 @@ def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> 
 def transactions_before(
     plan: CompactionPlan, seen: Sequence[TransactionsSeen]
 ) -> dict[int, TransactionsSeen]:
-    """The state that the batches before each source leave, by base offset."""
+    """The transactions before each source, by its base offset."""
     before = accumulate(seen, TransactionsSeen.then, initial=NOTHING_SEEN)
     return {one.base_offset: left for one, left in zip(plan.sources, before, strict=False)}
 
@@ -55,7 +55,7 @@ def transactions_before(
 def read_keys(
     plan: CompactionPlan, number: int, around: Surroundings
 ) -> Iterator[tuple[Words, Words, Numbers]]:
-    """Of one source's committed records with a key: the key's digest in two halves, the offset."""
+    """The two halves of the key's digest, and the offset, of one source's committed records."""
     source = plan.sources[number]
     if source.is_damaged:
         return
@@ -75,10 +75,10 @@ def copy_group(
     seen: TransactionsSeen,
     around: Surroundings,
 ) -> tuple[CleanedGroup, CompactionStats]:
-    """Makes the files of one group, durably; takes them back if it fails.
+    """Writes the files of one group, durably; removes them if it fails.
 
-    `survivors` are the offsets in it, in any order, that no later record of their key replaces,
-    and `seen` is what the batches before it have left.
+    `survivors` are the offsets of the group's records that no later record of their key replaces,
+    in any order. `seen` are the transactions before the group.
     """
     transactions = CleanedTransactions(plan.aborted, group[0].base_offset, seen)
     key_filter = OffsetFilter(np.sort(survivors))
@@ -96,7 +96,7 @@ def _reader(plan: CompactionPlan, number: int, around: Surroundings) -> SourceRe
 
 
 def _bunches(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
-    """About as many at a time as a key filter is given."""
+    """Lists of batches of about MAX_GROUP_SIZE bytes."""
     bunch: list[Batch] = []
     size = 0
     for batch in batches:

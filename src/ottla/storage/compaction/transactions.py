@@ -1,7 +1,8 @@
-"""Which transactions were aborted, and whether their markers are still needed.
+"""Tracks which transactions were aborted, and whether their markers are still needed.
 
-It gets the batches in the order of the log. Data of aborted transactions is removed; a marker stays
-until all data of its transaction is removed. Kafka's counterpart: `CleanedTransactionMetadata`.
+Batches are passed in the order of the log. Data of aborted transactions is removed; a marker is
+kept until all data of its transaction is removed. Kafka's counterpart:
+`CleanedTransactionMetadata`.
 """
 
 import heapq
@@ -16,10 +17,10 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsSeen:
-    """The transactions that some batches leave, by producer id.
+    """The transactions in a range of batches, by producer id.
 
-    `aborted` and `committed` have data among them, and no marker after it yet; those in the other
-    two sets have a marker.
+    Producers in `aborted` and `committed` have data in the range, and no marker after it. Producers
+    in the other two sets have a marker in the range.
     """
 
     aborted: frozenset[int] = frozenset()
@@ -28,7 +29,7 @@ class TransactionsSeen:
     ended_committed: frozenset[int] = frozenset()
 
     def then(self, later: "TransactionsSeen") -> "TransactionsSeen":
-        """Returns the state after these batches and the ones that follow them."""
+        """The transactions of this range and the range `later` that follows it."""
         return TransactionsSeen(
             aborted=(self.aborted - later.ended_aborted) | later.aborted,
             committed=(self.committed - later.ended_committed) | later.committed,
@@ -41,9 +42,10 @@ NOTHING_SEEN = TransactionsSeen()
 
 
 class CleanedTransactions:
-    """`retained` are the aborted transactions of which data was seen, with their markers.
+    """The state of transactions as the batches of a log are passed.
 
-    `aborted` are those that matter; what ended before `from_offset` does not.
+    `retained` collects the aborted transactions that had data in this pass, and so keep their
+    markers. Transactions in `aborted` that ended before `from_offset` are ignored.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The key filter for many records at once, with numpy, which this module imports.
 
-The map has the same 24 bytes in a slot as `OffsetMap`, and the digest is of 16 bytes too, but of
-our own making, for MD5 takes one key at a time: multiplications and shifts over each eight bytes of
-a key, in two lanes. What is retained does not depend on it.
+A slot of the map has 24 bytes as in `OffsetMap`, with a digest of 16 bytes. The digest is not MD5,
+which takes one key at a time, but multiplications and shifts over each eight bytes of a key, in two
+lanes. Which records are retained does not depend on it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,10 +33,10 @@ LANES = (
 
 
 class _LastOffsetFilter:
-    """Says what is retained, given the last offset of each row's key."""
+    """Decides which records are retained, by the last offset of each row's key."""
 
     def _last_offsets(self, rows: "_Rows") -> Numbers:
-        """Returns the last offset of each row's key; -1 where the key is unknown or null."""
+        """The last offset of each row's key; -1 for an unknown or null key."""
         raise NotImplementedError
 
     def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
@@ -75,7 +75,7 @@ class _LastOffsetFilter:
 
 
 class OffsetFilter(_LastOffsetFilter):
-    """Was given the offsets that are retained, unless they are tombstones that go."""
+    """Retains given offsets, except tombstones whose delete horizon has passed."""
 
     def __init__(self, offsets: Numbers) -> None:
         """`offsets` ascend."""
@@ -83,7 +83,7 @@ class OffsetFilter(_LastOffsetFilter):
         self.size = self.capacity = len(offsets)
 
     def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
-        raise AssertionError("it knows already")
+        raise AssertionError("the offsets are given, not learnt")
 
     def _last_offsets(self, rows: "_Rows") -> Numbers:
         place = np.searchsorted(self._offsets, rows.offset)
@@ -93,7 +93,7 @@ class OffsetFilter(_LastOffsetFilter):
 
 
 class VectorKeyFilter(_LastOffsetFilter):
-    """Retains what `PlainKeyFilter` retains."""
+    """Retains the same records as `PlainKeyFilter`."""
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         slot_count = max(1, memory_bytes // SLOT.size)
@@ -120,9 +120,8 @@ class VectorKeyFilter(_LastOffsetFilter):
         return last
 
     def _slots_of(self, first: Words) -> Numbers:
-        """Returns the slot at which the search for each key begins: the high half of its digest,
-        scaled.
-        """
+        """The slot at which the search for each key begins."""
+        # The high 32 bits of the first half of the digest, scaled to the number of slots.
         high = first >> np.uint64(32)
         return ((high * np.uint64(self._slot_count)) >> np.uint64(32)).astype(np.int64)
 
@@ -131,7 +130,7 @@ class VectorKeyFilter(_LastOffsetFilter):
         while len(slot):
             empty = np.flatnonzero(self._offset[slot] == 0)
             if len(empty):
-                # Several keys may claim one slot: the first gets it, the others probe on.
+                # Of several keys for one slot, the first takes it, and the others try the next.
                 wanted, winners = np.unique(slot[empty], return_index=True)
                 rows = empty[winners]
                 self._first[wanted] = first[rows]
@@ -159,7 +158,7 @@ class VectorKeyFilter(_LastOffsetFilter):
 
 
 def _count(flags: Flags, starts: Numbers, ends: Numbers) -> Numbers:
-    """How many are set in each range."""
+    """The number of set flags in each range."""
     sums = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=sums[1:])
     found: Numbers = sums[ends] - sums[starts]
@@ -167,7 +166,7 @@ def _count(flags: Flags, starts: Numbers, ends: Numbers) -> Numbers:
 
 
 class _Rows:
-    """The records of some batches, of one kind of format."""
+    """The records of some batches, all v2 or all of old formats."""
 
     def __init__(self, data: Buffer, offset: Numbers, counts: Numbers, keys: Fields) -> None:
         self.data = data
@@ -177,13 +176,13 @@ class _Rows:
         self.is_tombstone: Flags = np.zeros(len(offset), np.bool_)
 
     def records(self, start: int, retained: Flags) -> StoredRecords | list[Record]:
-        """Those of the rows from `start` on that are retained."""
+        """The retained rows, where `retained` has a flag for each row from `start` on."""
         raise NotImplementedError
 
 
 class _V2Rows(_Rows):
     places: Numbers
-    """Start and end of each."""
+    """Starts and ends of the records in `data`, shape (2, rows)."""
 
     def records(self, start: int, retained: Flags) -> StoredRecords:
         starts, ends = self.places[:, start : start + len(retained)][:, retained]
@@ -200,7 +199,7 @@ class _OldRows(_Rows):
 
 
 def _runs(batches: Sequence[Batch]) -> Iterator[_Rows]:
-    """Neighbours of one kind of format together."""
+    """Rows of consecutive batches that are all v2 or all of old formats."""
     for is_v2, run in groupby(batches, lambda one: isinstance(one, RecordBatch)):
         some = list(run)
         yield _v2_rows(some) if is_v2 else _old_rows(some)  # type: ignore[arg-type]
@@ -242,18 +241,18 @@ def _old_rows(batches: Sequence[Batch]) -> _Rows:
 
 
 def key_digests(batches: Sequence[Batch]) -> Iterator[tuple[Words, Words, Numbers]]:
-    """Of the records that have a key: both halves of its digest, and the offset."""
+    """Both halves of the key's digest, and the offset, of the records with a key."""
     for rows in _runs(batches):
         wanted = ~rows.keys.is_null
         yield *_digests(rows.data, rows.keys, wanted), rows.offset[wanted]
 
 
 def _digests(data: Buffer, keys: Fields, wanted: Flags) -> tuple[Words, Words]:
-    """Two words for each wanted key."""
+    """Both halves of the digest of each wanted key."""
     start = keys.start[wanted]
     size = keys.end[wanted] - start
     padded = np.frombuffer(data, np.uint8)
-    # A word is read whole at the very end too.
+    # Padding for the last word, which may reach beyond the data.
     tail = np.concatenate([padded[-WORD:], np.zeros(WORD, np.uint8)])
     halves = [np.full(len(start), lane[0]) ^ size.astype(np.uint64) for lane in LANES]
     left = np.arange(len(start))
@@ -283,7 +282,7 @@ def _digests(data: Buffer, keys: Fields, wanted: Flags) -> tuple[Words, Words]:
 def _words_at(
     data: NDArray[np.uint8], tail: NDArray[np.uint8], position: Numbers, size: Numbers
 ) -> Words:
-    """Up to eight bytes from each position, the missing ones 0."""
+    """The next `size` bytes, at most eight, at each position as a little-endian word."""
     count = len(data) - WORD + 1
     if count > 0:
         words = np.ndarray((count,), np.dtype("<u8"), data, strides=(1,))

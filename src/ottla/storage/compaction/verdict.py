@@ -20,9 +20,10 @@ class LastRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`drops_records`: none of them stays. `keeps_empty`: the header stays without records.
+    """The decision about one batch.
 
-    `starts_horizon`: a marker without a transaction, which goes when its time has come.
+    `drops_records`: all records are removed. `keeps_empty`: if no record is left, the header is
+    kept. `starts_horizon`: a marker without data, which is removed after a delete horizon.
     """
 
     drops_records: bool
@@ -59,9 +60,7 @@ class BatchJudge:
         )
 
     def is_past_horizon(self, batch: Batch) -> bool:
-        """Whether the batch's delete horizon has passed, so that its tombstones or marker may be
-        removed.
-        """
+        """Whether the batch's delete horizon has passed: tombstones and markers may be removed."""
         return (
             isinstance(batch, RecordBatch)
             and batch.has_delete_horizon
@@ -69,8 +68,9 @@ class BatchJudge:
         )
 
     def _is_needed(self, batch: RecordBatch) -> bool:
-        """Whether a batch must stay, even empty: it holds a producer's last sequence number or
-        epoch, or ends the compacted part.
+        """Whether a batch must be kept even if empty.
+
+        It has a producer's last sequence number or epoch, or ends the compacted part.
         """
         return self._is_last_of_producer(batch) or batch.next_offset == self._end_offset
 
