@@ -85,7 +85,7 @@ def test_the_time_of_what_lies_after_damage_is_known() -> None:
 def test_an_epoch_before_a_lower_one_is_not_believed() -> None:
     log = opened(PLAIN_KILLED, segment(17), 12, 4)
     assert log.epochs.latest_epoch == 2
-    with pytest.raises(CorruptionError, match=r"17\.log at byte 0.*leader epoch than 67108866"):
+    with pytest.raises(CorruptionError, match=r"17\.log at byte 0.*its leader epoch 67108866"):
         log.reader.read(17, 1, Isolation.HIGH_WATERMARK)
     assert log.reader.read(19, 1, Isolation.HIGH_WATERMARK).records is not None
 

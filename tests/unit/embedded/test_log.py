@@ -143,7 +143,7 @@ def test_mistakes_are_reported_in_one_line_with_the_fix(
 def test_a_directory_is_open_once_at_a_time(tmp_path: Path) -> None:
     with (
         ottla.open(tmp_path),
-        pytest.raises(ottla.UserError, match="in use by this process: use the log that is open"),
+        pytest.raises(ottla.UserError, match="in use by this process; use the open log"),
     ):
         ottla.open(tmp_path)
     with ottla.open(tmp_path) as log:

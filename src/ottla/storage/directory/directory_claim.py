@@ -1,7 +1,9 @@
-"""Claims a log directory before anything in it is read: its lock and its options. If the user must
-act (the directory is in use by another process, or belongs to another program), that is a plain
-`UserError`. A broken disk is an `UnusableDirectoryError`: a broker with other directories continues
-without this one, as in Kafka (`LogManager.createAndValidateLogDirs`, `MetaPropertiesEnsemble`).
+"""Claims a log directory: takes its lock, and reads or writes `meta.properties`.
+
+If the user must act (the directory is in use by another process, or belongs to another program),
+that is a plain `UserError`. A broken disk is an `UnusableDirectoryError`: a broker with other
+directories continues without this one, as in Kafka (`LogManager.createAndValidateLogDirs`,
+`MetaPropertiesEnsemble`).
 """
 
 import dataclasses
@@ -36,17 +38,17 @@ class UnusableDirectoryError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A directory that no other process has while `lock` is held."""
+    """A locked log directory; release `lock` to end the claim."""
 
     lock: FileLock
     properties: MetaProperties
 
 
 def claim_directory(file_system: FileSystem, path: str, options: OpenOptions) -> Claim:
-    """Creates the directory if needed, locks it, and reads or writes its owner's ids.
+    """Creates the directory if needed, locks it, and reads or writes its `meta.properties`.
 
-    Raises `UserError` when it is in use or holds other files, and changes nothing then;
-    `UnusableDirectoryError`; and `StorageError` when the disk fails further on.
+    Raises `UserError` if it is in use or holds other files, and changes nothing then;
+    `UnusableDirectoryError`; and `StorageError` if the disk fails after the lock was taken.
     """
     try:
         _refuse_foreign(file_system, path)
@@ -77,7 +79,7 @@ def names_in(file_system: FileSystem, path: str) -> list[str] | None:
 
 
 def _refuse_foreign(file_system: FileSystem, path: str) -> None:
-    """A directory with files but without Kafka's marks is not ours to write into."""
+    """Raises `UserError` for a directory whose files show no Kafka log directory."""
     names = names_in(file_system, path)
     if names is None:
         return
@@ -86,13 +88,13 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
     if COPIED_META_PROPERTIES in names:
         copy = join(path, COPIED_META_PROPERTIES)
         raise UnusableDirectoryError(
-            f"{join(path, META_PROPERTIES)} is missing; restore it: {copy} has its content, and "
-            "one line more, its checksum"
+            f"{join(path, META_PROPERTIES)} is missing; restore it from {copy}, which has its "
+            "content and one more line, a checksum"
         )
     if COPIED_LOG_STARTS in names:
         raise UnusableDirectoryError(
             f"{join(path, META_PROPERTIES)} and its copy, {COPIED_META_PROPERTIES}, are missing; "
-            "restore one of them: it says node.id, cluster.id and directory.id"
+            "restore one of them, with node.id, cluster.id and directory.id"
         )
     strangers = [
         name
@@ -103,13 +105,13 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
     ]
     if strangers:
         raise UserError(
-            f"{path} holds files that are no Kafka log ({', '.join(strangers[:3])}); "
+            f"{path} holds files of another program ({', '.join(strangers[:3])}); "
             "name an empty or a new directory"
         )
 
 
 def _read_or_make(file_system: FileSystem, path: str, options: OpenOptions) -> MetaProperties:
-    """What `meta.properties` says; it is made for a new directory, and completed by an id."""
+    """Reads `meta.properties`; creates it in a new directory, and adds a missing directory id."""
     file_path = join(path, META_PROPERTIES)
     try:
         repair_meta_properties(file_system, path)
@@ -128,7 +130,7 @@ def _read_or_make(file_system: FileSystem, path: str, options: OpenOptions) -> M
 
 
 def _made(file_system: FileSystem, file_path: str, options: OpenOptions) -> MetaProperties:
-    """Of a new directory; one of KRaft's gets its id before it is written."""
+    """The properties of a new directory; the caller adds the id of a KRaft one and writes them."""
     version = VERSION_ZOOKEEPER if options.is_replicated else VERSION_KRAFT
     made = MetaProperties(version=version, cluster_id=options.cluster_id, node_id=options.node_id)
     if version == VERSION_ZOOKEEPER:

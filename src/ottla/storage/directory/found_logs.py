@@ -1,6 +1,7 @@
-"""The directories under a partition's name in a log directory, and what a start does with them. One
-directory alone cannot show whether a log is current: that is decided over all directories
-(`broker/startup/startup_plan.py`). Kafka's counterpart: the branches of `LogManager.loadLog`.
+"""Finds the partition directories in a log directory, and names the actions of a start on them.
+
+Which log is current is decided over all log directories (`broker/startup/startup_plan.py`). Kafka's
+counterpart: the branches of `LogManager.loadLog`.
 """
 
 import logging
@@ -30,26 +31,27 @@ logger = logging.getLogger(__name__)
 
 
 class StartupAction(Enum):
+    """What a start does with a partition directory."""
+
     LOAD = auto()
-    """It is the partition's log."""
+    """Load it as the partition's log."""
     COPY = auto()
-    """It is the copy of a move that continues."""
+    """Load it as the copy of a move that continues."""
     PROMOTE = auto()
-    """It is the copy of a move that was decided: it takes its place, and is then loaded."""
+    """Rename it, the copy of a move that was decided, to the partition's log, and load it."""
     STRAY = auto()
-    """Nothing here belongs to it: it is renamed and kept for a person."""
+    """Rename it to a stray directory, since it belongs to no topic, and keep it."""
     REMOVE = auto()
-    """Its files go after `file.delete.delay.ms`."""
+    """Delete its files after `file.delete.delay.ms`."""
     KEEP = auto()
-    """It stays as it is until more is known, or a person has seen it."""
+    """Leave it unchanged until more is known, or the user has acted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLog:
     """A directory of one partition.
 
-    `topic_id` is `None` without `partition.metadata`, or where `damage` says what is wrong with
-    it.
+    `topic_id` is `None` if `partition.metadata` is missing, or damaged as `damage` says.
     """
 
     path: str
@@ -64,7 +66,7 @@ class FoundLog:
 
     @property
     def home(self) -> TopicPartition:
-        """The partition that wrote it, by its integrity file; otherwise the one of its name."""
+        """The partition by the integrity file, or by the directory's name without that."""
         known = self.integrity
         return self.key if known is None or known.partition is None else known.partition
 
@@ -75,16 +77,17 @@ ACTIONS_ALONE = {
     DirectoryState.DELETE: StartupAction.REMOVE,
     DirectoryState.STRAY: StartupAction.KEEP,
 }
-"""What becomes of each where there is only one directory to look at."""
+"""The actions for a log directory that is opened alone."""
 
 LOADED = (StartupAction.LOAD, StartupAction.PROMOTE, StartupAction.COPY)
-"""What is a log afterwards."""
+"""The actions that load a log."""
 
 
 def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
-    """Every directory in a log directory that has a partition's name, in order of name.
+    """Every partition directory in a log directory, ordered by name.
 
-    Undoes creations that a crash cut off. The metadata log of a KRaft cluster is no topic's.
+    Removes directories whose creation a crash has interrupted. The metadata log of a KRaft cluster
+    is left out.
     """
     found = []
     for name in file_system.list(directory):
@@ -102,7 +105,8 @@ def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
 
 
 def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> FoundLog:
-    """A damaged file is that partition's trouble only; Kafka takes the directory offline."""
+    """Reads a partition's topic id, and repairs `partition.metadata` if the integrity file can."""
+    # A damaged file only affects its partition; Kafka takes the whole directory offline.
     topic_id: Uuid | None = None
     damage: CorruptionError | None = None
     metadata_path = join(path, PARTITION_METADATA)
@@ -118,24 +122,22 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
     ):
         topic_id, damage = recorded_id, None
         logger.warning(
-            "%s has changed on the disk; it is rebuilt with the id %s",
+            "%s is damaged; it is rewritten with the id %s",
             metadata_path, uuid_text(topic_id),
         )  # fmt: skip
         write_topic_id(file_system, metadata_path, topic_id)
     elif recorded_id and is_other and topic_id is not None:
-        reason = f"says {uuid_text(topic_id)}, but {INTEGRITY} beside it {uuid_text(recorded_id)}"
+        reason = f"has id {uuid_text(topic_id)}, but {INTEGRITY} has {uuid_text(recorded_id)}"
         topic_id = None
-        damage = CorruptionError(metadata_path, 0, f"{reason}; remove the one that is wrong")
+        damage = CorruptionError(metadata_path, 0, f"{reason}; remove the file that is wrong")
     elif damage is None:
         topic_id = topic_id or recorded_id
     return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, integrity=integrity)
 
 
 def _undo_creation(file_system: FileSystem, path: str) -> bool:
-    """Removes a partition whose creation a crash cut off before it had its topic's id.
-
-    The next one of that name would otherwise stand beside others of its topic without the id.
-    """
+    """Removes a partition directory whose creation a crash interrupted before the topic id."""
+    # Otherwise it would be loaded as a partition without an id beside others of its topic.
     names = file_system.list(path)
     if any(name != PARTITION_METADATA + ".tmp" for name in names):
         return False

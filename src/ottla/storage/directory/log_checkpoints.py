@@ -1,9 +1,9 @@
-"""The checkpoint files of a log directory: how far each log is flushed, and so on.
+"""The checkpoint files of a log directory: an offset for each log, such as its recovery point.
 
 Recovery points, log starts and high watermarks are written together, at intervals and when the
-directory is closed; log starts also on their own, before retention removes files; the cleaner's
-offsets when a pass ends. Format page: docs/format/checkpoints.md. A crash leaves each file as it
-was or as it is to be. Kafka's counterparts: the checkpoints of `LogManager` and
+directory is closed. Log starts are also written alone, before retention deletes files, and the
+cleaner's offsets when a pass ends. Format page: docs/format/checkpoints.md. A crash leaves the
+complete old or new file. Kafka's counterparts: the checkpoints of `LogManager` and
 `LogCleanerManager`.
 """
 
@@ -34,7 +34,7 @@ Logs = Mapping[TopicPartition, PartitionLog]
 
 
 class LogCheckpoints:
-    """`logs` are the directory's own, `futures` the copies that grow in it."""
+    """The checkpoints of one directory, with `logs` and `futures`, copies that are being made."""
 
     def __init__(
         self, file_system: FileSystem, health: DirectoryHealth, logs: Logs, futures: Logs
@@ -49,24 +49,24 @@ class LogCheckpoints:
         self._high_watermarks = OffsetCheckpoint(file_system, join(path, CHECKPOINT_HIGH_WATERMARK))
         self._cleaner_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_CLEANER))
         self.recovery_points: Mapping[TopicPartition, int] = {}
-        """As the start found them: of each log that was here by then."""
+        """The recovery points as read at the start."""
         self.named = NamedPartitions(by_file={})
-        """As the start found them: the logs that were here by then, whichever file says so."""
+        """The partitions that any checkpoint named at the start."""
         self.high_watermarks: Mapping[TopicPartition, int] = {}
-        """As the start found them."""
+        """The high watermarks as read at the start."""
         self.cleaned: dict[TopicPartition, int] = {}
-        """Up to where each compacted log has been compacted; `move_cleaned` changes it."""
+        """The first dirty offset of each compacted log; `move_cleaned` changes it."""
         self._strangers: set[TopicPartition] = set()
-        """Logs that are gone but may be in the files, where a new one of the name must not find the
-        recovery point and the start of the old one."""
+        """Deleted logs that may still be in the files. A new log of the same name must not get
+        their recovery point and start."""
         self._deletions = 0
         self._refused: dict[TopicPartition, tuple[int, int]] = {}
-        """Recovery points and starts of logs that should be here and are not."""
+        """Recovery points and starts of logs that are missing."""
 
     # At the start
 
     def read(self) -> None:
-        """Raises `OSError`; what is damaged is named, and counts as empty."""
+        """Reads the files; a damaged file is logged and counts as empty. Raises `OSError`."""
         self.recovery_points = self._recovery_points.read_if_whole()
         self._log_starts.read()
         self.high_watermarks = self._high_watermarks.read_if_whole()
@@ -82,7 +82,7 @@ class LogCheckpoints:
             self.named = read_named_partitions(self._file_system, self.health.directory)
 
     def starts_of(self, found: Mapping[TopicPartition, FoundLog]) -> dict[TopicPartition, int]:
-        """Returns the start offsets of the logs that are about to be loaded; raises `OSError`."""
+        """The start offsets of the logs to be loaded; raises `OSError`."""
         starts = {
             key: self._log_starts.start_of(key, is_copy_valid=one.integrity is not None)
             for key, one in found.items()
@@ -92,30 +92,32 @@ class LogCheckpoints:
             starts |= {key: start_by_epochs(self._file_system, ours[key]) for key in ours}
             if any(starts.values()):
                 logger.error(
-                    "%s and %s in %s are gone, or say nothing; logs start where %s says",
+                    "%s and %s in %s are missing or empty; logs start at the first offset of %s",
                     CHECKPOINT_LOG_START, COPIED_LOG_STARTS, self.health.directory, LEADER_EPOCHS,
                 )  # fmt: skip
         self._log_starts.keep(starts)
         return starts
 
     def loaded(self) -> None:
-        """Compares what was read with the logs, which are all there now."""
+        """Compares the files with the logs, once all logs are loaded."""
         for key, log in self._logs.items():
-            # What is appended below an offset after the log's end was never compacted. Were it
-            # taken for compacted, its tombstones could go before the values that they delete.
+            # A first dirty offset after the log's end would make later appends before it count as
+            # compacted, and remove their tombstones before the values that they delete.
             if self.cleaned.get(key, 0) > log.log_end_offset:
-                logger.warning("%s-%d ends before it was compacted: it will be again", *key)
+                logger.warning(
+                    "%s-%d ends before its first dirty offset; it is compacted from its start", *key
+                )
                 self.move_cleaned(key, None)
         known = self.named.partitions() | self._log_starts.known
         self._strangers = known - self._logs.keys() - self._futures.keys()
 
     def name_also(self, file_name: str, keys: Iterable[TopicPartition]) -> None:
-        """Takes partitions for known that a file beside the checkpoints names."""
+        """Adds the partitions that another file than a checkpoint names."""
         by_file = {**self.named.by_file, file_name: dict.fromkeys(keys, 0)}
         self.named = NamedPartitions(by_file=by_file, is_complete=False)
 
     def refuse(self, keys: Collection[TopicPartition]) -> None:
-        """Keeps the entries of partitions that are not served, for the next start."""
+        """Keeps the entries of missing partitions in the files, for the next start."""
         starts = self._log_starts.checkpointed
         self._refused = {
             key: (point, starts.get(key, 0))
@@ -123,18 +125,19 @@ class LogCheckpoints:
             if key not in self._logs and (point := self.named.offset_of(key)) is not None
         }
 
-    # As logs come and go
+    # Created and deleted logs
 
     def before_creation(self, key: TopicPartition) -> None:
-        """Removes the entries of an older log of the same name before a new one is created; raises
-        `StorageError`.
+        """Removes the entries of a deleted log before one of the same name is created.
+
+        Raises `StorageError`.
         """
         if key in self._strangers:
             self.write()
         self.move_cleaned(key, None)
 
     def deleted(self, keys: Collection[TopicPartition]) -> None:
-        """Records logs that left the directory; raises `StorageError`."""
+        """Records that logs were deleted; raises `StorageError`."""
         self._strangers.update(keys)
         self._deletions += 1
         for key in keys:
@@ -142,34 +145,31 @@ class LogCheckpoints:
 
     @touches_disk
     def forget(self, keys: Collection[TopicPartition]) -> None:
-        """Takes partitions that are gone out of the files.
-
-        They would otherwise be taken for lost if a crash comes before new ones of their names are
-        created.
-        """
+        """Removes deleted partitions from the files, durably."""
+        # After a crash they would count as lost, even if new ones of the same names are created.
         is_refused = [self._refused.pop(key, None) is not None for key in keys]
         if any(is_refused) or not self._strangers.isdisjoint(keys):
             self.write()
 
     def log_was_cut(self, key: TopicPartition) -> None:
-        """Records that a log was cut at its end, and continues with what is not compacted."""
+        """Records that a log was truncated at its end, so that new records there are not clean."""
         self.write()
         log = self._logs.get(key)
         if log is not None and self.cleaned.get(key, 0) > log.segments.active.base_offset:
             self.move_cleaned(key, log.segments.active.base_offset)
 
-    # Written
+    # Writing
 
     def write(self) -> None:
-        """Records recovery points, log starts and high watermarks for the next start."""
+        """Writes recovery points, log starts and high watermarks for the next start."""
         for _ in self.write_in_steps():
             pass
 
     def write_in_steps(self) -> Iterator[None]:
-        """Like `write`, but one file per step: each takes milliseconds with 10,000 logs."""
+        """Like `write`, but one file per step, which takes milliseconds with 10,000 logs."""
         deletions = self._deletions
-        # The starts first: a recovery point is at least the start, whatever is flushed, and would
-        # keep a crash in between from recovering what the older start still shows.
+        # The starts first. A recovery point is never before the start, even if less was flushed:
+        # with the older start, recovery would not check the batches between the two.
         self.write_log_starts()
         yield
         self._write_recovery_points()
@@ -193,7 +193,7 @@ class LogCheckpoints:
 
     @touches_disk
     def write_log_starts(self) -> None:
-        """Records where logs start that do not start with their first segment."""
+        """Writes the starts of logs that do not start at their first segment's base offset."""
         starts = {
             key: log.log_start_offset
             for key, log in {**self._futures, **self._logs}.items()
@@ -205,13 +205,13 @@ class LogCheckpoints:
 
     @touches_disk
     def move_cleaned(self, key: TopicPartition, offset: int | None) -> None:
-        """Records up to where a log is compacted; `None` forgets it."""
+        """Writes the first dirty offset of a log; `None` removes it."""
         if self.cleaned.get(key) == offset:
             return
         if offset is None:
             del self.cleaned[key]
         else:
             self.cleaned[key] = offset
-        # Logs that are gone are left out, or a new one of the name would find their offsets.
+        # Deleted logs are left out, or a new log of the same name would get their offsets.
         known = self._logs.keys() | self._futures.keys()
         self._cleaner_points.write({one: at for one, at in self.cleaned.items() if one in known})

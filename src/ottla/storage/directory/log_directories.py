@@ -1,4 +1,4 @@
-"""The log directories of one broker: which can be used, and the files in each.
+"""The log directories of one broker: which are online, and which gets a new partition.
 
 Kafka's counterpart: the `liveLogDirs` of `LogManager`.
 """
@@ -11,7 +11,10 @@ from ottla.storage.directory.log_directory import LogDirectory
 
 
 class LogDirectories(Sequence[LogDirectory]):
-    """`is_cordoned` says of a path whether it is to get no further partitions (KIP-1066)."""
+    """A sequence of log directories.
+
+    `is_cordoned` says whether the directory at a path gets no new partitions (KIP-1066).
+    """
 
     def __init__(
         self, directories: Sequence[LogDirectory], is_cordoned: Callable[[str], bool]
@@ -35,12 +38,12 @@ class LogDirectories(Sequence[LogDirectory]):
 
     @property
     def is_offline(self) -> bool:
-        """Whether the last log directory has failed."""
+        """Whether all log directories have failed."""
         return not self.online
 
     @property
     def is_complete(self) -> bool:
-        """Whether no directory is offline: only then is the content of all directories known."""
+        """Whether no directory is offline, so that the content of all directories is known."""
         return len(self.online) == len(self._directories)
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
@@ -48,12 +51,15 @@ class LogDirectories(Sequence[LogDirectory]):
 
     @property
     def are_cordoned(self) -> bool:
-        """Whether every directory that is online is cordoned."""
+        """Whether all online directories are cordoned."""
         online = self.online
         return bool(online) and all(map(self.is_cordoned, online))
 
     def emptiest(self) -> LogDirectory:
-        """Returns the directory for a new partition; raises `StorageError` when all are offline."""
+        """The directory for a new partition; raises `StorageError` if all are offline.
+
+        It has the fewest logs of those that are not cordoned, or of all if all are cordoned.
+        """
         online = self._any_online()
         open_ones = [one for one in online if not self.is_cordoned(one)]
         return min(open_ones or online, key=lambda one: len(one.logs) + len(one.futures))
@@ -68,7 +74,7 @@ class LogDirectories(Sequence[LogDirectory]):
                 write(directory.path)
 
     def check_any_online(self) -> None:
-        """Raises `StorageError` when all are offline."""
+        """Raises `StorageError` if all directories are offline."""
         self._any_online()
 
     def _any_online(self) -> list[LogDirectory]:

@@ -1,8 +1,8 @@
 """One directory of `log.dirs`: its lock, its identity, its checkpoints, and the logs in it.
 
-Format pages: docs/format/filenames.md. A crash leaves it without the clean-shutdown file, and
-the next `open` recovers every log from its recovery point. Kafka's counterpart: `LogManager`, as
-far as it concerns one directory.
+Format page: docs/format/filenames.md. A crash leaves it without the clean-shutdown file, and the
+next `open` recovers every log from its recovery point. Kafka's counterpart: the part of
+`LogManager` for one directory.
 """
 
 import logging
@@ -48,9 +48,9 @@ NO_BROKER_EPOCH = -1
 
 
 class LogDirectory:
-    """Opened exclusively; `close` ends with the clean-shutdown file.
+    """An exclusively opened log directory; `close` ends with the clean-shutdown file.
 
-    `logs` are the partitions' own, `futures` the copies of those that are moving here.
+    `logs` are the partitions' logs, `futures` the copies of logs that are being moved here.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class LogDirectory:
         self.futures: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[str, Uuid] = {}
         self.unnamed: dict[TopicPartition, StorageError] = {}
-        """Partitions that are not served, since it is not known which topic's they are."""
+        """Partitions that are not served, since their topic id is damaged."""
         self.deleted_paths: list[str] = []
         self.was_clean_stop = True
-        """Whether the broker before was stopped cleanly, so that nothing had to be recovered."""
+        """Whether the last broker shut down cleanly, so that nothing had to be recovered."""
         self.checkpoints = LogCheckpoints(file_system, self.health, self.logs, self.futures)
         self._loader = LogLoader(file_system, self.health, self.checkpoints, options)
         self._file_system = file_system
@@ -76,6 +76,7 @@ class LogDirectory:
     @classmethod
     def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
         """Creates the directory if needed, locks it, and loads (and repairs) every log in it.
+
         Raises `UserError` if it is in use, unreadable, or another program's, without changing
         anything.
         """
@@ -89,14 +90,14 @@ class LogDirectory:
 
     @classmethod
     def claim(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
-        """A directory that is ours, and whose logs are still to be loaded; raises `UserError`."""
+        """Locks a directory without loading its logs; raises `UserError`."""
         return cls(path, file_system, options, claim_directory(file_system, path, options))
 
     @classmethod
     def offline(
         cls, path: str, file_system: FileSystem, options: OpenOptions, reason: str
     ) -> "LogDirectory":
-        """A directory that could not be opened, and stays unused until the next start."""
+        """A directory that could not be opened, and is not used until the next start."""
         directory = cls(path, file_system, options, None)
         directory.health.fail(OSError(reason))
         return directory
@@ -113,15 +114,15 @@ class LogDirectory:
 
     @touches_disk
     def find_logs(self) -> list[FoundLog]:
-        """Every directory here that has a partition's name, whatever state it is in."""
+        """Every partition directory here, in any state."""
         return find_logs(self._file_system, self.path)
 
     @touches_disk
     def load(self, found: Sequence[tuple[FoundLog, StartupAction]]) -> None:
-        """Does with each directory of `find_logs` what was planned, and loads what is a log."""
+        """Carries out the planned action for each directory of `find_logs`, and loads the logs."""
         marker = join(self.path, CLEAN_SHUTDOWN)
         self.was_clean_stop = read_clean_shutdown(self._file_system, marker) is not None
-        # Gone before anything is touched: a crash from here on must be seen as one.
+        # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
         self.checkpoints.read()
@@ -132,7 +133,7 @@ class LogDirectory:
         self._loader.load(started, self.logs, self.futures, was_clean_stop=self.was_clean_stop)
 
     def _mark_replicas(self) -> None:
-        """For those who read the files: whether the end of a log is what is committed of it."""
+        """Creates or removes the mark for readers that log ends here are not committed offsets."""
         mark = join(self.path, REPLICAS_MARK)
         is_marked = self._file_system.status(mark) is not None
         if self._options.is_replicated and not is_marked:
@@ -141,7 +142,7 @@ class LogDirectory:
             self._file_system.remove(mark)
 
     def name_again(self, topic: str, partition: int, topic_id: Uuid) -> None:
-        """Replaces a partition's damaged topic id; it is served from now on."""
+        """Replaces a partition's damaged topic id; the partition is served from then on."""
         path = join(self.log_path(topic, partition), PARTITION_METADATA)
         logger.warning("%s is damaged; it is rewritten with the id %s", path, uuid_text(topic_id))
         with self.health.guarding():
@@ -154,18 +155,19 @@ class LogDirectory:
         return join(self.path, partition_directory_name(topic, partition))
 
     def lend_claim(self) -> int | None:
-        """A descriptor for a process that works here: until it ends, nobody else may."""
+        """A descriptor of the lock for a worker process; the lock is held until that ends too."""
         return None if self._lock is None else self._lock.lend()
 
-    # Logs come, move and go
+    # Creating, moving and deleting logs
 
     @touches_disk
     def create_log(
         self, topic: str, partition: int, topic_id: Uuid, *, is_synced: bool = True
     ) -> PartitionLog:
-        """Makes a partition's directory and its empty log.
+        """Creates a partition's directory and its empty log.
 
-        A caller that creates several calls `sync_names` after them instead, before it answers.
+        A caller that creates several logs may pass `is_synced=False` and call `sync_names` once
+        before it responds.
         """
         assert (topic, partition) not in self.logs
         path = self.log_path(topic, partition)
@@ -178,14 +180,14 @@ class LogDirectory:
 
     @touches_disk
     def sync_names(self) -> None:
-        """Makes the names of partitions' directories durable."""
+        """Makes created partition directories durable."""
         aside(lambda: self._file_system.sync_directory(self.path))
 
     @touches_disk
     def create_future(
         self, topic: str, partition: int, topic_id: Uuid, start_offset: int
     ) -> PartitionLog:
-        """Makes an empty log beside the partition's own, which is in another directory."""
+        """Creates an empty copy of a partition whose log is in another directory."""
         assert (topic, partition) not in self.logs.keys() | self.futures.keys()
         name = future_directory_name(topic, partition, self._options.new_id())
         path = join(self.path, name)
@@ -195,18 +197,17 @@ class LogDirectory:
 
     @changes_files
     def delete_log(self, topic: str, partition: int, unique_id: bytes) -> str:
-        """As `delete_logs`, for a log whose place a copy takes: that of this id.
+        """As `delete_logs`, for a log that is replaced by the copy with this id.
 
-        From here on a start finds by it that the move was decided.
+        From here on, the id shows a start that the move was decided.
         """
         return self._put_away([TopicPartition(topic, partition)], lambda: unique_id)[0]
 
     @changes_files
     def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
-        """Renames directories out of the way, and returns their new paths for `remove_deleted`.
+        """Renames partition directories to `-delete`; returns the paths for `remove_deleted`.
 
-        The files stay open, for answers under way may still be sent from them; closing them is the
-        caller's.
+        The files stay open, since responses may still be sent from them; the caller closes them.
         """
         return self._put_away(keys, self._options.new_id)
 
@@ -225,7 +226,7 @@ class LogDirectory:
 
     @changes_files
     def delete_future(self, topic: str, partition: int) -> str:
-        """As `delete_log`, for a copy that is no longer wanted, and has no readers."""
+        """As `delete_log`, for the copy of a move that was cancelled, which has no readers."""
         key = TopicPartition(topic, partition)
         log = self.futures.pop(key)
         log.maintenance.abandon()
@@ -242,7 +243,7 @@ class LogDirectory:
 
     @changes_files
     def adopt_future(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
-        """Makes a copy the partition's log."""
+        """Makes a copy the partition's log, durably."""
         key = TopicPartition(topic, partition)
         log = self.futures[key]
         log.maintenance.renamed(
@@ -255,9 +256,9 @@ class LogDirectory:
 
     @touches_disk
     def remove_deleted(self, path: str, max_count: int) -> int:
-        """Removes files of a directory that `delete_log` renamed; returns how many.
+        """Removes up to `max_count` files of a directory that `delete_log` renamed.
 
-        When there are fewer than `max_count`, the directory itself goes too.
+        Returns how many; if there are fewer, removes the directory too.
         """
         names = self._file_system.list(path)
         for name in names[:max_count]:
@@ -270,13 +271,13 @@ class LogDirectory:
 
     @touches_disk
     def disk_space(self) -> DiskSpace:
-        """The size of the disk that the directory is on, and its free space."""
+        """The size and free space of the directory's file system."""
         return self._file_system.space(self.path)
 
     def close(self) -> None:
-        """Flushes and closes every log; the clean-shutdown file is the last thing written.
+        """Flushes and closes every log, then writes the clean-shutdown file.
 
-        A directory that went offline is only unlocked, so that the next start recovers it.
+        A directory that is offline is only unlocked, so that the next start recovers it.
         """
         try:
             self._close_logs()
@@ -287,7 +288,7 @@ class LogDirectory:
     @touches_disk
     def _close_logs(self) -> None:
         for key in self.unnamed.keys() & self.logs.keys():
-            # Nothing was done to it, so nothing need be written.
+            # It was not served, so there is nothing to write.
             self.logs[key].maintenance.abandon()
         logs = [log for key, log in self.logs.items() if key not in self.unnamed]
         logs += self.futures.values()
@@ -304,7 +305,7 @@ class LogDirectory:
         write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), NO_BROKER_EPOCH)
 
     def abandon(self) -> None:
-        """Closes everything as a crash would: nothing is flushed, no marker is written."""
+        """Closes everything as a crash would, without a flush or a clean-shutdown file."""
         self._abandon_logs()
         self._release()
 

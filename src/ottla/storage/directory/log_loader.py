@@ -1,7 +1,6 @@
-"""Opens the logs of a directory: at its start all that are there, later each that is created.
+"""Opens the logs of a directory: all existing ones at its start, and each created one later.
 
-Kafka's counterpart: `LogManager.loadLogs` and `getOrCreateLog`, as far as they concern one
-directory.
+Kafka's counterpart: `LogManager.loadLogs` and `getOrCreateLog`, for one directory.
 """
 
 import logging
@@ -38,9 +37,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class StartedDirectory:
-    """Where logs and copies lie after the startup actions, in the order in which they were found.
+    """The paths of logs and copies after the startup actions, in the order in which they are found.
 
-    `unnamed` are partitions that are not served, since it is not known which topic's they are.
+    `unnamed` are partitions that are not served, since their topic id is damaged.
     """
 
     found: dict[TopicPartition, FoundLog] = field(default_factory=dict)
@@ -52,7 +51,7 @@ class StartedDirectory:
 
 
 class LogLoader:
-    """All methods raise `OSError` as it comes."""
+    """Opens and creates logs; all methods raise `OSError`."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class LogLoader:
     # At the start
 
     def start(self, found: Sequence[tuple[FoundLog, StartupAction]]) -> StartedDirectory:
-        """Renames what is to have another name."""
+        """Renames directories as their actions require; loads nothing."""
         started = StartedDirectory()
         for one, action in found:
             key = one.key
@@ -98,7 +97,7 @@ class LogLoader:
                         )
                     started.deleted_paths.append(path)
                 case StartupAction.KEEP:
-                    logger.warning("%s is left as it is", one.path)
+                    logger.warning("%s is left unchanged", one.path)
         return started
 
     def load(
@@ -109,7 +108,7 @@ class LogLoader:
         *,
         was_clean_stop: bool,
     ) -> None:
-        """Loads what is a log into `logs`, and the copies into `futures`."""
+        """Loads the logs into `logs`, and the copies into `futures`."""
         starts = self._checkpoints.starts_of(started.found)
         is_kafka_gone = any(one.integrity is not None for one in started.found.values())
         left = count = len(started.log_paths) + len(started.future_paths)
@@ -136,7 +135,7 @@ class LogLoader:
         tasks = [partial(load, key, path, logs) for key, path in started.log_paths.items()]
         tasks += [partial(load, key, path, futures) for key, path in started.future_paths.items()]
         self._options.run_all(tasks)
-        # Whichever was ready first: everything that goes through the logs does so in one order.
+        # Loading finishes in any order, but iteration over the logs should have a fixed order.
         _put_in_order(logs, started.log_paths)
         _put_in_order(futures, started.future_paths)
         self._checkpoints.loaded()
@@ -152,12 +151,12 @@ class LogLoader:
             cleaned_until=checkpoints.cleaned.get(key, 0),
         )
 
-    # Later
+    # After the start
 
     def create(
         self, path: str, key: TopicPartition, topic_id: Uuid, start_offset: int
     ) -> PartitionLog:
-        """Makes a partition's directory, if need be, and its empty log."""
+        """Creates a partition's directory, if it does not exist, and its empty log."""
         self._checkpoints.before_creation(key)
         make_durable_directory(self._file_system, path)
         if topic_id != ZERO_UUID:
@@ -171,7 +170,7 @@ class LogLoader:
         return self._open(request, key)
 
     def rename(self, path: str, name: str) -> str:
-        """Gives a partition's directory another name, durably; returns its path then."""
+        """Renames a partition's directory, durably; returns its new path."""
         target = join(self._path, name)
         if target != path:
             self._file_system.rename(path, target)
@@ -179,7 +178,7 @@ class LogLoader:
         return target
 
     def _new_request(self, path: str) -> LoadRequest:
-        """Of a log of which nothing is known but where it is."""
+        """The request for a log without recorded state."""
         name = parse_directory_name(base_name(path))
         assert name is not None
         return LoadRequest(
@@ -195,10 +194,10 @@ class LogLoader:
     def _open(
         self, request: LoadRequest, key: TopicPartition, refusal: StorageError | None = None
     ) -> PartitionLog:
-        """`refusal`: why the log is not served, though it is there."""
+        """Recovers and opens a log; with `refusal`, every use of it raises that error."""
         name = parse_directory_name(base_name(request.directory))
         assert name is not None
-        # A copy that is to take a log's place takes what of it is committed with it.
+        # A copy is not replicated until it replaces a log, whose high watermark it takes then.
         is_replicated = self._options.is_replicated and name.state is DirectoryState.LIVE
         log = PartitionLog(
             recover(request),
@@ -207,7 +206,7 @@ class LogLoader:
             on_cut=partial(self._checkpoints.log_was_cut, key),
             high_watermark=request.high_watermark or 0 if is_replicated else None,
         )
-        log.maintenance.let_go_of_files()  # 10,000 partitions nobody uses need no descriptor
+        log.maintenance.let_go_of_files()  # so that 10,000 unused partitions need no descriptors
         if refusal is not None:
             log.health = DirectoryHealth(self._path)
             log.health.failure = refusal

@@ -1,4 +1,4 @@
-"""Arguments for opening a log directory: identity, settings, chance, threads to work in."""
+"""Arguments for opening a log directory: identity, settings, random numbers, parallel execution."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -16,13 +16,13 @@ def run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOptions:
-    """What the caller passes in: identity for a new directory, settings, randomness, and a
-    listener.
+    """Options of `LogDirectory.open`.
 
-    `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
-    gets a line for each step of a long start or stop; `run_all` carries out the loading or closing
-    of all logs, which are independent, and returns or raises when the last is done;
-    `is_replicated`: other brokers have a part in what of a log is committed.
+    `node_id` and `cluster_id` are for a new directory. `new_id` returns 16 random bytes, and
+    `random_below(n)` a number from 0 to n - 1. `on_progress` is called with a line for each step of
+    a long start or stop. `run_all` runs the tasks that load or close the logs, which are
+    independent, and returns or raises once all are done. `is_replicated` says that other brokers
+    may hold replicas, so that log ends are not committed offsets.
     """
 
     now_ms: int

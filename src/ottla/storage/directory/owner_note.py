@@ -1,10 +1,10 @@
-"""Which process holds a log directory, and where it can be asked.
+"""Notes which process holds a log directory, and at which addresses it listens.
 
-A broker that listens leaves `ottla-owner` in each of its directories: its process id and its
-addresses, as lines of Java properties. One that recovers for long, and a mirror, leave what they
-are doing. The directory's lock decides whether the note is true: one
-that a crash left names a process that does not hold the lock, and is not believed. It is neither
-durable nor needed for anything else. Format page: docs/format/filenames.md. Kafka has none.
+A broker that listens writes `ottla-owner` to each of its directories: its process id and addresses,
+as lines of Java properties. A broker in a long recovery, and a mirror, write their progress. A note
+only counts if its process holds the directory's lock, so a note that a crash left is ignored. It is
+not durable, and only used in messages and to find the broker. Format page:
+docs/format/filenames.md. Kafka has no such file.
 """
 
 import json
@@ -29,22 +29,22 @@ from ottla.storage.files.java_properties import parse_properties, properties_lin
 class Owner:
     """A process that holds a log directory, Ottla's or Kafka's.
 
-    `addresses` are HOST:PORT for clients on this machine; there are none where the process does
-    not listen, or is not Ottla. `command` is what was started, such as `serve`.
+    `addresses` are HOST:PORT for clients on this machine, empty if the process does not listen or
+    is not Ottla. `command` is its subcommand, such as `serve`.
     """
 
     pid: int
-    """0 where the process cannot be seen from here, as from another container."""
+    """0 if the process is not visible, as from another container."""
     addresses: tuple[str, ...] = ()
     command: str = ""
     doing: str = ""
-    """How far it is with what it does while it does not listen: a recovery, a mirror."""
+    """The progress of a process that does not listen, such as a recovery or a mirror."""
     tables: tuple[Mapping[str, Any], ...] = ()
-    """How the tables stand that are filled beside the broker, as `ottla status` prints them."""
+    """The state of the tables that the process fills, as `ottla status` prints it."""
 
     @property
     def text(self) -> str:
-        """As in "another process, 4711, a broker at 127.0.0.1:9092"."""
+        """For messages, such as "another process, 4711, a broker at 127.0.0.1:9092"."""
         pid = f", {self.pid}" if self.pid else ""
         broker = f", a broker at {', '.join(self.addresses)}" if self.addresses else ""
         doing = f", ottla {self.command}" if self.doing else ""
@@ -52,7 +52,7 @@ class Owner:
 
 
 def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
-    """The process that holds the lock of a log directory; `None` when it is free or missing."""
+    """The process that holds the lock of a log directory; `None` if the lock is free or missing."""
     pid = file_system.lock_holder(join(directory, LOCK))
     if pid is None:
         return None
@@ -61,17 +61,15 @@ def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
 
 
 def refuse_in_use(file_system: FileSystem, directory: str, remedy: str) -> UserError:
-    """Raised by a caller that found the lock of a directory taken."""
+    """The error for a caller that has found the lock of a directory taken."""
     owner = owner_of(file_system, directory) or Owner(pid=0)
     if is_this_process(owner.pid):
-        return UserError(
-            f"{directory} is in use by this process: use the log that is open, or close it"
-        )
+        return UserError(f"{directory} is in use by this process; use the open log, or close it")
     return UserError(f"{directory} is in use by {owner.text}; {remedy}")
 
 
 def write_owner_note(file_system: FileSystem, directory: str, owner: Owner) -> None:
-    """Raises `OSError`."""
+    """Writes the note, not durably; raises `OSError`."""
     fields = {
         "pid": str(owner.pid),
         "addresses": ",".join(owner.addresses),
@@ -84,7 +82,7 @@ def write_owner_note(file_system: FileSystem, directory: str, owner: Owner) -> N
 
 
 def remove_owner_note(file_system: FileSystem, directory: str) -> None:
-    """Raises `OSError`."""
+    """Removes the note if there is one; raises `OSError`."""
     remove_if_present(file_system, join(directory, OWNER))
 
 

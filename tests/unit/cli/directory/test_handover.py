@@ -50,7 +50,7 @@ def test_a_directory_in_use_is_refused(data: Path) -> None:
     with ottla.open(data):
         result = run(data)
     assert isinstance(result.exception, UserError)
-    assert "is in use by this process: use the log that is open" in str(result.exception)
+    assert "is in use by this process; use the open log" in str(result.exception)
     assert not (data / METADATA).exists()
 
 

@@ -137,7 +137,7 @@ def test_a_directory_in_use_is_one_line_and_exit_code_2(
         main(["log", "repair", "--in-place", str(directory)])
     assert stopped.value.code == 2
     assert capsys.readouterr().err == (
-        f"ottla: {directory} is in use by this process: use the log that is open, or close it\n"
+        f"ottla: {directory} is in use by this process; use the open log, or close it\n"
     )
     lock.release()
     with pytest.raises(SystemExit):

@@ -71,7 +71,7 @@ def test_a_cleaners_offset_after_the_end_of_a_log_is_forgotten(
     directory.checkpoints.move_cleaned(KEY, 13)
     checkpoints = read_again(disk)
     assert checkpoints.cleaned == {}
-    assert "t-0 ends before it was compacted: it will be again" in caplog.text
+    assert "t-0 ends before its first dirty offset" in caplog.text
 
 
 def test_a_log_that_is_deleted_is_not_in_the_files_when_its_name_comes_again(

@@ -132,7 +132,7 @@ def test_a_marker_of_a_coordinator_that_was_replaced_is_refused() -> None:
     state = ProducerState()
     take_batch(state, marker(0, is_commit=True, coordinator_epoch=4))
     state.check_marker(1, EndTransactionMarker(is_commit=True, coordinator_epoch=4))
-    with pytest.raises(ApiError, match="Coordinator epoch 3 is older than 4"):
+    with pytest.raises(ApiError, match="Coordinator epoch 3 is older than the latest, 4"):
         state.check_marker(1, EndTransactionMarker(is_commit=True, coordinator_epoch=3))
 
 
